@@ -8,8 +8,6 @@ valkey          the same as an object: one that may be killed, started again and
 expect_log      allows log records by name; any other warning fails the test
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 import logging

@@ -1,7 +1,5 @@
 """What tests of agents share: models for them, pages, and what their calls come to upstream."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

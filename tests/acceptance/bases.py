@@ -1,7 +1,5 @@
 """Knowledge bases of the acceptance tests: pages with links, tags, a source, in two languages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A module that needs other ones, or does to them what others would feel, has a house of its own.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.house import channel, model

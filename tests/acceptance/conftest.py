@@ -5,8 +5,6 @@ house of its own, unless they are one of `SHARED`: those modules have one house 
 `EXPECTED_LOG` says which errors its gateway may log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """A gateway that serves every family of the API, and rounds of calls of each, with faults."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

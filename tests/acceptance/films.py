@@ -1,7 +1,5 @@
 """The channels and models that the tests of films share, and what they ask."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Links to what tasks have made, which end at once when a test wants it."""
 
-from __future__ import annotations
-
 import time
 
 from tests.support.house import House

@@ -1,7 +1,5 @@
 """The channels and models that the tests of images share, and one images call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

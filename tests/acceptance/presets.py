@@ -4,8 +4,6 @@ The servers are `loadtests/simulator/providers/`: their paths, keys, parameters,
 usage are those of the providers' documentation.
 """
 
-from __future__ import annotations
-
 import signal
 import urllib.request
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The channels and models that tests of media share, and what they ask: a request of each kind."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 that ask for them, and keys that grow old at once.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.client import NANO_PER_USD, Call, Client, Reply

@@ -4,8 +4,6 @@ The gateway of this module runs from a copy of the product, into which the inven
 `telegraph/` is put as `.github/CONTRIBUTING.md` says.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """The admin API of a gateway with two processes, as another program uses it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 Spec: Limits, Chat pre-charge; contract §3 and §7. Estimates are in `tests/unit/calls`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

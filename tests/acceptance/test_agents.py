@@ -1,7 +1,5 @@
 """Calls with the key of an agent (spec: Agent API): what is sent for them, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages of knowledge bases in the calls of agents: which, where, and that they stay data."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

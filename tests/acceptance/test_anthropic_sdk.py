@@ -1,7 +1,5 @@
 """The official library of the messages protocol, on its own channel and on a chat one (T3)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ Spec: Authentication; contract §5 and §7. Keys that change under a running gat
 `test_key_changes.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

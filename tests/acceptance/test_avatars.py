@@ -2,8 +2,6 @@
 made ready, listed, deleted; presets and templates are shown to everybody.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -3,8 +3,6 @@
 What was in flight when the dump was made ends there as after a crash: it was never heard of again.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

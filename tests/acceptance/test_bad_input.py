@@ -4,8 +4,6 @@ The table is `bad_inputs/`. Everything is thrown at one gateway, whose balance, 
 log and memory are looked at in the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

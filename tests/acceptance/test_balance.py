@@ -3,8 +3,6 @@
 Spec: Balance; contract §3.
 """
 
-from __future__ import annotations
-
 from tests.support.client import Client, nano_usd
 from tests.support.house import House
 from tests.support.tenants import Tenant

@@ -1,7 +1,5 @@
 """Built-in tools on chat-completions, run over a channel's responses protocol."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -3,8 +3,6 @@
 Spec: Call logs, Call log row.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

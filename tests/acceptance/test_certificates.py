@@ -4,8 +4,6 @@ Connections that are open stay; those made from then on have the new ones; files
 are refused, and what was in force stays (`ops/running.md`).
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import signal

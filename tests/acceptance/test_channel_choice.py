@@ -1,7 +1,5 @@
 """Which channel a call goes to: health, and the keys of conversations (contract §4)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.client import Call, Client

@@ -5,8 +5,6 @@ later than any test waits; a slow reader slows the upstream, and the
 gateway's memory stays as it was.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import ExitStack

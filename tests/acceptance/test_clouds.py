@@ -3,8 +3,6 @@
 The simulator checks every signature and every token by itself.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import urllib.request

@@ -1,7 +1,5 @@
 """Client connections over which one call follows another, and old ones that know one call each."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from typing import Any

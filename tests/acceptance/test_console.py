@@ -1,7 +1,5 @@
 """The console without a browser: who gets in, who sees what, what a form may do, what is noted."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

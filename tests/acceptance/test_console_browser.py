@@ -1,7 +1,5 @@
 """The console in a browser: the journey of a new user, what axe finds, what a script could do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pages of other origins may call the gateway where `cors_origins` lists them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gw.http.cors import EXPOSED, Cors

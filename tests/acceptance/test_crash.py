@@ -1,7 +1,5 @@
 """kill -9 and SIGTERM: each call has its row, no hold stays open."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

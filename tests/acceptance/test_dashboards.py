@@ -4,8 +4,6 @@ Every query of every panel, annotation and variable, every recording rule and ev
 alert looks at finds something, or stands below with the reason why it is rightly empty.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`gw demo` as its user sees it: paste each printed line, look at the balance, press Ctrl-C."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

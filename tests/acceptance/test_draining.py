@@ -1,7 +1,5 @@
 """SIGTERM under load, with real processes: nothing is cut, nothing lost, everything settled."""
 
-from __future__ import annotations
-
 import http.client
 import signal
 import socket

@@ -5,8 +5,6 @@ The table is `dialogues/cases.py`. Translations are all switched on. A translati
 an encoder, so contents are covered pairwise; failures are in `test_providers.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Another channel is tried when one fails (contract §4, §7: Failure classes)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.house import House, channel, model

@@ -1,7 +1,5 @@
 """PostgreSQL frozen: its connections stay open and nobody answers in them (contract §7: 503)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

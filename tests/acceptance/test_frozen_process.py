@@ -3,8 +3,6 @@
 Real processes, the attacks of `loadtests/attacks/frozen_process.py` at a quarter of the time.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A gateway as the upstream of another one: it speaks the plain wire, which is its client API."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

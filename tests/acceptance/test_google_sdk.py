@@ -1,7 +1,5 @@
 """The official library of native-content, on its own channel and on translated ones (T4, T6)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

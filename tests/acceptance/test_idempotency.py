@@ -3,8 +3,6 @@
 Spec: States, Idempotent submission; Errors, the 409s and rule 3; Limits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two gateways on one database and `kill -9`: one upstream call and one charge for a key."""
 
-from __future__ import annotations
-
 import http.client
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

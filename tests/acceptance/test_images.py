@@ -1,7 +1,5 @@
 """`POST /v1/images/generations` on real processes: what is asked, sent on, answered and paid."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

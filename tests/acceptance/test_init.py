@@ -4,8 +4,6 @@ Nothing is changed in what was written but the addresses: the simulator stands f
 on the paths that are theirs.
 """
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 one row, paid or refunded.
 """
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 from collections import Counter

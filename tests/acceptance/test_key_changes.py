@@ -4,8 +4,6 @@ Contract §1: a running gateway sees the change at once. Every call here is made
 command has returned, without waiting for anything.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any

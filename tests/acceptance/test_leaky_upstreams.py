@@ -4,8 +4,6 @@ Real connections to a real gateway: the channel's credentials, what they turn in
 reach no client, row or line of the log, wherever they are repeated.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -4,8 +4,6 @@ Spec: Call log detail; contract §7, Logs. The cost is worked out from the pairs
 of an account would with a pencil.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal

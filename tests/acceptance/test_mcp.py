@@ -3,8 +3,6 @@
 What a message may be is `tests/unit/mcp`; official clients are `test_mcp_clients.py`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Official clients of the Model Context Protocol, unmodified, on `/mcp`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import AsyncIterator

@@ -4,8 +4,6 @@ The libraries ask the gateway's models and its MCP server under one key; the ups
 is the simulator, which calls the tools that a test has it call.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Transcriptions, edits of images and rerank on real processes: what is sent on, answered, paid."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -6,8 +6,6 @@ Contract for media, §2 to §5. Each field has its rows in `tests/unit/media`, e
 submit in `tests/unit/calls/test_job_submit.py` and `tests/unit/calls/test_whole_submit.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What was made outlives its upstream's link: the gateway copies it, and gives links of its own."""
 
-from __future__ import annotations
-
 import io
 import urllib.request
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A configuration of LiteLLM is moved in, and its clients' next calls are served from here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Probes and logs are in `test_observability_logs.py`, spans in `test_observability_traces.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The life is lived once; each test looks at one side of the record. Metrics are
 `test_observability.py`, spans `test_observability_traces.py`.
 """
 
-from __future__ import annotations
-
 import signal
 import socket
 from contextlib import suppress

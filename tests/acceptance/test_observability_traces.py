@@ -5,8 +5,6 @@ of OpenTelemetry, and what else names its trace. What the SDK does with spans, a
 call belongs to, is in `tests/unit/metrics/test_recording.py`.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The official library as its users use it: a base address, a key, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 """The official library of chat-completions and responses on channels of the other protocols, and
 beside them on its own."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The scripts in `ops/`: what they say when something that they need is missing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

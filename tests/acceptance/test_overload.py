@@ -3,8 +3,6 @@
 How much it serves under how much load is `loadtests/attacks/overload.py`'s to measure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

@@ -4,8 +4,6 @@ Spec: Events; contract §5. What of a request is changed is proved in
 `tests/unit/channels/test_upstream_bodies.py`, every cut in `tests/unit/calls/test_every_cut.py`.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Spec: Account wallet, billing; contract §3 and §7. The rules one by one are pr
 `tests/unit/wallet`; here they are seen at the balance and in the row.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

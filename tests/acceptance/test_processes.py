@@ -1,7 +1,5 @@
 """Several processes behind one port: `gw serve --processes N` with real processes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

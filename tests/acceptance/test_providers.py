@@ -5,8 +5,6 @@ translation. They fail as their provider does, which reaches the client in its o
 what was delivered, and is tried elsewhere where that may help.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

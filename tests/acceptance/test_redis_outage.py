@@ -3,8 +3,6 @@
 Spec: Limits, Platform account limits. While it is away each gateway keeps the limits by itself.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

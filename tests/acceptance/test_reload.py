@@ -3,8 +3,6 @@
 Contract §1. The house is put back as it was after each test.
 """
 
-from __future__ import annotations
-
 import copy
 import signal
 import subprocess

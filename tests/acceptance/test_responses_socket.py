@@ -1,7 +1,5 @@
 """The responses protocol over a WebSocket: the official library's client, and a plain one."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The secret is changed while clients go on: by the book of `ops/running.md`, step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ Spec: Limits, Platform account limits. Redis has twenty seconds to answer here, 
 busy with other things does not let the gateways go on without it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

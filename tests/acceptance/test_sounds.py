@@ -3,8 +3,6 @@
 What holds for all of them is in `test_media.py`.
 """
 
-from __future__ import annotations
-
 import io
 from typing import Any
 from urllib.request import urlopen

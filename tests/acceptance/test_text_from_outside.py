@@ -4,8 +4,6 @@ None of it is a 5xx; what is a name, an id, a reference or a query is refused wi
 character before anything is held, and nothing is made of it upstream (contract §7).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The official libraries' tool runners ask for a thread first, and go on without o
 told that it is unsupported. The JavaScript one is `javascript/tool_runner.mjs`.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

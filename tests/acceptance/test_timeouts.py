@@ -4,8 +4,6 @@ All calls that run out of time do so side by side, because nothing shortens the 
 process; on a clock that jumps, the unit tests look at every moment at which time may be up.
 """
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -3,8 +3,6 @@
 The responses protocol's own promises stand beside them: pictures as items, nothing stored.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -4,8 +4,6 @@ What only an upstream can judge is forwarded to a channel of the client's own pr
 a translation, which would have to read it, refuses it. A call may be translated after it was not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.acceptance.translated import PATHS, SCHEMA, SETTINGS, chat, chunks, gemini, sent

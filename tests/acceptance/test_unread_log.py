@@ -1,7 +1,5 @@
 """A log that is rotated by copying, with real processes."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

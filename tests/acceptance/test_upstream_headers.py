@@ -1,7 +1,5 @@
 """What a channel is sent besides the body: its own key, a few headers, none of the client's."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

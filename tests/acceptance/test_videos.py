@@ -3,8 +3,6 @@
 What holds for media of every kind is in `test_media.py`.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import signal

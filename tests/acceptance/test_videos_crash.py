@@ -1,7 +1,5 @@
 """`kill -9` at scripted points of a film's life: it ends once, with one row, paid or refunded."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -4,8 +4,6 @@ A file counts where the call enters a function of it that an idle gateway does n
 goes back up where a file calls one that imports it, and that it does not import itself.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Knowledge bases over REST: who reads what, pages, search, sources (spec: Knowledge base REST)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A gateway that traces every call: its channels and models, and what its upstream is told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.acceptance.pictures import picture

@@ -1,7 +1,5 @@
 """A house whose channels speak one protocol each, with every translation, and calls on it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -8,8 +8,6 @@ be exact, and the gateway has refused nothing. Packages come from the registries
 of the agent to its end. `--startup RUNS` prints instead how long Codex takes for one answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """An account, its key and a process, made by SQL for the tests of the ledger."""
 
-from __future__ import annotations
-
 from actors.store.database import Database
 from actors.wallet import ledger
 

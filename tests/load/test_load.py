@@ -5,8 +5,6 @@ afterwards the money is exact, nothing is held, every slot is free and the gatew
 much it can take is not the question here: that is `ops/load` and `ops/bench`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections import Counter

@@ -4,8 +4,6 @@ Nothing is asserted here but what one client can know of its own call; what must
 them is `test_load.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

@@ -3,8 +3,6 @@
 Exits with 1 when one survives, or when its tests fail without it. The tree itself is not changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

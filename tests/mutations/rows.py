@@ -3,8 +3,6 @@
 The source text occurs exactly once in its folder, which a tidy test checks.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Exits with 1 when a rule was broken; the seed of it, and `--trace`, show how it came to that.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

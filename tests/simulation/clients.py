@@ -1,7 +1,5 @@
 """Clients of the simulation: they ask, read slowly, leave, and ask again with the same key."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from asyncio import Future

@@ -1,7 +1,5 @@
 """The table of media copies in the simulation, by the statements of `actors/media_store`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

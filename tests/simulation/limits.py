@@ -1,7 +1,5 @@
 """Account limits of the simulation: the judge that all processes share, and whether they hold."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ When nothing is ready the time becomes that of the next timer. When there is no 
 simulation would wait for ever, which is an error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 from collections.abc import Coroutine, Generator

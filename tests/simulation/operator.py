@@ -3,8 +3,6 @@
 As on the command line, each change is followed by the question whether every process has heard it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """One gateway process of the simulation: everything between listener and sockets is real."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

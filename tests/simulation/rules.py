@@ -4,8 +4,6 @@ Safety is looked for at each statement that takes effect and at each attempt; th
 over. A breach is text, and the first one ends the run.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

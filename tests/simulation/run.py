@@ -1,7 +1,5 @@
 """One seed from its beginning to its end."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

@@ -3,8 +3,6 @@
 Statements take effect at once and whole; how they come and go is `reach.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Some hundred worlds of trouble, in none of which a rule is broken; and rules that can be."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What happens to the world of the simulation, one thing after the other, until it heals."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Protocol
 

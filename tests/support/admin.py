@@ -1,7 +1,5 @@
 """A client of the admin API that holds every response against the API's own description."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

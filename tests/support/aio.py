@@ -4,8 +4,6 @@ A task exception that nobody retrieved, or a callback that raised, fails the tes
 being printed and forgotten. Nothing here sleeps: tests wait on events or with `eventually`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

@@ -7,8 +7,6 @@ Everything is imported before the user is changed, because that user may not be 
 Python installation.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - asyncio imports it late
 import os

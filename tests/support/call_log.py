@@ -1,7 +1,5 @@
 """Rows of the call log as plain Python, written straight into the table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """A client that keeps its connection, as most libraries do, and says what became of each call."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import select

@@ -1,7 +1,5 @@
 """Calls as the endpoints make them, and what runs them, without HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A certificate that signs itself, made for one run, and the TLS settings that go with it."""
 
-from __future__ import annotations
-
 import datetime
 import ssl
 from functools import cache

@@ -4,8 +4,6 @@ Two keys, two requests, batches in which they meet, and time that passes: small 
 way the specification's table of states can be walked is walked often.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID

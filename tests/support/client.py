@@ -5,8 +5,6 @@ Nothing is read ahead or tried again, and every call is a connection of its own,
 sees is what the gateway did to this one call. The official library has its own tests.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

@@ -1,7 +1,5 @@
 """A clock that moves when a test says so; sleepers wake in the order of their time."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

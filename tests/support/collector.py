@@ -3,8 +3,6 @@
 What the gateway's exporter sends is kept as it came (`posts`) and, decoded, as spans.
 """
 
-from __future__ import annotations
-
 import gzip
 import threading
 from collections.abc import Iterator, Mapping

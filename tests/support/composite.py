@@ -1,7 +1,5 @@
 """Reads PostgreSQL's text form of an array of rows, as the fake ledger is sent it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 

@@ -1,7 +1,5 @@
 """The console as a browser without scripts uses it: cookies, forms with their tokens, pages."""
 
-from __future__ import annotations
-
 import random
 import re
 import socket

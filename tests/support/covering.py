@@ -5,8 +5,6 @@ A full product of providers, protocols, forms and contents repeats most of what 
 pairwise in them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 

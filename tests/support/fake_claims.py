@@ -3,8 +3,6 @@
 Its time is a number that tests advance; on PostgreSQL they make the rows older instead.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field

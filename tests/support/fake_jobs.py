@@ -1,7 +1,5 @@
 """The in-memory twin of jobs as the ledger knows them: made with a hold, handed it, and ended."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any

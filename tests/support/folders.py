@@ -4,8 +4,6 @@ pytest's own `tmp_path` lies below a folder that is closed to others; these do n
 short enough for Unix sockets.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

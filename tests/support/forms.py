@@ -1,7 +1,5 @@
 """Forms with files, byte by byte."""
 
-from __future__ import annotations
-
 BOUNDARY = "b0undary"
 TYPE = f'multipart/form-data; boundary="{BOUNDARY}"'
 

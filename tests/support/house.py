@@ -8,8 +8,6 @@ simulator, in this order of priority; other channels and models are given as set
 whose tests can share a house makes it with `shared_house`, and each test its own `tenant`.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

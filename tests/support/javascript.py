@@ -1,7 +1,5 @@
 """JavaScript packages for tests, in the versions of a lock file."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ they meet, the job ends once, with one row, one settlement or one full refund, a
 is shown never goes back.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

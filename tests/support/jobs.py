@@ -1,7 +1,5 @@
 """Jobs for tests: what a call begins, and what its upstream makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from actors.jobs.job import Acceptance

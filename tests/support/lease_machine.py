@@ -2,8 +2,6 @@
 later, with their settlement, by recovery, or under another identity of their process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID

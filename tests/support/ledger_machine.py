@@ -4,8 +4,6 @@ The model is a handful of dictionaries; after every step what the ledger says mu
 model says, and every invariant of `gw ledger verify` must hold.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from random import Random

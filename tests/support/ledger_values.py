@@ -1,7 +1,5 @@
 """Calls as the ledger is told of them: facts, outcomes, and the messages of a batch."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

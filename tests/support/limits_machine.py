@@ -4,8 +4,6 @@ The model remembers everything: every admission under a limit per minute is a ti
 in flight are a list. A subclass makes the limiter and the time, and lets each coroutine run.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Coroutine

@@ -3,8 +3,6 @@
 Watches what reaches the root logger. The fixtures around it are in `tests/conftest.py`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

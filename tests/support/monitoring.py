@@ -1,7 +1,5 @@
 """Dashboards and rules as they are shipped: every panel, every query, every alert."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A database of new-api for tests: its tables, as its program makes them, with rows in them."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence

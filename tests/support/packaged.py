@@ -4,8 +4,6 @@ Packages are downloaded and unpacked into the environment's cache, once: nothing
 service is started, and no other user than the one who runs the tests is needed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The real PgBouncer between a test and its database."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ embedded server gives the gateway; making and dropping it takes a superuser, who
 one server let in as well. The fixtures that hand it out are in `tests/conftest.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import signal

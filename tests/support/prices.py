@@ -1,7 +1,5 @@
 """Prices with every dimension there is, and usages with every part, drawn at random."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from random import Random
 from typing import Any

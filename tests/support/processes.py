@@ -4,8 +4,6 @@ Each is started as a user would start it and found by its ready line; what it lo
 message of a failed test. Nothing here sleeps: waiting is for a line, an exit or a condition.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -5,8 +5,6 @@ with running_prometheus(folder, admin_url) as prometheus:
     prometheus.query('up{job="gw"}')
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

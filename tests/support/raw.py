@@ -3,8 +3,6 @@
 No library mends the request or the answer. For well-formed calls there is `client.py`.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

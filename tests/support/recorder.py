@@ -6,8 +6,6 @@ what it has recorded since the last signal to `$GW_WALK.<pid>`: a list of caller
 callee's file, callee.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A server that speaks S3 and checks signatures, in a process of its own, with one empty bucket."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Jobs that an upstream is at work on, put into a database as a process that has submitted them."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What tests do to a PostgreSQL server process: find it, kill it, make sure that it is gone."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Channels and models for tests, with a value for whatever a test does not care about."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counts the steps that some work takes: how they grow is told without a clock."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import FrameType

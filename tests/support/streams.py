@@ -1,7 +1,5 @@
 """Many client streams at once, for tests that pull the ground from under them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

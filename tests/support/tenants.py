@@ -3,8 +3,6 @@
 What the command line makes of its options is tested where it is the subject.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a test reads, changes or locks in the gateway's database by itself, past the gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The simulator as tests speak to it: standing faults, what it was sent, waiting on its counts."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

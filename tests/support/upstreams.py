@@ -1,7 +1,5 @@
 """Upstreams of jobs that say what a test tells them to, and remember what they were asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Collection

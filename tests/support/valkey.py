@@ -1,7 +1,5 @@
 """A Valkey server (what redis:// speaks to) for tests of the shared state."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

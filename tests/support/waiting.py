@@ -4,8 +4,6 @@ What a client has seen is true in the gateway; in the database, in Redis and in 
 a moment later. A test that reads there waits for what it expects, or for `House.settled`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Where a file names a chat dialect: by its folder, its family's row or its literal."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which files of the project the tidy tests read."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

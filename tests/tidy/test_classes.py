@@ -1,7 +1,5 @@
 """A class has few fields, unless it is a row, a body or a configuration defined elsewhere."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

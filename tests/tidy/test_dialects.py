@@ -4,8 +4,6 @@
 own dialects touch, so that no table of all of them comes back.
 """
 
-from __future__ import annotations
-
 from pathlib import PurePath
 
 from tests.tidy.dialect_mentions import PACKAGE, ROWS, mentions

@@ -1,7 +1,5 @@
 """Style that can be read off the text of the files."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import re
@@ -10,7 +8,7 @@ from tests.tidy.files import FOLDERS, ROOT, SOURCES, files, name_of, texts, tree
 
 LINES_MAX = 600
 # Of Python below a folder: what a change adds, it takes away elsewhere. They only fall.
-FOLDER_LINES_MAX = {"tests": 90_700, "loadtests": 16_550}
+FOLDER_LINES_MAX = {"tests": 89_850, "loadtests": 16_550}
 COMPLEXITY_MAX = 15
 
 # Functions above COMPLEXITY_MAX, and why each is better whole.

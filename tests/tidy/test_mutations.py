@@ -1,7 +1,5 @@
 """The list of mutations names what is there: a row whose text has changed would prove nothing."""
 
-from __future__ import annotations
-
 from tests.mutations.rows import MUTATIONS, ROOT, SIMULATION
 
 

@@ -1,7 +1,5 @@
 """What the documents show of a command is what the command says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

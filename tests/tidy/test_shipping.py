@@ -3,8 +3,6 @@
 None of it is run here: linters and schemas say what can be said without a container or a cluster.
 """
 
-from __future__ import annotations
-
 import configparser
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Nothing dead: every module is imported, every query is run; and imports follow the one arrow."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

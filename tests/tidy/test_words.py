@@ -1,7 +1,5 @@
 """One word for one thing: what the glossary of `.github/CONTRIBUTING.md` retired names nothing."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

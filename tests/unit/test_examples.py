@@ -1,7 +1,5 @@
 """Examples of property tests are the same in every run, whatever has been loaded by then."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

@@ -4,8 +4,6 @@
 the table are `tests/acceptance/test_bad_input.py`.
 """
 
-from __future__ import annotations
-
 from tests.acceptance.bad_inputs import bodies, framing, heads
 from tests.acceptance.bad_inputs.case import Case
 

@@ -4,8 +4,6 @@ which order a request is looked at (contract §7): a bad key is told before anyt
 Every member and every cut of a body is proved in `tests/unit/channels/test_chat_request.py`.
 """
 
-from __future__ import annotations
-
 import gzip
 
 from tests.acceptance.bad_inputs.case import (

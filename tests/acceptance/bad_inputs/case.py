@@ -4,8 +4,6 @@ In the bytes of a case `{KEY}` stands for a good key, `{ALLOWED}` for one that m
 model, `{POOR}` for one whose account has no money.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

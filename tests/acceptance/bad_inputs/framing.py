@@ -1,7 +1,5 @@
 """Where a body ends: lengths and chunks that are wrong, or meant to be read in two ways."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.acceptance.bad_inputs.case import (

@@ -1,7 +1,5 @@
 """Everything before the body: the request line, its method, target and version, and the headers."""
 
-from __future__ import annotations
-
 from tests.acceptance.bad_inputs.case import (
     CHAT,
     NOT_FOUND,

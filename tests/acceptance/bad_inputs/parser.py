@@ -4,8 +4,6 @@ None of these moves the end of a request: the parser refuses in words of its own
 rest, or reads as the RFCs allow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.acceptance.bad_inputs.case import CHAT, GOOD, INVALID, UNKNOWN_MODEL, Answer, invalid

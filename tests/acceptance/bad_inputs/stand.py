@@ -3,8 +3,6 @@
 `Stand` sends cases and remembers what was answered; `check_*` compare what there is with that.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

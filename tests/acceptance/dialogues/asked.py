@@ -1,7 +1,5 @@
 """What a client asks, written in each of the four protocols."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The table: every way through the gateway, what upstreams answer, what clients are to be told."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What a channel was sent, read from the body of each protocol into one form."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A stream, as the client of each protocol reads it: every event must be in its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

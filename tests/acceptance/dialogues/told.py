@@ -1,7 +1,5 @@
 """What a client was told, in no protocol any more; how each protocol says it is beside this."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

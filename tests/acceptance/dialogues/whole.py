@@ -1,7 +1,5 @@
 """A whole answer, as the client of each protocol reads it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.acceptance.dialogues.told import (

@@ -1,7 +1,5 @@
 """A process that begins two jobs, hands over the first, says so, and lives until it is killed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

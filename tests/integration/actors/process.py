@@ -4,8 +4,6 @@ The clock of heartbeat and recovery is the test's, so that a process may say tha
 minutes go by; how old others look is the database's to say, and is set by SQL.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Changes on a real database: heard in order, answered for, and not waited for without end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

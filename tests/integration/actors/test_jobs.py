@@ -1,7 +1,5 @@
 """Holds that jobs have taken over, on a real database: whoever dies, they stand until they end."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Processes on a real PostgreSQL: beats, and recovery."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

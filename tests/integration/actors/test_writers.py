@@ -1,7 +1,5 @@
 """Several writers on one ledger: exact admission, no deadlock, and connections that are shot."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator

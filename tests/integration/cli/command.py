@@ -1,7 +1,5 @@
 """Runs `gw` commands in this process and takes what they say apart."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

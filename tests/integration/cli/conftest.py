@@ -1,7 +1,5 @@
 """`gw`: the command line, over a fresh database; `account`: an account in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

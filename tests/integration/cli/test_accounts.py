@@ -1,7 +1,5 @@
 """`gw account`, its prices, and `gw ledger` on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 
 from actors.store.database import Database

@@ -1,7 +1,5 @@
 """`gw agent`, the keys of agents, and what an account says of them, on a real PostgreSQL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`gw kb` on a real PostgreSQL: import, list, show, export, remove, grant, revoke."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`gw key` on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pwd

@@ -1,7 +1,5 @@
 """`gw import new-api`: out of a real database into a real one, once, however often it is done."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`gw margin`, `gw reconcile`, `gw models diff`, `gw receipt` on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Commands and what is around them: the database they find or start, secrets, other commands."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

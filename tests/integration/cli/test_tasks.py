@@ -1,7 +1,5 @@
 """`gw tasks` over a real database, while no gateway runs."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is kept under keys as the gateway reads it, and how it is forgotten, on PostgreSQL."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """The poller of jobs on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Jobs on a real PostgreSQL: exchanges, service, retention, verification, plans."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """Short ways to fill the table of keys in a test."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from actors.store.database import Database

@@ -1,7 +1,5 @@
 """Keys and accounts on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable

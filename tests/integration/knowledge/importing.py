@@ -1,7 +1,5 @@
 """A knowledge base on a real database, imported from texts."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Source documents in a bucket, against a server that speaks S3 and checks signatures."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """What an agent's bases say to a question, in one statement."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

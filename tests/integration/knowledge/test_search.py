@@ -1,7 +1,5 @@
 """Knowledge bases on a real PostgreSQL: search, ranking, relevance."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager

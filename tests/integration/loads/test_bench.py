@@ -1,7 +1,5 @@
 """The tools of load, each for a moment."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The table that the tests of this room share within one test: its database and its loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

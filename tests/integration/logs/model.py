@@ -1,7 +1,5 @@
 """What the call log must answer, worked out over a plain list of the same rows."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 
 from gw.api.logs.list_query import Scope, Visibility

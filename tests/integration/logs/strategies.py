@@ -1,7 +1,5 @@
 """What Hypothesis draws for the call log: rows that crowd around the edges of hours and days."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The accounts of these tests, and one database and loop for all examples of a test."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Async jobs under way: holds that jobs have taken over, and nobody else's."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from decimal import Decimal
 from uuid import UUID

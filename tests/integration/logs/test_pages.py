@@ -1,7 +1,5 @@
 """The call log on a real PostgreSQL, against a model of it."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from datetime import datetime, timedelta

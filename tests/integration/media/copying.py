@@ -1,7 +1,5 @@
 """A media store on a real database, and a simulator whose files it copies."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

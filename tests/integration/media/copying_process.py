@@ -1,7 +1,5 @@
 """A process that copies until it is killed: DATABASE FOLDER CHANNEL."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs that have come to their end, by way of the ledger."""
 
-from __future__ import annotations
-
 import time
 
 from actors.jobs import store as jobs

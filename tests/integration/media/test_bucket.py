@@ -1,7 +1,5 @@
 """Copies into a bucket, against a server that speaks S3."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

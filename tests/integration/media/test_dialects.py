@@ -1,7 +1,5 @@
 """Every dialect of media against the server that the simulator has for it, over a real socket."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Copies of results, made and served."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A running gateway copies what a task has made, and serves it by links of its own."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

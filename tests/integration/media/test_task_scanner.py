@@ -1,7 +1,5 @@
 """Copies in a bucket, and what scans them."""
 
-from __future__ import annotations
-
 import time
 from decimal import Decimal
 from pathlib import Path

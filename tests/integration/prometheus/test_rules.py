@@ -3,8 +3,6 @@
 The cases stand in `ops/prometheus/tests`, in promtool's own form, for whoever changes a rule.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pool against a real PostgreSQL: values, errors, lost connections, sessions, listeners."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

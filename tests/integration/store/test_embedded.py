@@ -1,7 +1,5 @@
 """The embedded PostgreSQL: started, shared, killed, stopped; as whom it runs, and who gets in."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Connections whose other end goes away, and their descriptors."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

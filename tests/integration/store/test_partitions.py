@@ -1,7 +1,5 @@
 """Months of the call log: made ahead, filled from the default one, dropped when they are old."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions whose plans are kept look up what they are about, also if planned on empty tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from hashlib import md5

@@ -1,7 +1,5 @@
 """A database behind the real PgBouncer: sessions that are kept serve, others are refused."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The runner of migrations and functions against a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

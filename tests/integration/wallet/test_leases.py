@@ -1,7 +1,5 @@
 """Leases and claims on a real PostgreSQL."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator

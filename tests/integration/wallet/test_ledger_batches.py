@@ -1,7 +1,5 @@
 """Batches of the ledger on a real PostgreSQL: statements, plans, guards."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The ledger's rules on PostgreSQL: the same machine that runs on the in-memory twin."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums over the ledger on a real PostgreSQL: rollups, margins, costs, repair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal

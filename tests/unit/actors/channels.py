@@ -1,7 +1,5 @@
 """Channel actors at work, for the tests of what leases from them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

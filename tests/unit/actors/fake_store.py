@@ -1,7 +1,5 @@
 """The ledger's twin with the table of processes beside it, as heartbeat and recovery see them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Actors: mailboxes, the loop, and the supervisor that starts them again."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable

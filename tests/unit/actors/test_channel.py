@@ -1,7 +1,5 @@
 """A channel: its slots, its health, and a machine over both."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator

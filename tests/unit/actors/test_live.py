@@ -1,7 +1,5 @@
 """What a process keeps for a while: calls that live, catalogs, idle entries."""
 
-from __future__ import annotations
-
 import asyncio
 from uuid import UUID
 

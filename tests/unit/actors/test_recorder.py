@@ -1,7 +1,5 @@
 """The flight recorder: what a reader gets of it, wherever its writer was stopped."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

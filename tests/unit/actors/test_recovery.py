@@ -1,7 +1,5 @@
 """Processes that beat, fall silent, and are recovered from."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

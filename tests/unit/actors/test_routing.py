@@ -1,7 +1,5 @@
 """Which channel a call is led to: candidates, affinity, the directory."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The call of an agent: its body, its frame, its models, its collected stream."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Everything that handlers ask from outside, in memory, with the events that tests wait for."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import uuid

@@ -1,7 +1,5 @@
 """Endpoints to be tested with: one that echoes, one that works until told, one that streams."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What stands before the use-cases of the admin API: tokens, rates, an absent database."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The route table: every path and both mounts, and nothing else."""
 
-from __future__ import annotations
-
 import re
 
 from gw.api.base import ApiHandler

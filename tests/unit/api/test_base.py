@@ -1,7 +1,5 @@
 """What stands before every endpoint: keys, limits, balance, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What endpoints share: models, bodies, heavy submissions, films, sockets, clients that leave."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Errors in the shapes of the protocols."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from uuid import RFC_4122, UUID

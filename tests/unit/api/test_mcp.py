@@ -1,7 +1,5 @@
 """`/mcp` when something of ours fails: the client is told in JSON-RPC, the operator in the log."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Overload: what is shed, when, and for how long."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from math import inf

@@ -1,7 +1,5 @@
 """The simulator's clouds and a client, in one process."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Signatures of AWS, checked by the simulator, which computes them by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

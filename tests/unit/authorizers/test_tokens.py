@@ -1,7 +1,5 @@
 """Tokens of clouds: obtained, refreshed, signed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is left: the wallets' figures and their endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from decimal import Decimal

@@ -4,8 +4,6 @@ One file for each translation, a section for each transcript. After a change tha
 `python -m tests.unit.calls.golden` writes them anew; then read the difference.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.unit.calls.relaying import TRANSLATED, Way, relayed

@@ -4,8 +4,6 @@
 waits: no lease, no clock, no client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

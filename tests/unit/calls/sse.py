@@ -1,7 +1,5 @@
 """Pieces of chat-completions answers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Several calls run at once over the same few channels, the ledger's connection is
 what must hold is checked on leaving `world` and below.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """The loop over candidates: what is a try, what ends it, and where the leases go."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

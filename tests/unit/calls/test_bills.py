@@ -1,7 +1,5 @@
 """What a call is held for, what it may reach, and the price of what was delivered."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Built-in tools: which channels run them, and how their streams end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The transcripts are those of each dialect (`tests/unit/channels/transcripts`), r
 an array and over each translation. What comes of a translation is also kept as text (`golden.py`).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

@@ -4,8 +4,6 @@ What the client is told when it was the last one, whether another channel is ask
 one, what the row calls it, and whether it counts against the channel.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ ours is never asked. A fixed seed draws some of the cases. What a body or an ans
 its size and not faster: counted are steps, of a body and of one of twice its size.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

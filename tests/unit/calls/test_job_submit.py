@@ -3,8 +3,6 @@
 The table of the contract, "Submit ends with", row by row.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """An upstream repeats the channel's key or host: whoever reads the answer does not learn it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls that go well, and calls that end before their answer does."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

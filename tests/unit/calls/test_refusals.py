@@ -3,8 +3,6 @@
 One of the channel's own credentials is not: another channel is tried (contract §7).
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

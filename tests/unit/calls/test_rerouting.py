@@ -1,7 +1,5 @@
 """Channels that fail before anything was sent: who is tried next, and what the client is told."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

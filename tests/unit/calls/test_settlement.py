@@ -1,7 +1,5 @@
 """The hold before anything else, and what is charged through whole calls."""
 
-from __future__ import annotations
-
 import asyncio
 from decimal import Decimal
 from typing import Any

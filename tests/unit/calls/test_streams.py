@@ -1,7 +1,5 @@
 """Streams that go wrong once they have begun, and how they end (spec: Errors)."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Translated streams: read once, charged as shown, kept alive, and ended as the upstream's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A channel that comes second and has failed: who tries it first, and that no call loses by it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

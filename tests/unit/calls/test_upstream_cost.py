@@ -1,7 +1,5 @@
 """What a call costs its operator, and counts that are asked of a channel."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

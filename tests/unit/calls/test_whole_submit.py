@@ -1,7 +1,5 @@
 """What is made while the client waits: asked for, delivered, paid for, or none of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -11,8 +11,6 @@ after it those of its body: bytes are sent, an Event is waited for, an int is so
 loop (or FOR_EVER), a float so many seconds, an exception is raised. A body ends where its steps do.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from asyncio import Future

@@ -1,7 +1,5 @@
 """What an account may call, and as what it is listed."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from pathlib import Path

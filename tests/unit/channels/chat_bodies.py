@@ -1,7 +1,5 @@
 """Request bodies and read answers for the tests of the chat-completions dialect."""
 
-from __future__ import annotations
-
 import json
 
 from channels.dialects.chat.events import ChatMeter

@@ -1,7 +1,5 @@
 """Request bodies of the messages, responses and native-content dialects, for their tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

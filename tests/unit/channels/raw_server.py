@@ -1,7 +1,5 @@
 """An HTTP upstream written by hand, byte for byte, so that it can also misbehave."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

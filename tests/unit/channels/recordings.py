@@ -3,8 +3,6 @@
 They are an extra: every test that replays them has cases of its own beside them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

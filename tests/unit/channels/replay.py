@@ -1,7 +1,5 @@
 """Feed a recorded stream through the splitter and the meter, cut as a test likes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

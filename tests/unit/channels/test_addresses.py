@@ -1,7 +1,5 @@
 """Addresses: what may be reached, how channels are addressed, links that end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Bodies nested just as deep as one reader can follow and the next, further down, cannot."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from channels.dialects.chat.request import read_request, upstream_body

@@ -1,7 +1,5 @@
 """The chat-completions meter, event by event; whole streams are in test_transcripts.py."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

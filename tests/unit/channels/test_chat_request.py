@@ -1,7 +1,5 @@
 """What a chat-completions request may be: each fault is named, with what was found."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """What a body calls its conversation, and what keeps one without a name together."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

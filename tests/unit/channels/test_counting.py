@@ -1,7 +1,5 @@
 """The estimate of input tokens: what it is off by, what it reads, and how its work grows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is wrong with a request of any dialect is named by its member, or left to its upstream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

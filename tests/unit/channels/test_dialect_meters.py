@@ -1,7 +1,5 @@
 """What the meters of all dialects have in common, and the usage that each states."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

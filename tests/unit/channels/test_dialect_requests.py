@@ -1,7 +1,5 @@
 """What messages, responses and native-content requests may be, and what a channel is sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

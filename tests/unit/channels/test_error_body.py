@@ -1,7 +1,5 @@
 """What is read of an upstream's error, and how errors show."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

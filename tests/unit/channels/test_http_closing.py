@@ -1,7 +1,5 @@
 """The upstream wire, ended early, or on a transport that a test holds."""
 
-from __future__ import annotations
-
 import asyncio
 import select
 import socket

@@ -1,7 +1,5 @@
 """A connection to an upstream whose transport a test holds: losses, and reading that stops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.errors import UpstreamLost

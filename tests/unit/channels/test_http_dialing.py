@@ -1,7 +1,5 @@
 """Which address is connected to, how often a name is looked up, how heads are written."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import socket

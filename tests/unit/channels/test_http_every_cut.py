@@ -1,7 +1,5 @@
 """An answer is the same answer wherever the network cuts it, and whatever is wrong with it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

@@ -1,7 +1,5 @@
 """The upstream wire, request by request: what is sent, kept, lost, cut and ended early."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -1,7 +1,5 @@
 """A body poured into a sink: piece by piece as it is read, stopped by whoever does not keep up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable

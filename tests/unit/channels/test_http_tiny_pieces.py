@@ -1,7 +1,5 @@
 """An answer takes its size in memory, be its chunks or its packets ever so small."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 from collections.abc import Iterator

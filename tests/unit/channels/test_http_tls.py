@@ -1,7 +1,5 @@
 """The upstream wire over TLS: whom it trusts, and that everything else is as without it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Images: requests that are taken and refused, responses that are counted."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """JSON read by its outline, by its members and loosely."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The limit on open files is raised as far as the system lets this user."""
 
-from __future__ import annotations
-
 import resource
 
 import pytest

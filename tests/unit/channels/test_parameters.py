@@ -1,7 +1,5 @@
 """What the call log shows of a request: settings and counts, nothing that anyone wrote."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Each case is worked out by hand: what is billed, at the price of the provider's 
 Two are of real invoices, as xAI states with a response what it has charged.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What gives an upstream away is hidden, by its shape and exactly; nothing else changes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Channels as configured: their registry, families, keys."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import FrozenInstanceError, fields, replace

@@ -5,8 +5,6 @@ each with every member of its usage left out, made zero, small, large, more than
 and each stream cut behind every event.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

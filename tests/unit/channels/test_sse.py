@@ -1,7 +1,5 @@
 """The splitter of server-sent events, Amazon's streams, Google's arrays."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

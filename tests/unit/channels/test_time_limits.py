@@ -1,7 +1,5 @@
 """What may take how long: deadlines, limits, waves of calls."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import struct

@@ -3,8 +3,6 @@
 Beside them, as an extra, recordings of real providers (`recordings.py`).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

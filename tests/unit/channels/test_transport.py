@@ -1,7 +1,5 @@
 """Ways to an upstream other than the usual one, over real connections: proxies, certificates."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """What a request becomes on its way to an upstream, and what providers refuse."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

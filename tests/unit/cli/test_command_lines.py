@@ -1,7 +1,5 @@
 """Command lines: options, what is wrong with them, and how results are written."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

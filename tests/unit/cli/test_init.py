@@ -1,7 +1,5 @@
 """`gw init`: what it writes of which environment, and that the result can be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

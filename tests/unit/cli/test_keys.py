@@ -1,7 +1,5 @@
 """`gw key` and `gw ledger`."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """`gw models`, `gw matrix`, `gw probe`."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """`gw setup`: what each client's files hold, and that what was in them stays."""
 
-from __future__ import annotations
-
 import json
 import stat
 import tomllib

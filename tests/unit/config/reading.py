@@ -1,7 +1,5 @@
 """Short ways to read a configuration in a test, and to say what is wrong with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 

@@ -1,7 +1,5 @@
 """Every kind of bad value, each with its exact place, what was found and what is allowed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from channels.families import ENDPOINT_TYPES

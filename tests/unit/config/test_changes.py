@@ -1,7 +1,5 @@
 """What a reload changes, and the credentials of channels."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prices and media of a configuration: what is read, what is a fault, what is cautioned."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from random import Random

@@ -1,7 +1,5 @@
 """A configuration's file: found, read, and what its defaults are."""
 
-from __future__ import annotations
-
 import errno
 import os
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Whatever is written in a configuration: read alike, or a fault with its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from decimal import Decimal

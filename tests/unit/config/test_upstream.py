@@ -1,7 +1,5 @@
 """Channels of a configuration: addresses, kinds, transports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from pathlib import Path

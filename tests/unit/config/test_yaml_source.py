@@ -1,7 +1,5 @@
 """The text of a configuration: YAML, substitutions from the environment, faults of both."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the page of the system shows as not in order: true of what is, each with a runbook."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

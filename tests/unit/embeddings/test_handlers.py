@@ -1,7 +1,5 @@
 """The withdrawn embeddings endpoint."""
 
-from __future__ import annotations
-
 from tests.support.aio import run
 from tests.support.rows import cases
 from tests.unit.api.fakes import World

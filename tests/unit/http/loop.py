@@ -4,8 +4,6 @@ The plugin's own asks asyncio for the loop that was current before; where there 
 makes one, and nobody closes it. A room's `conftest.py` imports this one in its place.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The admin listener, and clients of it that are slow on purpose."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import uuid

@@ -1,7 +1,5 @@
 """Memory goes back to the system in quiet times, and never while anybody waits."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

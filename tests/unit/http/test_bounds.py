@@ -3,8 +3,6 @@
 Counted exactly, by what Python has allocated, on real sockets: what the system buffers is its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import gc

@@ -1,7 +1,5 @@
 """Bytes that are not HTTP, lengths that cannot be trusted, heads of every size."""
 
-from __future__ import annotations
-
 import gc
 
 from tornado.httputil import HTTPHeaders

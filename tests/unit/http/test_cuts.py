@@ -1,7 +1,5 @@
 """What a request means does not depend on its packets, and any bytes have an end."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Clients that leave, faults while the endpoint works, and the end of the process."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import logging

@@ -1,7 +1,5 @@
 """The end of the process: requests in flight, and what clients see."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Bodies, methods and connections, over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """What only the httptools server has to get right: turns, bounds, ends. The rest is in `test_*`."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A listening socket that is about to be closed, and the kernel's queue before it."""
 
-from __future__ import annotations
-
 import select
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The public listener over TLS: the same requests, answers and endings."""
 
-from __future__ import annotations
-
 import resource
 import ssl
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """The adapter does what Tornado does, and Tornado is still the one that it was read in."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections.abc import Callable

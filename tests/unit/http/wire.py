@@ -1,7 +1,5 @@
 """A served application and a client that sends bytes as they are: no library mends them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """One charge for one submit intent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, cast

@@ -4,8 +4,6 @@ async with stage(a=[answer(made(2))]) as w:
     told = await generate(w, n=2)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal

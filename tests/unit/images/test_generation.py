@@ -1,7 +1,5 @@
 """Images that are generated, once for each key, over any upstream."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A media call with an idempotency key: kept before it is seen; failures are not kept at all."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Links to what a job has made: renewed, and streamed."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any, cast

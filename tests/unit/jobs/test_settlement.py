@@ -1,7 +1,5 @@
 """What ends of jobs cost and what their rows say; each receipt comes to the same by another way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any

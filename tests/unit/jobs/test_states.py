@@ -1,7 +1,5 @@
 """The states of a job, and a machine over them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """The world of the cache of keys."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass

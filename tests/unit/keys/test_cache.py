@@ -1,7 +1,5 @@
 """The cache of keys."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """The cache of keys beside changes: races, and what may vouch for what is kept."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Prices agreed with an account, and when its keys were last used."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from random import Random
 from typing import Any

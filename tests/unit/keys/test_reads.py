@@ -1,7 +1,5 @@
 """Reads that many share: who gets which answer, whatever else happens meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

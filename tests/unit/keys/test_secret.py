@@ -1,7 +1,5 @@
 """The secret of a gateway, and the texts of keys."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Searches into terms, and pages into what they are found by."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Windows become medians with their spread, and figures are judged by their targets."""
 
-from __future__ import annotations
-
 import pytest
 
 from loadtests.bench.bench import between, parse_metrics

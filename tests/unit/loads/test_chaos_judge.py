@@ -1,7 +1,5 @@
 """The judge of `./ops/chaos` finds what is broken, and nothing where nothing is."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict

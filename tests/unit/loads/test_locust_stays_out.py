@@ -1,7 +1,5 @@
 """locust is imported by its own process only: importing it replaces sockets, threads and more."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

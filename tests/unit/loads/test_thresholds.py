@@ -1,7 +1,5 @@
 """What a run is judged by."""
 
-from __future__ import annotations
-
 from loadtests.locust.verdict import Measured, Thresholds, busiest_rate, conclusion
 from tests.support.rows import cases
 

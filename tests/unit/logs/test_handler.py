@@ -1,7 +1,5 @@
 """The endpoints of the call log, and their sums."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta

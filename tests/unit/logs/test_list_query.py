@@ -1,7 +1,5 @@
 """Which rows of the call log a query asks for, and how pages are joined."""
 
-from __future__ import annotations
-
 import string
 from datetime import UTC, datetime, timedelta
 from typing import Any

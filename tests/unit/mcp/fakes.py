@@ -1,7 +1,5 @@
 """A toolbox with one tool, and POSTs to an exchange over it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

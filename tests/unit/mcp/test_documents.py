@@ -1,7 +1,5 @@
 """What clients write into their configurations parses, and names `/mcp`."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

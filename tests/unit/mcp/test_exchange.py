@@ -1,7 +1,5 @@
 """Messages of MCP, exchanged and of any shape."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

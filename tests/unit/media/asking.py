@@ -1,7 +1,5 @@
 """Short ways to read a body as a client sends it, and to see what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar

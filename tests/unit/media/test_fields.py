@@ -3,8 +3,6 @@
 Contract for media §4, row by row.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Responses and links of an upstream that are hostile, and the steps that reading takes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

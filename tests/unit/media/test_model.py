@@ -1,7 +1,5 @@
 """The parts of a media exchange: items, lists, prices, bodies that are large."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Polls on the plain wire, and the dialects of OpenAI and Ark: what a response means."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.media.ark import Ark

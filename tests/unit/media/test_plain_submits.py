@@ -1,7 +1,5 @@
 """Submits on the plain wire as tables: what is sent for what is asked, what an answer means."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Raw

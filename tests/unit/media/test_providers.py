@@ -1,7 +1,5 @@
 """The dialects of MiniMax and Suno: what is sent, what a response means."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.media.canonical import (

@@ -1,7 +1,5 @@
 """The `shanjian` dialect: everything in an envelope, everything a task."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

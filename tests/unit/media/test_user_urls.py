@@ -1,7 +1,5 @@
 """Which links a client may name: every spelling of a place that is not public is refused."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What of a checked request goes upstream, what is withheld, and what the log shows of it."""
 
-from __future__ import annotations
-
 import pickle
 from decimal import Decimal
 from typing import Any

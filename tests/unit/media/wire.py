@@ -1,7 +1,5 @@
 """Short ways to see what a dialect asks, and to give it an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Copies of results: links, writing, throttling, and what is wired."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixtures of this folder: `world` has metrics of its own, `lines` what was logged as JSON."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

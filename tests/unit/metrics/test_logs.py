@@ -1,7 +1,5 @@
 """The log: its lines, its writer, what is hidden, and the libraries' loggers."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging

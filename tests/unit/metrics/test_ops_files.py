@@ -5,8 +5,6 @@ That each query finds something is proved by the real Prometheus
 (`tests/integration/prometheus`).
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values of log fields, the lag of the loop, and the commit of a release."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

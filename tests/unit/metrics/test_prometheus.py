@@ -1,7 +1,5 @@
 """Metric families: counted, rendered, read again."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

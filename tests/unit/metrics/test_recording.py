@@ -1,7 +1,5 @@
 """What the metrics record of calls and channels."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

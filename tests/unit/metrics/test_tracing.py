@@ -1,7 +1,5 @@
 """Traces: headers, spans, and what is exported."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """What the tests of this folder share: metrics to be read back, log lines to be read back."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What comes over from LiteLLM."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from pathlib import Path

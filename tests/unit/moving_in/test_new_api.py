@@ -1,7 +1,5 @@
 """What is made of new-api's rows: channels, ratios as prices, quota as money, and what stays."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Jobs that go wrong, for the pool's tests."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work beside the event loop: the jobs, the pool, its processes."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

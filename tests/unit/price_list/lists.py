@@ -1,7 +1,5 @@
 """Short price lists for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 

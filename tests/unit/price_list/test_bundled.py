@@ -1,7 +1,5 @@
 """The list of prices: read, bundled, compared, offered."""
 
-from __future__ import annotations
-
 from datetime import date
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Filling a file from a list, and reading the exports of providers."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The parent of several processes."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from types import SimpleNamespace

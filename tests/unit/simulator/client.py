@@ -1,7 +1,5 @@
 """Requests to a simulator, each on a connection of its own."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

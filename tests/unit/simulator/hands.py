@@ -1,7 +1,5 @@
 """A simulator whose clock is turned by hand, and what tests of its tasks ask it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

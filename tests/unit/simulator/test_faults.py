@@ -1,7 +1,5 @@
 """Whose directive applies: request, key, port, everybody; how often and for how long."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import loadtests.simulator

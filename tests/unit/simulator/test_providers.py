@@ -1,7 +1,5 @@
 """A port that plays one provider: its paths, keys, models, situations; and nobody else's."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

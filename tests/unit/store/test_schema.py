@@ -1,7 +1,5 @@
 """The store without a server: its files and addresses, and parts of the embedded PostgreSQL."""
 
-from __future__ import annotations
-
 import base64
 import os
 import subprocess

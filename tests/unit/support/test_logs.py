@@ -1,7 +1,5 @@
 """The watch over the log, and folders of tests."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

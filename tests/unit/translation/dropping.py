@@ -3,8 +3,6 @@
 `python -m tests.unit.translation.dropping` writes it anew.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from channels.translation.session import TRANSLATIONS, Translation

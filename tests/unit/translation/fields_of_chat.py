@@ -7,8 +7,6 @@ where the field has no place and must be listed, `~` where the body holds nothin
 a field that has no place anywhere.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.translation.pieces import call, text, tool, user

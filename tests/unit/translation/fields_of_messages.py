@@ -4,8 +4,6 @@ The fields are those of the protocol's documentation, experimental ones included
 `fields_of_chat.py`, for chat-completions, for native-content and for responses.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.translation.pieces import assistant, system, text, user

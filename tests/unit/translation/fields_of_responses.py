@@ -4,8 +4,6 @@ Fields that agents send beside those of the protocol's documentation are include
 `fields_of_chat.py`, for messages, for native-content and for chat-completions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.translation.pieces import developer, user

@@ -1,7 +1,5 @@
 """Pieces of chat and messages requests, for the tables of the tests beside this."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"

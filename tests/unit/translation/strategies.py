@@ -1,7 +1,5 @@
 """Any request and any response, for the property tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

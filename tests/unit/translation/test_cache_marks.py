@@ -1,7 +1,5 @@
 """What is marked for a prompt's cache where the client's own protocol needs no marks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.translation.session import TranslatedCall, translation_between

@@ -1,7 +1,5 @@
 """Requests of chat clients for upstreams that speak messages, trap by trap."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages as Converse has them, there and back; Amazon's own model of the service agrees."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The tables beside this say where, and with which value. That they are complete i
 the official libraries.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_type_hints

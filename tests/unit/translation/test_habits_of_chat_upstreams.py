@@ -1,7 +1,5 @@
 """What chat-completions upstreams send beside the documentation, for clients of other protocols."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests of messages clients for upstreams that speak chat-completions, trap by trap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

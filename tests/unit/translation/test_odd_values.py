@@ -1,7 +1,5 @@
 """Any value in any place of a request or of a response ends well; none is a fault of ours."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

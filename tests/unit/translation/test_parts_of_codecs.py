@@ -1,7 +1,5 @@
 """The small parts the codecs share: the report, names and ids, data URIs, calls, failures."""
 
-from __future__ import annotations
-
 import base64
 import tracemalloc
 from typing import Any

@@ -1,7 +1,5 @@
 """Properties of the codecs: what was decoded is said again; a stream says what the whole does."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise, permutations
 from pathlib import Path

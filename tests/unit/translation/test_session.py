@@ -1,7 +1,5 @@
 """The table of translations, one attempt put together from it, and messages without content."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Thoughts and their proofs, through a client of another protocol and back."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

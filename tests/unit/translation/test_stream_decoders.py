@@ -1,7 +1,5 @@
 """Streams of chat-completions and messages upstreams, as documented and as they are."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Streams that chat and messages clients get: order, numbering, what is held back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.dialects.chat.codec import StreamEncoder

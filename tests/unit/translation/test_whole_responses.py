@@ -1,7 +1,5 @@
 """Whole responses between the protocols, as documented and as chat-completions upstreams are."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@
 say as one whole answer. A stream and the whole answer of the same thing must fold and decode alike.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

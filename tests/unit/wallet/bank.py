@@ -1,7 +1,5 @@
 """A bank on the in-memory ledger: its writer runs, its wallets are asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

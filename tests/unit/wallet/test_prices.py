@@ -1,7 +1,5 @@
 """Prices: the table, tokens, units, sheets of dimensions."""
 
-from __future__ import annotations
-
 import json
 import math
 from decimal import ROUND_HALF_UP, Decimal, localcontext

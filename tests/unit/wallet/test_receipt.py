@@ -1,7 +1,5 @@
 """A receipt comes to the cost that was settled, whatever the price and the counts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from decimal import Decimal

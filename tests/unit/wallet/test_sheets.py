@@ -1,7 +1,5 @@
 """Prices with more than the four plain members: disjoint buckets, tiers, steps, holds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from random import Random

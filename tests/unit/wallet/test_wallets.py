@@ -1,7 +1,5 @@
 """Wallets and their leases, and a machine over the ledger."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The writer of the ledger."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Limits that processes share through Redis."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

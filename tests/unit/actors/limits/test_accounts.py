@@ -1,7 +1,5 @@
 """Requests per minute and concurrency of accounts: the counts, and a machine over them."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """What the processes of one gateway read through their parent."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

@@ -4,8 +4,6 @@ The fields are those of the protocol's documentation, preview ones included. A r
 `fields_of_chat.py`, for chat-completions, for messages and for responses.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.translation.gemini.pieces import (

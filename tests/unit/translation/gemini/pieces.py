@@ -1,7 +1,5 @@
 """Pieces of native-content bodies and chunks, for the tests beside this."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.dialects.gemini import codec as gemini

@@ -1,7 +1,5 @@
 """Random native-content requests, as documented, so that decoding them is the whole truth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Requests of chat and messages clients for upstreams of native-content, trap by trap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.dialects.gemini.codec import tool_names

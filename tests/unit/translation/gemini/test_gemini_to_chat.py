@@ -1,7 +1,5 @@
 """Requests of native-content clients for upstreams that speak chat, trap by trap."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """JSON schemas for upstreams and of clients of native-content."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Streams of native-content upstreams and for its clients, trap by trap."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Signatures and arguments of calls, however they come, and back to their maker."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

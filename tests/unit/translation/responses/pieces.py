@@ -1,7 +1,5 @@
 """Events of a responses stream, as short as a test needs them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 USAGE = {

@@ -1,7 +1,5 @@
 """Responses streams as the chat-completions streams that clients of built-in tools are sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a chat-completions request with built-in tools becomes on a responses channel."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a responses stream says, item by item, each thing once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.dialects.meter import Usage
