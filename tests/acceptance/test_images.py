@@ -51,6 +51,16 @@ def test_bytes_go_to_the_upstream_and_back_unchanged(h: House, tenant: Tenant) -
     assert tenant.key not in json.dumps(sent)
 
 
+def test_size_without_pixels_is_refused_where_the_price_is_by_the_area(
+    h: House, tenant: Tenant
+) -> None:
+    reply = generate(tenant.client, model="area", size="2K")
+    assert refusal(reply) == (400, "invalid_request_error", "invalid_request", "size")
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"], row["unit_type"]) == ("rejected", 0, "image")
+    assert h.upstream.stats()["requests"] == 0
+
+
 def test_other_refusals_have_the_images_shape_too(h: House) -> None:
     poor = h.tenant(nano_usd=EACH)
     quota = (402, "insufficient_quota", "quota_exceeded", None)
