@@ -116,7 +116,7 @@ KEY_CHARACTERS_MAX = 200  # spec: Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class IdempotencyClaim:
     """A claim on a key of an account. Responses above `response_bytes_max` are not kept."""
 
     account_id: str
@@ -208,10 +208,10 @@ class IdempotencyGuard:
         self._response_bytes_max = response_bytes_max
         self._metrics = metrics
 
-    def submission(
+    def claim(
         self, values: Sequence[str], *, account_id: str, asked: Callable[[], bytes]
-    ) -> Submission | None:
-        """Return the submit intent of a request; None without the header. Raises GatewayError.
+    ) -> IdempotencyClaim | None:
+        """Return the claim of a request; None without the header. Raises GatewayError.
 
         `values` are the header's, of which there must be one; `asked` is the fingerprint.
         """
@@ -219,7 +219,7 @@ class IdempotencyGuard:
         if key is None:
             return None
         claim = Claim(key=key, fingerprint=asked())
-        return Submission(
+        return IdempotencyClaim(
             account_id=account_id, claim=claim, response_bytes_max=self._response_bytes_max
         )
 
@@ -233,32 +233,32 @@ class IdempotencyGuard:
 
     async def run(
         self,
-        submission: Submission | None,
+        idempotency: IdempotencyClaim | None,
         use_case: Callable[[], Awaitable[None]],
         writer: ReplayWriter,
     ) -> None:
-        """Run a use-case that claims the submission's key, or replay its response.
+        """Run a use-case that claims the key, or replay its response.
 
         Raises GatewayError while nothing has been sent.
         """
         try:
             await use_case()
         except KeyTaken as taken:
-            assert submission is not None
+            assert idempotency is not None
             self._metrics.idempotency(taken.state)
-            kept = await self._found(submission, taken.state)
+            kept = await self._found(idempotency, taken.state)
             self._replay(kept, writer)
 
-    async def _found(self, submission: Submission, state: ClaimState) -> StoredResponse:
+    async def _found(self, idempotency: IdempotencyClaim, state: ClaimState) -> StoredResponse:
         if state == "reuse":
             raise GatewayError(IDEMPOTENCY_KEY_REUSE, _REUSE, param=HEADER)
         if state == "too_large":
             raise GatewayError(IDEMPOTENCY_NOT_CACHED, _NOT_CACHED, param=HEADER)
         if state == "stored":
-            kept = await self._kept.find(submission.account_id, submission.claim)
+            kept = await self._kept.find(idempotency.account_id, idempotency.claim)
             if kept is not None:
                 return kept
-            # The key has just expired: the next request is a new submission.
+            # The key has just expired: the next request is a new call.
         raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
 
     def _replay(self, kept: StoredResponse, writer: ReplayWriter) -> None:

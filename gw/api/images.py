@@ -20,12 +20,12 @@ from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.api.chat import ModelCall, require_served
-from gw.api.submit import guarded, media_of, submission_of
+from gw.api.submit import guarded, idempotency_of, media_of
 from gw.calls.bills import Charged, UpstreamPrice
 from gw.calls.media import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
 from gw.errors import INVALID_REQUEST, GatewayError
-from gw.idempotency import Submission
+from gw.idempotency import IdempotencyClaim
 from metrics import genai
 from metrics.spans import Attributes
 
@@ -165,15 +165,15 @@ class ImagesHandler(ApiHandler):
 
     async def on_post(self) -> None:
         call = ModelCall(self)
-        submission = await submission_of(call)
+        idempotency = await idempotency_of(call)
         request = await call.read(DIALECT)
         require_served(call.model, self.protocol)
         pieces = media_of(self).pieces
-        image_call = self._call(request, call, submission)
-        await guarded(call, submission, lambda writer: pieces.run(image_call, writer))
+        image_call = self._call(request, call, idempotency)
+        await guarded(call, idempotency, lambda writer: pieces.run(image_call, writer))
 
     def _call(
-        self, request: ImagesRequest, call: ModelCall, submission: Submission | None
+        self, request: ImagesRequest, call: ModelCall, idempotency: IdempotencyClaim | None
     ) -> PieceCall:
         upstream_request = PieceRequest(
             request,
@@ -183,7 +183,7 @@ class ImagesHandler(ApiHandler):
             helpers=call.helpers,
         )
         bill = _bill(request, call.model)
-        return _piece_call(self, call, bill, upstream_request, submission)
+        return _piece_call(self, call, bill, upstream_request, idempotency)
 
 
 class EditsHandler(ApiHandler):
@@ -208,7 +208,7 @@ def _piece_call(
     call: ModelCall,
     bill: ImageBill,
     request: PieceRequest,
-    submission: Submission | None = None,
+    idempotency: IdempotencyClaim | None = None,
 ) -> PieceCall:
     return PieceCall(
         facts=call.facts(),
@@ -219,7 +219,7 @@ def _piece_call(
         span=begin_span(handler, call.model, lambda: {genai.OUTPUT_TYPE: "image"}),
         request=request,
         started=handler.services.clock.monotonic(),
-        submission=submission,
+        idempotency=idempotency,
         detail=call.detail,
     )
 

@@ -21,8 +21,7 @@ from actors.wallet.messages import NewJob
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.errors import InvalidRequest
-from channels.media.canonical import AvatarResult, GeneralVideo
-from channels.media.canonical import Submission as MediaSubmission
+from channels.media.canonical import AvatarResult, GeneralVideo, Submission
 from channels.media.model import TaskKind
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
@@ -35,7 +34,7 @@ from gw.calls.jobs import JobBill
 from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
 from gw.calls.request import LargeSubmission
 from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError, dumps, invalid_request
-from gw.idempotency import Submission, fingerprint, fingerprint_of
+from gw.idempotency import IdempotencyClaim, fingerprint, fingerprint_of
 from gw.media.reading import ListKind, parameters_of, read_list
 from gw.voices import Voices, is_voice_id
 from metrics import genai
@@ -43,7 +42,7 @@ from metrics.logs import redact
 from metrics.spans import CallSpan
 
 
-async def submission_of(call: ModelCall) -> Submission | None:
+async def idempotency_of(call: ModelCall) -> IdempotencyClaim | None:
     """Return the submit intent of a call's request; None without a key. Raises GatewayError."""
     handler = call.handler
     request, keys = handler.request, handler.idempotency_keys
@@ -52,7 +51,7 @@ async def submission_of(call: ModelCall) -> Submission | None:
     asked: bytes | None = None
     if call.is_heavy and keys:
         asked, _ = await call.offload(fingerprint_of, method, path)
-    return handler.services.idempotency.submission(
+    return handler.services.idempotency.claim(
         keys,
         account_id=handler.principal.account_id,
         asked=lambda: asked or fingerprint(method=method, path=path, body=request.body),
@@ -61,38 +60,38 @@ async def submission_of(call: ModelCall) -> Submission | None:
 
 async def guarded(
     call: ModelCall,
-    submission: Submission | None,
+    idempotency: IdempotencyClaim | None,
     use_case: Callable[[ResponseWriter], Awaitable[None]],
 ) -> None:
     """Run the use-case, or replay its response. Raises GatewayError while nothing has been sent."""
     writer = HandlerWriter(call.handler)
-    await _guarded(call, submission, lambda: use_case(writer), writer)
+    await _guarded(call, idempotency, lambda: use_case(writer), writer)
 
 
 async def detached(
     call: ModelCall,
-    submission: Submission | None,
+    idempotency: IdempotencyClaim | None,
     use_case: Callable[[DetachableWriter], Awaitable[None]],
 ) -> None:
     """Like `guarded`, for a use-case that continues after a disconnect of the client."""
     writer = DetachableWriter(call)
     try:
-        await _guarded(call, submission, lambda: use_case(writer), writer)
+        await _guarded(call, idempotency, lambda: use_case(writer), writer)
     finally:
         writer.ended_attached()
 
 
 async def _guarded(
     call: ModelCall,
-    submission: Submission | None,
+    idempotency: IdempotencyClaim | None,
     use_case: Callable[[], Awaitable[None]],
     writer: HandlerWriter,
 ) -> None:
     """Run or replay, with the key in the row, so that its owner finds related submissions."""
-    if submission is not None:
+    if idempotency is not None:
         # The client chose it: it may be an API key, by mistake.
-        call.detail["request"]["idempotency_key"] = redact(submission.claim.key)
-    await call.handler.services.idempotency.run(submission, use_case, writer)
+        call.detail["request"]["idempotency_key"] = redact(idempotency.claim.key)
+    await call.handler.services.idempotency.run(idempotency, use_case, writer)
 
 
 class DetachableWriter(HandlerWriter):
@@ -136,7 +135,7 @@ class DetachableWriter(HandlerWriter):
 
 A = TypeVar("A")
 Ts = TypeVarTuple("Ts")
-S = TypeVar("S", bound=MediaSubmission)
+S = TypeVar("S", bound=Submission)
 
 
 def media_of(handler: ApiHandler) -> MediaServices:
@@ -150,10 +149,10 @@ class MediaSubmit:
     `begin` creates it, because the submit intent is read before the body.
     """
 
-    def __init__(self, call: ModelCall, submission: Submission | None, output: str) -> None:
+    def __init__(self, call: ModelCall, idempotency: IdempotencyClaim | None, output: str) -> None:
         self._handler = call.handler
         self._call = call
-        self._submission = submission
+        self._idempotency = idempotency
         self._large: LargeSubmission | None = None
         self._output = output
 
@@ -164,7 +163,7 @@ class MediaSubmit:
     async def begin(cls, handler: ApiHandler, output: str) -> MediaSubmit:
         """Return the submission of a request. Raises GatewayError."""
         call = ModelCall(handler)
-        return cls(call, await submission_of(call), output)
+        return cls(call, await idempotency_of(call), output)
 
     # --- The request ---
 
@@ -195,13 +194,13 @@ class MediaSubmit:
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
 
-    def find_model(self, named: str, request: MediaSubmission | None = None) -> None:
+    def find_model(self, named: str, request: Submission | None = None) -> None:
         """Find the named model, and put the request into the row. Raises GatewayError."""
         call = self._call
         call.find_model(named, {} if request is None else parameters_of(request))
         require_served(call.model, self._handler.protocol)
 
-    def show(self, request: MediaSubmission) -> None:
+    def show(self, request: Submission) -> None:
         """Put the request into the row, where the model was found before the request was read."""
         self.detail["request"].update(parameters_of(request))
 
@@ -223,7 +222,7 @@ class MediaSubmit:
 
     def job_call(
         self,
-        request: MediaSubmission,
+        request: Submission,
         *,
         job_id: str,
         job: NewJob,
@@ -258,7 +257,7 @@ class MediaSubmit:
 
     def call(
         self,
-        request: MediaSubmission,
+        request: Submission,
         *,
         bill: Bill,
         cheaper: str,
@@ -283,7 +282,7 @@ class MediaSubmit:
             started=handler.services.clock.monotonic(),
             pins=pins,
             large=self._large,
-            submission=self._submission,
+            idempotency=self._idempotency,
             detail=call.detail,
         )
 
@@ -295,12 +294,12 @@ class MediaSubmit:
 
     async def run(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
         """Run the call while the client is connected. Raises GatewayError."""
-        await guarded(self._call, self._submission, lambda writer: media.run(call, writer))
+        await guarded(self._call, self._idempotency, lambda writer: media.run(call, writer))
 
     async def run_detached(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
         """Run the call even if the client disconnects. Raises GatewayError."""
         await detached(
-            self._call, self._submission, lambda writer: media.run_detached(call, writer)
+            self._call, self._idempotency, lambda writer: media.run_detached(call, writer)
         )
 
 

@@ -41,7 +41,7 @@ from channels.translation.session import TranslatedCall
 from gw import errors as errors
 from gw.calls.bills import Bill, Charged
 from gw.errors import GatewayError
-from gw.idempotency import Submission
+from gw.idempotency import IdempotencyClaim
 from metrics import genai
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -104,7 +104,7 @@ class ResponseWriter(Client, Protocol):
 class Call(Struct, frozen=True, kw_only=True):
     """A call that has passed every check except money and channels.
 
-    `detail` collects the receipt of its row. `submission` is set when the request has an
+    `detail` collects the receipt of its row. `idempotency` is set when the request has an
     idempotency key.
     """
 
@@ -113,7 +113,7 @@ class Call(Struct, frozen=True, kw_only=True):
     cap_nano_usd: int | None
     span: CallSpan
     started: float  # monotonic seconds
-    submission: Submission | None = None
+    idempotency: IdempotencyClaim | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

@@ -256,7 +256,7 @@ class Settlement(Generic[B]):
         So a response is kept before its client sees it, and after an error the key is free in every
         process. The wait is short when the ledger is unreachable; the call is settled later.
         """
-        if self.call.submission is not None:
+        if self.call.idempotency is not None:
             try:
                 async with asyncio.timeout(DURABLE_SECONDS):
                     await self._billing.wallets.settled(self.call.facts.account_id)
@@ -276,10 +276,10 @@ class Settlement(Generic[B]):
         return STOPPING
 
     def _claim_end(self, ending: Ending, charged: Charged) -> ClaimEnd:
-        if self.call.submission is None:
+        if self.call.idempotency is None:
             return None
         cost = charged.cost_nano_usd
-        return self.call.submission.end(
+        return self.call.idempotency.end(
             ending.status,
             client_left=ending == CLIENT_GONE,
             cost_nano_usd=cost,
@@ -422,7 +422,7 @@ class Billing:
                     amount_nano_usd=amount_nano_usd,
                     cap_nano_usd=call.cap_nano_usd,
                     detail=terms,
-                    claim=None if call.submission is None else call.submission.claim,
+                    claim=None if call.idempotency is None else call.idempotency.claim,
                     job=job,
                 )
             )

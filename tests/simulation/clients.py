@@ -25,7 +25,7 @@ from gw.keys.cache import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal
 from tests.simulation.process import GatewayProcess
 from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer
-from tests.support.calls import Asking, chat_call, image_call, job_call, submission
+from tests.support.calls import Asking, chat_call, claim_of, image_call, job_call
 from tests.unit.calls.sse import DONE
 from tests.unit.calls.world import RecordingWriter
 
@@ -232,8 +232,8 @@ class Call:
             await process.submits.run_detached(self._film(models["film"], principal), client)
         elif self.kind == "image":
             asking = self._asking("images", models["picture"], principal)
-            submitted = None if self.key is None else submission(self.account, self.key)
-            call = image_call(asking, submission=submitted, n=IMAGES_MAX)
+            submitted = None if self.key is None else claim_of(self.account, self.key)
+            call = image_call(asking, idempotency=submitted, n=IMAGES_MAX)
             await process.images.run(call, client)
         else:
             asking = self._asking("chat", models["m"], principal)
@@ -274,5 +274,5 @@ class Call:
             cap_nano_usd=principal.spend_cap_nano_usd,
             request=GeneralVideo(model="film", content=(text,), duration=FILM_SECONDS),
             started=process.clock.monotonic(),
-            submission=None if self.key is None else submission(self.account, self.key),
+            idempotency=None if self.key is None else claim_of(self.account, self.key),
         )

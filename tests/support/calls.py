@@ -35,7 +35,7 @@ from gw.calls.settlement import Billing
 from gw.calls.stream import Framing, SseFraming
 from gw.config.config import LiveConfig, Precharge
 from gw.http.application import RequestsInFlight
-from gw.idempotency import Submission
+from gw.idempotency import IdempotencyClaim
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 
@@ -162,7 +162,9 @@ def chat_call(
     )
 
 
-def image_call(asking: Asking, *, submission: Submission | None = None, **body: Any) -> PieceCall:
+def image_call(
+    asking: Asking, *, idempotency: IdempotencyClaim | None = None, **body: Any
+) -> PieceCall:
     """A call for images; `body` are the request's members beside model and prompt."""
     written = json.dumps({"model": asking.model.id, "prompt": "a boat", **body}).encode()
     request = pictures.read_request(written)
@@ -181,7 +183,7 @@ def image_call(asking: Asking, *, submission: Submission | None = None, **body: 
             helpers=lambda: asking.offload.of(asking.facts.account_id),
         ),
         started=asking.started,
-        submission=submission,
+        idempotency=idempotency,
     )
 
 
@@ -211,7 +213,7 @@ def image_response(count: int, **more: Any) -> bytes:
     return json.dumps({"created": 1, "model": "up", "data": data, **more}).encode()
 
 
-def submission(account: str, key: str) -> Submission:
+def claim_of(account: str, key: str) -> IdempotencyClaim:
     """A claim on this key, always for the same request."""
     claim = Claim(key=key, fingerprint=b"one")
-    return Submission(account_id=account, claim=claim, response_bytes_max=1000)
+    return IdempotencyClaim(account_id=account, claim=claim, response_bytes_max=1000)

@@ -36,7 +36,7 @@ from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.world import RecordingWriter, Script, Told, World, answer, world
-from tests.unit.images.stage import submission
+from tests.unit.images.stage import claim_of
 
 SUBMIT_SECONDS = 5.0
 SECONDS = 5
@@ -94,7 +94,7 @@ class Stage:
             started=w.clock.monotonic(),
             pins=tuple(pins),
             large=large,
-            submission=None if key is None else submission(key),
+            idempotency=None if key is None else claim_of(key),
         )
         w.calls.append(call)
         return call

@@ -36,7 +36,7 @@ from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.submitting import SubmittingWriter
 from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, Told, World, answer, world
-from tests.unit.images.stage import submission
+from tests.unit.images.stage import claim_of
 
 Deliver = Callable[[SubmitResult], Awaitable[Delivery]]
 TEXT = "Hello 👋"
@@ -76,7 +76,7 @@ class Stage:
             deliver=deliver,
             span=UNSAMPLED,
             started=w.clock.monotonic(),
-            submission=None if key is None else submission(key),
+            idempotency=None if key is None else claim_of(key),
         )
         w.calls.append(call)
         return call

@@ -13,7 +13,7 @@ from actors.wallet.messages import Claim, ClaimEnd, ClaimState, Free, KeptRespon
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import CLIENT_GONE, STOPPING, Ending, ResponseWriter
 from gw.errors import GatewayError
-from gw.idempotency import IdempotencyGuard, StoredResponse, Submission, fingerprint, read_key
+from gw.idempotency import IdempotencyClaim, IdempotencyGuard, StoredResponse, fingerprint, read_key
 from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import FakeMetrics, FakeStoredResponses
@@ -44,8 +44,8 @@ class World:
     def send(self, body: bytes) -> None:
         self.sent.append(body)
 
-    def submission(self) -> Submission:
-        found = self.guard.submission(["k"], account_id="a", asked=lambda: b"one")
+    def claim(self) -> IdempotencyClaim:
+        found = self.guard.claim(["k"], account_id="a", asked=lambda: b"one")
         assert found is not None
         return found
 
@@ -55,7 +55,7 @@ class World:
         async def use_case() -> None:
             raise KeyTaken(standing)
 
-        await self.guard.run(self.submission(), use_case, cast(ResponseWriter, self))
+        await self.guard.run(self.claim(), use_case, cast(ResponseWriter, self))
 
 
 def test_free_key_leaves_the_answer_to_the_use_case() -> None:
@@ -64,7 +64,7 @@ def test_free_key_leaves_the_answer_to_the_use_case() -> None:
     async def use_case() -> None:
         world.send(b"its own")
 
-    run(world.guard.run(world.submission(), use_case, cast(ResponseWriter, world)))
+    run(world.guard.run(world.claim(), use_case, cast(ResponseWriter, world)))
     assert (world.sent, world.began, world.metrics.standings) == ([b"its own"], None, [])
 
 
@@ -210,7 +210,7 @@ def test_end_of_a_key(
     ending: Ending, cost: int, kept: KeptResponse | None, expected: ClaimEnd
 ) -> None:
     claim = Claim(key="k", fingerprint=b"f")
-    submission = Submission(account_id="a", claim=claim, response_bytes_max=10)
+    idempotency = IdempotencyClaim(account_id="a", claim=claim, response_bytes_max=10)
     left = ending == CLIENT_GONE
-    ended = submission.end(ending.status, client_left=left, cost_nano_usd=cost, response=kept)
+    ended = idempotency.end(ending.status, client_left=left, cost_nano_usd=cost, response=kept)
     assert ended == expected

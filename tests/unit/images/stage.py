@@ -12,7 +12,7 @@ from typing import Any
 from channels.prices import PriceSpec
 from channels.registry import HealthSpec
 from gw.calls.media import PieceCall
-from gw.idempotency import Submission
+from gw.idempotency import IdempotencyClaim
 from tests.support import calls
 from tests.support.calls import image_call, image_response
 from tests.support.specs import make_channel, make_model
@@ -53,9 +53,9 @@ def stage(
 made = image_response
 
 
-def submission(key: str) -> Submission:
+def claim_of(key: str) -> IdempotencyClaim:
     """A claim on this key, always for the same request."""
-    return calls.submission(ACCOUNT, key)
+    return calls.claim_of(ACCOUNT, key)
 
 
 def prepare(w: World, **body: Any) -> PieceCall:
@@ -63,7 +63,7 @@ def prepare(w: World, **body: Any) -> PieceCall:
     cap, key = body.pop("cap", None), body.pop("key", None)
     call = image_call(
         w.asking("images", cap_nano_usd=cap),
-        submission=None if key is None else submission(key),
+        idempotency=None if key is None else claim_of(key),
         **body,
     )
     w.calls.append(call)
