@@ -277,7 +277,7 @@ class ChannelActor(Actor[ChannelMessage]):
     def _reopen(self) -> None:
         self.is_withdrawn, self._limit = False, self.spec.max_concurrency
         for key in self.spec.ring.keys:
-            key.accepted()
+            key.confirmed()
         if self.health != Health():
             self._become(Health())
 

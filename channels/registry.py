@@ -112,7 +112,7 @@ class ChannelKey:
         """Set the key aside for so long, because the upstream refused it with this status."""
         self._ring.on_refused(self, status, seconds)
 
-    def accepted(self) -> None:
+    def confirmed(self) -> None:
         """Use the key again: the upstream accepted it."""
         self.aside_until = 0.0
 

@@ -569,11 +569,11 @@ class MessagesHandler(ApiHandler):
                 break
         else:
             return VERSION
-        accepted = self.services.config.messages_versions
-        if version not in accepted:
+        supported = self.services.config.messages_versions
+        if version not in supported:
             raise GatewayError(
                 INVALID_REQUEST,
-                f"{name}: this version is not supported; use one of {', '.join(accepted)}.",
+                f"{name}: this version is not supported; use one of {', '.join(supported)}.",
                 param=name,
             )
         return version

@@ -406,10 +406,10 @@ JSON = "application/json"
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-def accepted(request: UpstreamRequest) -> None:
+def confirm_key(request: UpstreamRequest) -> None:
     """The upstream has served the request, so its key is good."""
     if request.key is not None:
-        request.key.accepted()
+        request.key.confirmed()
 
 
 class BaseUpstream:

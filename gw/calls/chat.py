@@ -41,7 +41,7 @@ from channels.offload.process import JobTooLong
 from channels.redaction import redaction_of
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, BaseUpstream, Retry, accepted, is_success, retry_of_chat
+from gw.calls.attempts import Attempts, BaseUpstream, Retry, confirm_key, is_success, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
 from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, ending_of_refusal
 from gw.calls.counting import TokenCounter
@@ -124,7 +124,7 @@ class ChatUpstream(BaseUpstream):
                     response = EventStreamResponse(response, render)
                 stream = await self._begin_stream(call, plan, response, channel, attempts)
                 attempts.observer.first_chunk()
-                accepted(plan.request)
+                confirm_key(plan.request)
                 return stream
             body = await self._whole(response, attempts)
             if plan.hosting is not None and plan.hosting.whole is not None:
@@ -137,7 +137,7 @@ class ChatUpstream(BaseUpstream):
             if not redaction.is_clear(body):  # rare, so the coroutine is made only then
                 body = await redaction.redact_whole(body)
             result = await self._read_whole(call, plan, body, attempts)
-            accepted(plan.request)
+            confirm_key(plan.request)
             return result
         except ErrorReported as error:
             if error.status >= 500:

@@ -29,7 +29,7 @@ from channels.errors import (
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
-from gw.calls.attempts import accepted, is_success
+from gw.calls.attempts import confirm_key, is_success
 from gw.calls.call import ending_of_refusal
 from gw.config.config import LiveConfig
 from gw.errors import dumps
@@ -162,7 +162,7 @@ class TokenCounter:
         status = response.status
         if is_success(status):
             body = await response.read(COUNT_BYTES_MAX)
-            accepted(asked)
+            confirm_key(asked)
             return await self._current.redactor.responses.redact_whole(body)
         if status in WITHOUT_STATUSES:
             self._has_none(candidate)

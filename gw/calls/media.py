@@ -51,7 +51,7 @@ from gw.calls.attempts import (
     BaseUpstream,
     Retry,
     Upstream,
-    accepted,
+    confirm_key,
     is_success,
     retry_of_pieces,
     retry_of_submits,
@@ -458,7 +458,7 @@ class PieceUpstream(BaseUpstream):
         body = await self._whole(response, attempts)
         body = await self._current.redactor.responses.redact_whole(body, keeps_links=True)
         failed = self._read(call, body)
-        accepted(request)
+        confirm_key(request)
         content_type = call.content_type or self._content_type(response)
         return Delivery(content_type, body, response.status, failed=failed)
 

@@ -226,7 +226,7 @@ def test_only_the_conversations_of_a_lost_key_move_and_they_come_back() -> None:
     assert len({during[pin] for pin in moved}) == KEYS - 1
     fewer = make_channel("a", api_key="a-3", more_keys=("a-1", "a-0"))  # the file without it
     assert homes(fewer) == during
-    spec.ring.keys[2].accepted()
+    spec.ring.keys[2].confirmed()
     assert homes(spec) == before
 
 

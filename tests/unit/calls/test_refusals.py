@@ -121,7 +121,7 @@ async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() 
         for one in lease:
             assert isinstance(one, Lease)
             one.release("abandoned")
-        w.channels["a"].spec.ring.keys[0].accepted()
+        w.channels["a"].spec.ring.keys[0].confirmed()
         told = await w.call()
         assert told.refusal.http_status == 500  # the last one tried decides
         assert told.attempts == ["upstream_401", "upstream_500"]

@@ -39,7 +39,7 @@ from channels.registry import (
     ModelSpec,
     Registry,
 )
-from gw.calls.attempts import accepted
+from gw.calls.attempts import confirm_key
 from loadtests.simulator.providers.table import PROVIDERS, Failure
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel
@@ -289,7 +289,7 @@ def test_channel_is_aside_with_its_last_key_until_one_is_answered() -> None:
     assert not spec.ring.is_aside
     second.took_refusal(403, ErrorMembers())
     assert spec.ring.is_aside
-    accepted(first)
+    confirm_key(first)
     assert (spec.ring.is_aside, spec.ring.aside) == (False, 1)
 
 
