@@ -72,9 +72,9 @@ class _Edit(Struct, frozen=True):
 
 
 class ExactRedaction:
-    """Finds a set of secrets. Immutable; `reach` is the maximum length of one in bytes."""
+    """Finds a set of secrets. Immutable; `length_max` is the maximum length of one in bytes."""
 
-    __slots__ = ("_needles", "_pattern", "_secrets", "reach")
+    __slots__ = ("_needles", "_pattern", "_secrets", "length_max")
 
     def __init__(self, secrets: Iterable[RedactedText]) -> None:
         self._secrets = sorted(set(secrets), key=lambda one: one.text)
@@ -82,7 +82,7 @@ class ExactRedaction:
         is_many = len(needles) > NEEDLES_SEARCHED_MAX
         self._pattern = re.compile(b"|".join(map(re.escape, needles))) if is_many else None
         self._needles = () if is_many else needles
-        self.reach = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
+        self.length_max = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
 
     def __repr__(self) -> str:
         return f"<ExactRedaction {len(self._secrets)} texts>"
@@ -134,7 +134,7 @@ class ExactRedaction:
     def _edits(self, body: bytes, start: int) -> list[_Edit]:
         """Return the edits that begin in the window at `start`, in order."""
         stop = start + WINDOW_BYTES
-        end = min(stop + self.reach, len(body))
+        end = min(stop + self.length_max, len(body))
         if not self._is_near(body, start, end):
             return []
         # A margin on either side shows whether a host is a whole word.
@@ -163,7 +163,7 @@ class ExactRedaction:
 class LinesRedaction:
     """Redacts bytes in pieces; a secret split over two pieces is found, too.
 
-    No secret crosses a line end. Of an incomplete line, the last `reach` bytes are held.
+    No secret crosses a line end. Of an incomplete line, the last `length_max` bytes are held.
     """
 
     __slots__ = ("_held", "_redaction")
@@ -175,7 +175,7 @@ class LinesRedaction:
     def take(self, piece: bytes) -> bytes:
         """Return what can be passed on with this piece."""
         body = self._held + piece
-        end = max(body.rfind(b"\n") + 1, len(body) - self._redaction.reach)
+        end = max(body.rfind(b"\n") + 1, len(body) - self._redaction.length_max)
         edits = [edit for edit in self._redaction.edits(body) if edit.start < end]
         end = max([end, *[edit.end for edit in edits]])
         self._held = body[end:]

@@ -97,7 +97,7 @@ def over_one_denominator(
     return [top * (common // bottom) for top, bottom in ratios], common
 
 
-class Reach(Struct, frozen=True, kw_only=True):
+class Billable(Struct, frozen=True, kw_only=True):
     """The most that a request may be billed by, as far as it states that.
 
     `region` is the one that it names, empty for anywhere; None: it names none, and the upstream
@@ -137,7 +137,7 @@ class Sheet(Protocol):
     def priced(self, usage: Usage) -> Priced:
         """Return the cost of a usage."""
 
-    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, billable: Billable) -> int:
         """Return the maximum cost of so many tokens."""
 
     def unpriced(self, usage: Usage) -> Sequence[str]:

@@ -20,8 +20,8 @@ from typing import Any
 from actors.wallet.pricing import (
     MAX_NANO_USD,
     TOKENS_PER_PRICE,
+    Billable,
     Priced,
-    Reach,
     TokenPrice,
     div_round_half_up,
     over_one_denominator,
@@ -106,13 +106,13 @@ class _Level:
     denominator: int
     notes: Mapping[str, Any]
 
-    def reached_nano_usd(self, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+    def billable_nano_usd(self, input_tokens: int, output_tokens: int, billable: Billable) -> int:
         """Return the cost of so many tokens if all have the highest price that is reached."""
-        numerators, members = self.numerators, {*_UNASKED, *reach.members}
+        numerators, members = self.numerators, {*_UNASKED, *billable.members}
         dearest_input = max(numerators[one] for one in self._having("input", members & _INPUT))
         dearest_output = max(numerators[one] for one in self._having("output", members & _OUTPUT))
         total = dearest_input * input_tokens + dearest_output * output_tokens
-        for name, count in (*reach.tools.items(), _REQUEST):
+        for name, count in (*billable.tools.items(), _REQUEST):
             total += numerators.get(name, 0) * count
         return div_round_half_up(total, self.denominator)
 
@@ -179,17 +179,17 @@ class PriceSheet:
         cost = min(div_round_half_up(total, level.denominator), MAX_NANO_USD)
         return Priced(cost, level.stated(counted, self._multiplier), counted)
 
-    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, billable: Billable) -> int:
         """Return the maximum cost of so many tokens, in the tiers, regions and steps and with the
         parts reached."""
-        sizes = [reach.search_size] if reach.search_size else self._sizes()
-        regions = self._spec.regions or {} if reach.region is None else {reach.region}
-        longest = max(input_tokens, reach.input_tokens)
+        sizes = [billable.search_size] if billable.search_size else self._sizes()
+        regions = self._spec.regions or {} if billable.region is None else {billable.region}
+        longest = max(input_tokens, billable.input_tokens)
         return max(
-            self._level(tier, region, length, size).reached_nano_usd(
-                input_tokens, output_tokens, reach
+            self._level(tier, region, length, size).billable_nano_usd(
+                input_tokens, output_tokens, billable
             )
-            for tier in {None, self.tier(reach.tier), self.tier(self._asked)}
+            for tier in {None, self.tier(billable.tier), self.tier(self._asked)}
             for region in {None, *map(self.region, regions)}
             for length in (longest, *self._bounds_below(tier, longest))
             for size in sizes
@@ -315,10 +315,14 @@ def unpriced_in(usage: Usage) -> list[str]:
     return [*found, parts.service_tier] if parts.service_tier in DEARER_TIERS else found
 
 
-def hold_nano_usd(price: TokenPrice, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+def hold_nano_usd(
+    price: TokenPrice, *, input_tokens: int, output_tokens: int, billable: Billable
+) -> int:
     """Return the maximum cost of so many tokens on any channel of a model."""
     return max(
-        one.sheet.hold_nano_usd(input_tokens=input_tokens, output_tokens=output_tokens, reach=reach)
+        one.sheet.hold_nano_usd(
+            input_tokens=input_tokens, output_tokens=output_tokens, billable=billable
+        )
         if one.sheet is not None
         else one.estimate_nano_usd(input_tokens=input_tokens, output_tokens=output_tokens)
         for one in (price, *(price.channels or {}).values())

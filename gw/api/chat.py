@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import Reach, TokenPrice
+from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import price_of
 from channels.conversation import (
     MEMBERS,
@@ -46,9 +46,9 @@ from gw.calls.call import ResponseWriter
 from gw.calls.request import (
     ChatCall,
     ConversationRequest,
+    billable_of,
     lacking_tool,
     offloaded,
-    reach_of,
     refuse_advisor,
     region_named,
     tier_named,
@@ -296,7 +296,7 @@ def converse(
             address=address,
         ),
         started=services.clock.monotonic(),
-        reach=_reach(model, request.parameters, body),
+        billable=_billable(model, request.parameters, body),
         tools=request.builtin_tools,
         tools_protocol=dialect.family.tools_over,
         framing=framing or SseFraming(),
@@ -306,7 +306,7 @@ def converse(
     return services.conversation.run(chat_call, writer or HandlerWriter(handler))
 
 
-def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reach | None:
+def _billable(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Billable | None:
     """Return what is billed besides plain tokens. Raises GatewayError."""
     price: TokenPrice = model.made.get(TokenPrice) or price_of(model)
     tier = None
@@ -315,7 +315,7 @@ def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reac
     region = region_named(model, price, parameters) if "inference_geo" in parameters else None
     if price.sheet is None and price.channels is None:
         return None
-    return reach_of(body, tier, region)
+    return billable_of(body, tier, region)
 
 
 def _refuse_tools(

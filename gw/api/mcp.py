@@ -316,11 +316,11 @@ class KnowledgeTools:
     async def search_wiki(self, arguments: Arguments) -> dict[str, Any]:
         text = search_text(arguments)
         limit, offset = limit_of(arguments, SEARCH_DEFAULT), offset_of(arguments)
-        async with self._reach() as reach:
+        async with self._scope() as scope:
             began = time.perf_counter()
-            found = await search(reach.session, reach.bases, text, offset=offset, limit=limit)
+            found = await search(scope.session, scope.bases, text, offset=offset, limit=limit)
             seconds = time.perf_counter() - began
-            names = await reach.named([(hit.base, hit.id) for hit in found.hits])
+            names = await scope.named([(hit.base, hit.id) for hit in found.hits])
         self._metrics.searched(surface="mcp", result=found.match, seconds=seconds)
         body = found_body(text, offset, found)
         body["results"] = [
@@ -331,33 +331,33 @@ class KnowledgeTools:
 
     async def read_page(self, arguments: Arguments) -> dict[str, Any]:
         name = text(arguments, "id")
-        async with self._reach() as reach:
-            located = await reach.located(name)
-            page = await reach.page(located, characters=BODY_CHARACTERS)
-            (shown,) = await _shown(reach, [page])
+        async with self._scope() as scope:
+            located = await scope.located(name)
+            page = await scope.page(located, characters=BODY_CHARACTERS)
+            (shown,) = await _shown(scope, [page])
         return shown
 
     async def read_pages(self, arguments: Arguments) -> dict[str, Any]:
         ids = ids_of(arguments)
-        async with self._reach() as reach:
-            located = await locate(reach.session, reach.bases, ids)
+        async with self._scope() as scope:
+            located = await locate(scope.session, scope.bases, ids)
             pages: dict[int, StoredPage] = {}
-            for base in reach.bases:
+            for base in scope.bases:
                 nos = [one.page_no for one in located if one is not None and one.base is base]
                 if nos:
                     pages |= await reading.read_pages(
-                        reach.session, base, nos, characters=BATCH_BODY_CHARACTERS
+                        scope.session, base, nos, characters=BATCH_BODY_CHARACTERS
                     )
             wanted = dict.fromkeys(one.page_no for one in located if one is not None)
-            shown = await _shown(reach, [pages[no] for no in wanted])
+            shown = await _shown(scope, [pages[no] for no in wanted])
         missing = [name for name, one in zip(ids, located, strict=True) if one is None]
         return {"pages": shown, "missing": missing}
 
     async def list_by_tag(self, arguments: Arguments) -> dict[str, Any]:
         tag = text(arguments, "tag")
-        async with self._reach() as reach:
-            found = await reading.tagged(reach.session, reach.bases, tag)
-            names = await reach.named([(base, one.id) for base, one in found])
+        async with self._scope() as scope:
+            found = await reading.tagged(scope.session, scope.bases, tag)
+            names = await scope.named([(base, one.id) for base, one in found])
         pages = [
             {
                 "id": name,
@@ -372,12 +372,12 @@ class KnowledgeTools:
 
     async def backlinks(self, arguments: Arguments) -> dict[str, Any]:
         name = text(arguments, "id")
-        async with self._reach() as reach:
-            located = await reach.located(name)
+        async with self._scope() as scope:
+            located = await scope.located(name)
             base = located.base
-            page = await reach.page(located, characters=0)
-            found = await reading.backlinks(reach.session, page.no)
-            own, *names = await reach.named([(base, page.id), *((base, one.id) for one in found)])
+            page = await scope.page(located, characters=0)
+            found = await reading.backlinks(scope.session, page.no)
+            own, *names = await scope.named([(base, page.id), *((base, one.id) for one in found)])
         entries = [
             {"id": name, "kb_id": base.kb_id, "title": one.title, "summary": one.summary}
             for name, one in zip(names, found, strict=True)
@@ -386,14 +386,14 @@ class KnowledgeTools:
 
     async def get_source(self, arguments: Arguments) -> dict[str, Any]:
         name = text(arguments, "id")
-        async with self._reach() as reach:
-            page = await reach.page(await reach.located(name), characters=0)
+        async with self._scope() as scope:
+            page = await scope.page(await scope.located(name), characters=0)
         if page.source is None:
             raise ToolError(SOURCELESS)
         return await self._wiki.linked(page.source, base_url=self._base_url, now=self._now)
 
     @asynccontextmanager
-    async def _reach(self) -> AsyncIterator[ReadScope]:
+    async def _scope(self) -> AsyncIterator[ReadScope]:
         principal = self._principal
         async with one_state(self._wiki.database) as session:
             yield ReadScope(
@@ -402,7 +402,7 @@ class KnowledgeTools:
             )
 
 
-async def _shown(reach: ReadScope, pages: Sequence[StoredPage]) -> list[dict[str, Any]]:
+async def _shown(scope: ReadScope, pages: Sequence[StoredPage]) -> list[dict[str, Any]]:
     """Return pages with every field, their ids in a form that leads back."""
     linked = [
         (page.base, target)
@@ -410,7 +410,7 @@ async def _shown(reach: ReadScope, pages: Sequence[StoredPage]) -> list[dict[str
         for target, is_resolved, _ in page.outgoing_links
         if is_resolved
     ]
-    names = iter(await reach.named([*((page.base, page.id) for page in pages), *linked]))
+    names = iter(await scope.named([*((page.base, page.id) for page in pages), *linked]))
     shown = [{**page_body(page), "id": next(names)} for page in pages]
     for body, page in zip(shown, pages, strict=True):
         body["body_truncated"] = page.is_truncated

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from actors.jobs.store import OpenJob
 from actors.routing import Candidate
-from actors.wallet.pricing import MediaPrice, Priced, Reach, TokenPrice
+from actors.wallet.pricing import Billable, MediaPrice, Priced, TokenPrice
 from actors.wallet.sheets import hold_nano_usd, token_price, unpriced_in
 from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
@@ -263,23 +263,23 @@ def estimate(
     max_tokens: int | None,
     model_max_output_tokens: int | None,
     price: TokenPrice,
-    reach: Reach | None = None,
+    billable: Billable | None = None,
 ) -> Estimate:
     """Price the conversation's bytes as input and the maximum as output.
 
     `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
     the whole body where that is configured. An explicit maximum counts in full, even above the
-    model's ceiling. `reach` is set where the price depends on other members of the request.
+    model's ceiling. `billable` is set where the price depends on other members of the request.
     """
     input_tokens = tokens_of_bytes(content_bytes)
     if max_tokens is None:
         ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
         max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
-    if reach is None:
+    if billable is None:
         amount = price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=max_tokens)
     else:
         amount = hold_nano_usd(
-            price, input_tokens=input_tokens, output_tokens=max_tokens, reach=reach
+            price, input_tokens=input_tokens, output_tokens=max_tokens, billable=billable
         )
     return Estimate(input_tokens=input_tokens, output_tokens=max_tokens, amount_nano_usd=amount)
 

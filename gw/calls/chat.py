@@ -370,7 +370,7 @@ class Conversation:
             max_tokens=call.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
-            reach=call.reach,
+            billable=call.billable,
         )
         async with await self._billing.hold(
             call,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.routing import Candidate, ChannelView, candidates
-from actors.wallet.pricing import Reach, TokenPrice
+from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import ADVISOR, has_region, has_tier
 from channels.dialects.dialect import (
     Address,
@@ -381,7 +381,7 @@ class ChatCall(Call, frozen=True, kw_only=True):
     pin: str | None  # the conversation, which keeps a channel and its key
     is_named: bool  # the client named the conversation
     request: ConversationRequest
-    reach: Reach | None = None  # if the price depends on it
+    billable: Billable | None = None  # if the price depends on it
     tools: tuple[str, ...] = ()  # the requested built-in tools
     tools_protocol: str | None = None  # the protocol that runs these, if not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)
@@ -550,7 +550,7 @@ def refuse_advisor(model: ModelSpec, tools: Sequence[str]) -> None:
         )
 
 
-def reach_of(body: bytes, tier: str | None, region: str | None = None) -> Reach:
+def billable_of(body: bytes, tier: str | None, region: str | None = None) -> Billable:
     """Return the members that a request may be billed by, in this tier and region."""
     text = body
     if len(body) > LOOKED_THROUGH_BYTES_MAX:
@@ -564,7 +564,7 @@ def reach_of(body: bytes, tier: str | None, region: str | None = None) -> Reach:
         uses = sum(int(found) for found in _USES.findall(text))
         tools["per_web_search"] = min(max(uses, 1), TOOL_CALLS_MAX)
     size = _SIZE.search(text)
-    return Reach(
+    return Billable(
         tier=tier,
         region=region,
         input_tokens=tokens_of_bytes(len(body)),

@@ -20,7 +20,7 @@ from actors.wallet.sheets import hold_nano_usd, token_price
 from tests.support.jobs import new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
-from tests.support.prices import kept_of, reach_of, spec_of, usage_of
+from tests.support.prices import billable_of, kept_of, spec_of, usage_of
 
 ACCOUNTS = ("acct_a", "acct_b")
 KEYS = {"acct_a": ("key_a", "key_a_capped"), "acct_b": ("key_b",)}
@@ -172,7 +172,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Of every dimension: what is paid is what its receipt comes to."""
         price, usage = token_price(spec_of(random), Decimal("1.3")), usage_of(random)
         tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-        held = hold_nano_usd(price, **tokens, reach=reach_of(usage))
+        held = hold_nano_usd(price, **tokens, billable=billable_of(usage))
         cost, detail = price.cost_nano_usd(usage), kept_of(price, usage)
         if held > 10**15:
             return

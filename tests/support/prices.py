@@ -4,7 +4,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from actors.wallet.pricing import Reach, TokenPrice
+from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import calls_of_tools
 from channels.dialects.meter import Usage, UsageParts
 from channels.families import EACH_PRICES, SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
@@ -53,10 +53,10 @@ def spec_of(random: Random) -> PriceSpec:
     return PriceSpec(**members)
 
 
-def reach_of(usage: Usage) -> Reach:
+def billable_of(usage: Usage) -> Billable:
     """A request that can come to this usage."""
     parts = usage.parts or UsageParts()
-    return Reach(
+    return Billable(
         tier=parts.service_tier,
         region=parts.region,
         members=frozenset(MEMBERS),

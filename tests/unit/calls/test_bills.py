@@ -28,7 +28,7 @@ from gw.calls.bills import (
 from gw.calls.request import (
     LOOKED_THROUGH_BYTES_MAX,
     TOOL_CALLS_MAX,
-    reach_of,
+    billable_of,
     refuse_advisor,
     region_named,
     tier_named,
@@ -266,9 +266,9 @@ def test_the_hold_is_for_the_region_named_or_any_where_none_is(
     place: str | None, held: int
 ) -> None:
     # (1000 x 1 + 100 x 10) / 1M, and a tenth more where an upstream's own default is that region.
-    reach = reach_of(b"{}", None, place)
+    billable = billable_of(b"{}", None, place)
     price = price_of(regional())
-    assert hold_nano_usd(price, input_tokens=1000, output_tokens=100, reach=reach) == held
+    assert hold_nano_usd(price, input_tokens=1000, output_tokens=100, billable=billable) == held
 
 
 def test_an_adviser_is_refused_where_what_has_no_price_is() -> None:
@@ -280,7 +280,7 @@ def test_an_adviser_is_refused_where_what_has_no_price_is() -> None:
 
 
 def reached(**members: Any) -> Any:
-    return reach_of(json.dumps(members).encode(), None)
+    return billable_of(json.dumps(members).encode(), None)
 
 
 def test_a_plain_request_reaches_nothing_more() -> None:

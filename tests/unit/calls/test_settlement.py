@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from actors.wallet.pricing import MAX_NANO_USD, Reach
+from actors.wallet.pricing import MAX_NANO_USD, Billable
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.prices import PriceSpec, PriceStep
 from channels.registry import Binding
@@ -128,9 +128,9 @@ async def test_a_price_with_dimensions_is_held_for_what_the_request_reaches() ->
         above_tokens=(PriceStep(MESSAGES_TOKENS - 1, {"output": Decimal(20)}),),
     )
     own = Binding("a", price=PriceSpec(factor=Decimal(2)))
-    reach = Reach(members=frozenset({"cache_write_1h"}))
+    billable = Billable(members=frozenset({"cache_write_1h"}))
     async with world(a=[GOOD], model=make_model(own, price=spec)) as w:
-        call, writer = replace(w.prepare(), reach=reach), RecordingWriter()
+        call, writer = replace(w.prepare(), billable=billable), RecordingWriter()
         w.begin(call, writer)
         told = await w.end(call, writer)
         # The channel doubles the prices of tokens, and that of the request stays.

@@ -383,4 +383,4 @@ def test_line_that_does_not_end_is_held_back_by_the_length_of_a_secret() -> None
     lines = LinesRedaction(ERRORS)
     assert lines.take(b": now\n") == b": now\n"
     taken = sum(len(lines.take(b"." * 1000)) for _ in range(50))
-    assert 50_000 - taken == ERRORS.reach
+    assert 50_000 - taken == ERRORS.length_max

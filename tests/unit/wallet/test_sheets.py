@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from msgspec.structs import replace as with_counts
 
-from actors.wallet.pricing import MAX_NANO_USD, Reach, TokenPrice
+from actors.wallet.pricing import MAX_NANO_USD, Billable, TokenPrice
 from actors.wallet.sheets import (
     buckets,
     has_tier,
@@ -22,7 +22,7 @@ from channels.dialects.meter import Usage, UsageParts
 from channels.families import DEARER_TIERS, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding
-from tests.support.prices import MEMBERS, SIZES, reach_of, spec_of, usage_of
+from tests.support.prices import MEMBERS, SIZES, billable_of, spec_of, usage_of
 from tests.support.rows import each
 from tests.support.specs import make_model
 
@@ -135,12 +135,12 @@ def test_what_is_held_covers_whatever_is_reached(random: Random, is_own: list[bo
     )
     price, usage = price_of(model), usage_of(random)
     parts = usage.parts or UsageParts()
-    reach = reach_of(usage)
+    billable = billable_of(usage)
     if random.random() < 0.5:
-        reach = with_counts(reach, search_size=None)
+        billable = with_counts(billable, search_size=None)
     tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    held = hold_nano_usd(price, **tokens, reach=reach)
-    anywhere = hold_nano_usd(price, **tokens, reach=with_counts(reach, region=None))
+    held = hold_nano_usd(price, **tokens, billable=billable)
+    anywhere = hold_nano_usd(price, **tokens, billable=with_counts(billable, region=None))
     for channel in ("c0", "c1", "c2"):
         served = (price.channels or {}).get(channel, price)
         assert served.cost_nano_usd(usage) <= held
@@ -156,17 +156,17 @@ def test_a_hold_covers_what_comes_without_being_asked_for() -> None:
     steps = (PriceStep(200, {"input": Decimal(3)}), PriceStep(500, {"input": Decimal(2)}))
     price = priced(cache_write=Decimal("1.25"), above_tokens=steps)
 
-    def held(count: int, reach: Reach) -> int:
-        return hold_nano_usd(price, input_tokens=count, output_tokens=0, reach=reach)
+    def held(count: int, billable: Billable) -> int:
+        return hold_nano_usd(price, input_tokens=count, output_tokens=0, billable=billable)
 
-    assert held(100, Reach()) == 125_000  # upstreams write to caches of their own accord
-    assert held(600, Reach()) == 1_800_000  # an estimate may be too long
-    assert held(100, Reach(input_tokens=201)) == 300_000  # and count less than the whole request
+    assert held(100, Billable()) == 125_000  # upstreams write to caches of their own accord
+    assert held(600, Billable()) == 1_800_000  # an estimate may be too long
+    assert held(100, Billable(input_tokens=201)) == 300_000  # and count less than the whole request
     # A tier that the channel's own headers ask for.
     twice = {"priority": TierPrice(factor=Decimal(2))}
     base = PriceSpec(input=ONE, output=ONE, service_tiers=twice)
     price = price_of(make_model(Binding("a", tier="priority"), price=base))
-    assert held(100, Reach()) == 200_000
+    assert held(100, Billable()) == 200_000
 
 
 def without_cached(spec: PriceSpec) -> PriceSpec:
