@@ -105,8 +105,10 @@ class ReplyMemory:
         if task is None:
             task = asyncio.create_task(self._ask(question, ask), name="catalog")
             self._asking[question.key] = task
-            task.add_done_callback(lambda _: self._asking.pop(question.key, None))
-        return await asyncio.shield(task)
+            task.add_done_callback(lambda done: self._asked(question.key, done))
+        await asyncio.wait([task])
+        reply: CatalogReply[T] = task.result()
+        return reply
 
     async def close(self) -> None:
         """Cancel all requests."""
@@ -115,6 +117,11 @@ class ReplyMemory:
             task.cancel()
         if asking:
             await asyncio.wait(asking)
+
+    def _asked(self, key: Key, done: asyncio.Task[Any]) -> None:
+        self._asking.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # raised in each caller; there may be none left to retrieve it
 
     def _find(self, question: Question) -> _Remembered | None:
         known = self._remembered.get(question.key)

@@ -10,8 +10,8 @@ fail() { echo "${0##*/}: $*" >&2; exit 1; }
 # Print a Python: of the tested versions if there is one, else a newer one.
 find_python() {
     local below name
-    for below in 14 99; do
-        for name in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+    for below in 15 99; do
+        for name in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
             "$name" -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, $below))" \
                 2>/dev/null && echo "$name" && return
         done

@@ -284,7 +284,8 @@ class Wallets:
         if read is None:
             read = self._reads[account_id] = asyncio.ensure_future(self._read(account_id))
             read.add_done_callback(lambda done: self._forget_read(account_id, done))
-        return await asyncio.shield(read)
+        await asyncio.wait([read])
+        return read.result()
 
     def is_funded(self, account_id: str) -> bool:
         """Whether the last known balance is positive; False if none is known."""
@@ -328,7 +329,8 @@ class Wallets:
             self._call_backs[account_id] = under_way
             under_way.add_done_callback(lambda done: self._end_call_back(account_id, done))
         try:
-            await asyncio.shield(under_way)
+            await asyncio.wait([under_way])
+            under_way.result()
         except StoreUnavailable as error:
             raise LedgerUnavailable from error
 

@@ -362,7 +362,8 @@ class DetachedTasks:
         """
         task = asyncio.create_task(work, name="detached")
         try:
-            return await asyncio.shield(task)
+            await asyncio.wait([task])  # unlike shield(), it reports no error of a task left alone
+            return task.result()
         except asyncio.CancelledError:
             if not writer.client_gone:
                 task.cancel()

@@ -202,7 +202,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _RFC3339 = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?"
+    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>(?!24)\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?"
     r"(?:[Zz]|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",
     re.ASCII,
 )

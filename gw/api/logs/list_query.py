@@ -170,7 +170,7 @@ def refuse_filters(parameters: Parameters) -> None:
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 # An unescaped plus in a query arrives as a space.
 _INSTANT = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,30}))?"
+    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>(?!24)\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,30}))?"
     r"(?:[Zz]|(?P<sign>[+\- ])(?P<hours>\d\d):(?P<minutes>\d\d))",
     re.ASCII,
 )

@@ -1,22 +1,29 @@
 """Bodies nested just as deep as one reader can follow and the next, further down, cannot."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
-from channels.dialects.chat.request import read_request, upstream_body
+from channels.dialects.chat.request import ChatRequest, read_request, upstream_body
 from channels.errors import InvalidRequest
+from tests.support.nesting import depths
 from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import MESSAGES
 
 FRAMES = 30  # of the gateway between reading a request and making the upstream's body of it
 
 
-def from_far_down(body: bytes, frames: int = FRAMES) -> bytes:
-    if frames:
-        return from_far_down(body, frames - 1)
-    request = read_request(body)
-    return upstream_body(
-        request, upstream_model="up", max_tokens_param="max_tokens", default_max_tokens=5
-    )
+def far_down(work: Callable[[], bytes], frames: int = FRAMES) -> bytes:
+    return far_down(work, frames - 1) if frames else work()
+
+
+def sent(request: ChatRequest) -> bytes:
+    names = {"upstream_model": "up", "max_tokens_param": "max_tokens"}
+    return upstream_body(request, **names, default_max_tokens=5)
+
+
+def passed_on(body: bytes) -> bytes:
+    return sent(read_request(body))
 
 
 @cases(
@@ -31,29 +38,17 @@ def from_far_down(body: bytes, frames: int = FRAMES) -> bytes:
     b'{"model":"m",%(messages)b,"x":%(deep)b}',
 )
 def test_no_depth_is_more_than_a_refusal(template: bytes) -> None:
-    for depth in range(880, 1000):
+    for depth in depths():
         for left, right in ((b"[", b"]"), (b'{"a":', b"}")):
             deep = left * depth + b"1" + right * depth
             body = template % {b"messages": MESSAGES, b"deep": deep}
             with suppress(InvalidRequest):
-                from_far_down(body)
+                far_down(partial(passed_on, body))
 
 
 def test_what_was_read_high_up_can_be_sent_from_far_down() -> None:
-    def sent(request_body: bytes, frames: int) -> bytes:
-        request = read_request(request_body)
-
-        def descend(frames: int) -> bytes:
-            if frames:
-                return descend(frames - 1)
-            return upstream_body(
-                request, upstream_model="up", max_tokens_param="max_tokens", default_max_tokens=5
-            )
-
-        return descend(frames)
-
-    for depth in range(880, 1000):
+    for depth in depths():
         deep = b"[" * depth + b"]" * depth
         body = b'{"model":"m",%b,"stream":true,"stream_options":{"x":%b}}' % (MESSAGES, deep)
         with suppress(InvalidRequest):
-            assert b'"include_usage":true' in sent(body, FRAMES)
+            assert b'"include_usage":true' in far_down(partial(sent, read_request(body)))

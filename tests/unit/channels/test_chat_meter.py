@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.chat.events import ChatMeter
 from channels.dialects.meter import ErrorEvent, PartialUsage, Usage
+from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import metered
 
@@ -176,7 +177,7 @@ def test_thought_is_counted_under_either_name_once() -> None:
 
 
 def test_deep_nesting_beside_the_text_does_not_raise() -> None:
-    deep = b"[" * 50_000 + b"]" * 50_000
+    deep = b"[" * BOTTOMLESS + b"]" * BOTTOMLESS
     meter = metered(b'{"choices":[{"delta":{"content":"ab","x":' + deep + b"}}]}")
     assert meter.malformed_events == 1
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.chat.request import ChatRequest, read_request, upstream_body
 from channels.errors import InvalidRequest
+from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 from tests.unit.translation import fields_of_chat
@@ -201,7 +202,7 @@ BAD_MEMBERS = [
     ('"me\u017f\u017fages":[]'.encode(), "me\u017f\u017fages", "did you mean messages"),
     (b'"x":NaN', None, "at byte"), (b'"temperature":-Infinity', None, "at byte"),
     (b'"x":"\\udfff"', None, "lone surrogate"), (b'"x":"\xff"', None, "not valid UTF-8"),
-    (b'"x":' + b"[" * 100_000 + b"]" * 100_000, None, "nested too deeply"),
+    (b'"x":' + b"[" * BOTTOMLESS + b"]" * BOTTOMLESS, None, "nested too deeply"),
     (b'"x":01', None, "at byte"), (b'"x":1,', None, "at byte"),
 ]  # fmt: skip
 
@@ -272,12 +273,10 @@ def test_bad_model_is_refused(model: bytes, words: str) -> None:
 
 
 def test_nesting_inside_a_message_is_refused_when_too_deep() -> None:
-    deep = b"[" * 50_000 + b"]" * 50_000
-    with pytest.raises(InvalidRequest, match="nested too deeply"):
-        read_request(b'{"model":"m","messages":[{"role":"user","content":' + deep + b"}]}")
-    nested = b'{"type":"text","x":' * 50_000 + b"1" + b"}" * 50_000
-    with pytest.raises(InvalidRequest, match="nested too deeply"):
-        read_request(b'{"model":"m","messages":[{"role":"user","content":[' + nested + b"]}]}")
+    nested = b'[{"type":"text","x":' + b'{"x":' * BOTTOMLESS + b"1" + b"}" * BOTTOMLESS + b"}]"
+    for content in (b"[" * BOTTOMLESS + b"]" * BOTTOMLESS, nested):
+        with pytest.raises(InvalidRequest, match="nested too deeply"):
+            read_request(b'{"model":"m","messages":[{"role":"user","content":' + content + b"}]}")
 
 
 def test_every_cut_of_a_body_is_refused() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from channels.dialects.counting import estimate, read_count, tokens_of_text
 from channels.errors import InvalidRequest
+from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import each
 from tests.unit.channels.recordings import wholes
 
@@ -142,7 +143,7 @@ def test_any_value_is_counted_without_a_fault() -> None:
     for value in values:
         for protocol, turns in TURNS.items():
             assert counted(protocol, **{turns: value, "tools": value, "system": value}) >= 1
-    deep = b'{"messages":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    deep = b'{"messages":' + b"[" * BOTTOMLESS + b"]" * BOTTOMLESS + b"}"
     with pytest.raises(InvalidRequest):
         estimate(deep, "messages")
 

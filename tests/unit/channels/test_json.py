@@ -21,6 +21,7 @@ from channels.json import (
     raw_of,
     read_loosely,
 )
+from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import cases, each
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -152,8 +153,8 @@ def test_value_of_a_megabyte_is_stepped_over() -> None:
         (b'{"\xff":1}', "not valid UTF-8: byte 2"),
         (b'\xef\xbb\xbf{"a":1}', "byte order mark"),
         ('{"a":1}'.encode("utf-16"), "at byte 0"),
-        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
-        (b'{"a":' + b'{"b":' * 100_000 + b"1" + b"}" * 100_001, "nested too deeply"),
+        (b'{"a":' + b"[" * BOTTOMLESS + b"]" * BOTTOMLESS + b"}", "nested too deeply"),
+        (b'{"a":' + b'{"b":' * BOTTOMLESS + b"1" + b"}" * BOTTOMLESS + b"}", "nested too deeply"),
         (b"[" * 100_000, "must be a JSON object"),
     ],
 )  # fmt: skip

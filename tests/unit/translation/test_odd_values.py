@@ -20,6 +20,7 @@ from channels.http.sse import SseEvent, SseSplitter
 from channels.json import outline
 from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall, codec
+from tests.support.nesting import depths
 from tests.support.rows import each
 from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
@@ -166,7 +167,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
     """Readers and writers have their own limits, which depend on who has called them."""
     call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
     is_refused = False
-    for depth in range(880, 1010):
+    for depth in depths():
         whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
         try:
             written = call.translate_response(whole, id="a", created=1, model="m")
