@@ -509,7 +509,7 @@ async def _simulator() -> AsyncIterator[str]:
         "--task-seconds",
         str(TASK_SECONDS),
         "--models",
-        ",".join(MODELS),
+        *MODELS,
         stderr=asyncio.subprocess.PIPE,
         # Ctrl-C reaches the terminal's whole group; the simulator must outlive draining calls.
         start_new_session=True,

@@ -1,7 +1,7 @@
 """A thousand hostile connections of each kind: what does a gateway process hold of them?
 
-    python -m loadtests.attacks.connections [--connections 1000] [--seconds 5] [--kind "slow head"]
-    python -m loadtests.attacks.connections --kind "idle, few files"
+    python -m loadtests connections [--connections 1000] [--seconds 5] [--kind "slow head"]
+    python -m loadtests connections --kind "idle, few files"
 
 Each kind gets a gateway of its own. Every connection sends what the gateway takes of it for so many
 seconds, and reads nothing. Prints the memory of the process before, at the most, and once they have
@@ -14,23 +14,20 @@ unless every new one is served and those that have been idle for longest are clo
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import resource
 import select
 import selectors
 import socket
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from gw.http.connection import CONNECTION_BYTES_MAX
-from tests.support.folders import temporary_folder
-from tests.support.house import House, house
-from tests.support.postgres import running_postgres
+from loadtests.attacks.houses import fresh_house
+from loadtests.rig.machine import resident_mb
+from tests.support.house import House
 from tests.support.scrape import Admin
 
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
@@ -145,9 +142,7 @@ class Attack:
 
 def resident_bytes(h: House) -> int:
     """The memory of the gateway's process."""
-    status = Path(f"/proc/{h.gateway.popen.pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
-    return int(line.split()[1]) * KB
+    return round(resident_mb(h.gateway.popen.pid) * 1e6)
 
 
 def wait_ms(h: House) -> float:
@@ -162,15 +157,9 @@ def wait_ms(h: House) -> float:
 
 
 @contextmanager
-def fresh_house() -> Iterator[House]:
+def served_house() -> Iterator[House]:
     """A gateway that has served a stranger and a call."""
-    with (
-        temporary_folder() as folder,
-        running_postgres(folder) as postgres,
-        postgres.database(template="template0") as url,
-        temporary_folder() as place,
-        house(url, place) as h,
-    ):
+    with fresh_house(template="template0") as h:
         wait_ms(h)
         assert h.client.chat().status == 200
         yield h
@@ -178,7 +167,7 @@ def fresh_house() -> Iterator[House]:
 
 def attack(kind: str, *, connections: int, seconds: float) -> bool:
     """One kind; True when the gateway holds no more than it may."""
-    with fresh_house() as h:
+    with served_house() as h:
         sent, is_slow, ends = kinds(h.key)[kind]
         before = most = resident_bytes(h)
         hostile = Attack(h.gateway.url, sent, connections=connections, is_slow=is_slow, ends=ends)
@@ -207,7 +196,7 @@ def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
 
     And what the allocator keeps of its smaller buffers, which may be none of it.
     """
-    with fresh_house() as h:
+    with served_house() as h:
         bearer = b"Authorization: Bearer " + h.key.encode()
         sent = head(CHAT, bearer, b"Transfer-Encoding: chunked") + in_chunks(size_bytes)[:-5]
         before = resident_bytes(h)
@@ -248,7 +237,7 @@ def status_of(connection: http.client.HTTPConnection) -> int:
 
 def idle_with_few_files(connections: int) -> bool:
     """Idle kept connections beyond what the process may have; True when every client is served."""
-    with fresh_house() as h, ExitStack() as stack:
+    with served_house() as h, ExitStack() as stack:
         pid = h.gateway.popen.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
         host, _, port = h.gateway.url.rpartition("/")[2].rpartition(":")
@@ -276,24 +265,16 @@ def idle_with_few_files(connections: int) -> bool:
     return not refused and sum(closed) == oldest > 0 and (call, ready) == (200, 200)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--connections", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--kind", action="append")
-    options = parser.parse_args()
+def connections(connections: int = 1000, seconds: float = 5.0, kind: Sequence[str] = ()) -> bool:
+    """Every kind, or those that are named."""
     others = {
         "one body": tiny_chunks_of_one_body,
-        "idle, few files": lambda: idle_with_few_files(options.connections),
+        "idle, few files": lambda: idle_with_few_files(connections),
     }
     is_well = True
-    for kind in options.kind or (*kinds(""), *others):
-        if kind in others:
-            is_well &= others[kind]()
+    for one in kind or (*kinds(""), *others):
+        if one in others:
+            is_well &= others[one]()
         else:
-            is_well &= attack(kind, connections=options.connections, seconds=options.seconds)
-    return 0 if is_well else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            is_well &= attack(one, connections=connections, seconds=seconds)
+    return is_well

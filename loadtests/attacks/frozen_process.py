@@ -1,6 +1,6 @@
 """A gateway process that stands still while its calls are answered: what do these cost?
 
-    python -m loadtests.attacks.frozen_process [--calls 40] [--pace 1]
+    python -m loadtests frozen_process [--calls 40] [--pace 1]
 
 Two gateways share a database. One is stopped (SIGSTOP) with calls under way, plain ones and
 streams; the upstream answers them meanwhile; the other one has time to take it for dead; then it
@@ -12,7 +12,6 @@ says; exits 1 if anything is not as it should be. `--pace 0.15` takes a sixth of
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import signal
 import socket
@@ -26,17 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from gw.cli.main import main as gw
+from loadtests.attacks.houses import fresh_house
 from tests.support.client import Client
-from tests.support.folders import temporary_folder
-from tests.support.house import House, house
-from tests.support.postgres import running_postgres
+from tests.support.house import House
 from tests.support.processes import CommandFailed, Process
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
 from tests.support.waiting import until
 
-MODULE = "loadtests.attacks.frozen_process"
-GATEWAY = "--gateway"  # with HOST PACE COMMAND: what this program is itself then
+MODULE = "loadtests.attacks.frozen_process"  # a gateway, when it is run itself
 # Of a gateway, scaled by its pace.
 PACED = (
     ("actors.recovery", "BEAT_SECONDS"),
@@ -56,8 +53,7 @@ class Gateway(Process):
     """A gateway that may pose as one of another host; `pace` scales its waits."""
 
     def __init__(self, config: Path, *, host: str, pace: float) -> None:
-        command = [GATEWAY, host, str(pace), "serve", "--config", str(config)]
-        super().__init__([MODULE, *command])
+        super().__init__([MODULE, host, str(pace), "serve", "--config", str(config)])
         self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
 
     def stop(self) -> None:
@@ -192,8 +188,7 @@ def wait_for_judgement(h: House, tenant: Tenant, *, seconds: float) -> None:
     (owner,) = {hold["process_id"] for hold in holds(h, tenant)}
     # One that is gone from the table was declared dead, and all of its calls are settled.
     until(
-        lambda: all(row["is_silent"] for row in h.query(query, seconds, owner)),
-        what="its silence",
+        lambda: all(row["is_silent"] for row in h.query(query, seconds, owner)), what="its silence"
     )
 
 
@@ -241,33 +236,24 @@ def found(
     return Found(attack, answered, free, logged, statuses, True)
 
 
-def main() -> int:
-    if sys.argv[1:2] == [GATEWAY]:
-        return be_gateway(sys.argv[2], float(sys.argv[3]), *sys.argv[4:])
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=40)
-    parser.add_argument("--pace", type=float, default=1.0)
-    options = parser.parse_args()
+def frozen_process(calls: int = 40, pace: float = 1.0) -> bool:
+    """Freeze a process of the same host, of another one, and one under a hold."""
     is_well = True
-    with temporary_folder() as folder, running_postgres(folder) as postgres:
-        for attack in ("same host", "another host", "hold"):
-            with postgres.database() as url, temporary_folder() as place:
-                # The house demands a clean ledger when it is left, which is what is tried here.
-                try:
-                    with house(url, place, is_funded=False) as h:
-                        if attack == "hold":
-                            what = freeze_under_a_hold(h, pace=options.pace)
-                        else:
-                            host = "" if attack == "same host" else "elsewhere"
-                            what = freeze_under_calls(
-                                h, host=host, pace=options.pace, calls=options.calls
-                            )
-                        print(what, flush=True)
-                        is_well &= what.verified and what.free == 0
-                except CommandFailed:
-                    is_well = False
-    return 0 if is_well else 1
+    for attack in ("same host", "another host", "hold"):
+        # The house demands a clean ledger when it is left, which is what is tried here.
+        try:
+            with fresh_house(is_funded=False) as h:
+                if attack == "hold":
+                    what = freeze_under_a_hold(h, pace=pace)
+                else:
+                    host = "" if attack == "same host" else "elsewhere"
+                    what = freeze_under_calls(h, host=host, pace=pace, calls=calls)
+                print(what, flush=True)
+                is_well &= what.verified and what.free == 0
+        except CommandFailed:
+            is_well = False
+    return is_well
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(be_gateway(sys.argv[1], float(sys.argv[2]), *sys.argv[3:]))

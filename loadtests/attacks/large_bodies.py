@@ -1,6 +1,6 @@
 """Large bodies of every hostile shape: how long does one hold up the whole process?
 
-    python -m loadtests.attacks.large_bodies [--megabytes 60] [--only SHAPE] [--longest MS]
+    python -m loadtests large_bodies [--megabytes 60] [--only SHAPE] [--longest MS]
 
 Starts a gateway, an upstream that takes anything, and a prober that asks `/healthz` every few
 milliseconds all the while. Sends one body after the other, natively and over translations, then
@@ -12,7 +12,6 @@ longer than `--longest` milliseconds. Figures: `ops/measurements.md`.
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import re
@@ -40,9 +39,8 @@ from loadtests.attacks.body_shapes import (
     body_of,
     film_of,
 )
-from tests.support.folders import temporary_folder
-from tests.support.house import House, channel, house, model
-from tests.support.postgres import running_postgres
+from loadtests.attacks.houses import fresh_house
+from tests.support.house import House, channel, model
 
 MODULE = "loadtests.attacks.large_bodies"
 SECONDS_MAX = 300
@@ -285,38 +283,19 @@ def settings(port: str, size: int) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    """Run the attacks that were asked for."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--megabytes", type=float, default=60)
-    arguments.add_argument("--only", default="", help="shapes whose name this is found in")
-    arguments.add_argument("--longest", type=float, default=0, help="milliseconds; 0 is any")
-    arguments.add_argument("--probe", help=argparse.SUPPRESS)
-    arguments.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
-    chosen = arguments.parse_args()
-    if chosen.upstream:
-        serve_upstream()
-        return 0
-    if chosen.probe:
-        probe(chosen.probe)
-        return 0
-    size = int(chosen.megabytes * 2**20)
+def large_bodies(megabytes: float = 60.0, only: str = "", longest: float = 0.0) -> bool:
+    """The shapes in whose name `only` is found; `longest` 0 allows the prober any wait."""
+    size = int(megabytes * 2**20)
     is_well = True
-    with (
-        temporary_folder() as folder,
-        running_postgres(folder) as postgres,
-        postgres.database() as url,
-        helper("--upstream") as upstream,
-        house(url, folder, **settings(upstream().strip(), size)) as h,
-    ):
+    with helper("--upstream") as upstream, fresh_house(**settings(upstream().strip(), size)) as h:
         print("| shape | way | size | told | took | prober waited at most |")
         print("|---|---|---|---|---|---|")
-        for found in attack(h, h.tenant().key, chosen.only, size):
+        for found in attack(h, h.tenant().key, only, size):
             print(found, flush=True)
             is_well = is_well and not re.match("500|lost", found.told)
-            is_well = is_well and found.longest * 1000 <= (chosen.longest or float("inf"))
-    return 0 if is_well else 1
+            is_well = is_well and found.longest * 1000 <= (longest or float("inf"))
+    return is_well
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serve_upstream() if sys.argv[1] == "--upstream" else probe(sys.argv[2])

@@ -1,4 +1,4 @@
-"""Three times the rated load: python -m loadtests.attacks.overload [--times 3] [--seconds 10].
+"""Three times the rated load: python -m loadtests overload [--times 3] [--seconds 10].
 
 Starts a gateway with its database and the upstream of canned bytes, each on the cores that the
 benchmark gives them, and finds what the gateway can do at most (a closed loop). Its rated load is
@@ -10,7 +10,6 @@ calls at one moment, and what a refusal cost beside a call.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 
+from loadtests.bench.figures import percentile
 from loadtests.bench.load import Ask, Load, Subject, Tally
 from loadtests.bench.upstream import CHANNELS, chat_body, model_name, models, requests
 from loadtests.rig.machine import (
@@ -80,9 +80,7 @@ class Stretch:
 
 def quantile(seconds: Sequence[float], share: float) -> float:
     """In milliseconds."""
-    if not seconds:
-        return 0.0
-    return sorted(seconds)[min(len(seconds) - 1, int(share * len(seconds)))] * 1000
+    return percentile(seconds, share) * 1000 if seconds else 0.0
 
 
 def load_on(target: Target, ask: Ask) -> Load:
@@ -194,11 +192,8 @@ async def attack(target: Target, *, times: float, seconds: float) -> None:
     print(f"refusals in each second with a pause after the first: {stood.refusals}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=float, default=3.0)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    options = parser.parse_args()
+def overload(times: float = 3.0, seconds: float = 10.0) -> None:
+    """Start what is needed, each on its cores, and attack."""
     placement = place(available_cores())
     pin(os.getpid(), placement.load)
     known = models([(1, 0)])
@@ -209,8 +204,4 @@ def main() -> None:
         ) as target,
     ):
         go_first([os.getpid(), rig.pid, target.pid, *tree(target.database_pid or 0)])
-        uvloop.run(attack(target, times=options.times, seconds=options.seconds))
-
-
-if __name__ == "__main__":
-    main()
+        uvloop.run(attack(target, times=times, seconds=seconds))

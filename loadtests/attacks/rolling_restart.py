@@ -1,28 +1,22 @@
-"""A gateway that is ended and replaced while clients call: what do they lose?
+"""The gateway of an earlier commit is replaced by this one under calls: what do clients lose?
 
-    python -m loadtests.attacks.rolling_restart [--processes 1 2] [--restarts 3] [--clients 20]
-    python -m loadtests.attacks.rolling_restart --from COMMIT
+    python -m loadtests rolling_restart --from COMMIT [--restarts 3] [--clients 20]
 
-First clients stream over kept connections when SIGTERM comes, and each makes its next call as its
-stream ends. Then clients call in a loop, half of them over kept connections, while one gateway
-after the other takes the port over; they try again when they are refused a connection, and only
-then. Prints what became of the calls, and of each gateway that ended: its exit code, its open holds
-and what `gw ledger verify` reports at once. Exits 1 if anything is not as it should be.
-
-With `--from` the first gateway is that of an earlier commit, on a database of its own, which the
-next one migrates under the calls; then the earlier one is started again, and must refuse what is
-newer than itself. It needs a checkout with the commit in its history.
+Clients call in a loop, half of them over kept connections and half of them streams, while one
+gateway after the other takes the port over; they try again when they are refused a connection, and
+only then. The first gateway is that of a commit, on a database of its own, which the next one
+migrates under the calls; then the earlier one is started again, and must refuse what is newer than
+itself. Prints what became of the calls, the exit code, open holds and what `gw ledger verify`
+reports at the end. Exits 1 if anything is not as it should be. It needs a checkout with the commit
+in its history. (`./ops/chaos --only rolling-restart` replaces a gateway by its like.)
 """
 
 from __future__ import annotations
 
-import argparse
-import http.client
 import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -32,20 +26,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
-from tests.support.caller import Caller, outcome
+from loadtests.attacks.houses import fresh_house
+from loadtests.rig.machine import free_ports
+from tests.support.caller import Caller
 from tests.support.client import NANO_PER_USD, Client
 from tests.support.folders import temporary_folder
-from tests.support.house import House, house
-from tests.support.postgres import TEMPLATE, PostgresForTests, running_postgres
+from tests.support.house import House
 from tests.support.processes import CommandFailed, ProcessDied
 from tests.support.tenants import Tenant
 
 CREDIT_NANO_USD = 1000 * NANO_PER_USD
-# What a call may come to: a client can distinguish each from a failure.
-FINE = {"200", "refused", "closed", "asked to come back"}
 CALLING_SECONDS = 1.0  # between the steps of a restart
 USAGE = {"input": 60, "output": 20}
 COST_NANO_USD = 60 * 1_000 + 20 * 10_000
@@ -62,32 +54,6 @@ def ended(h: House) -> tuple[int, int, bool]:
     except CommandFailed:
         return code, holds, False
     return code, holds, True
-
-
-def drain(h: House, clients: int) -> bool:
-    """End a gateway on which clients stream, each of whom goes on calling."""
-    tenant = h.tenant(nano_usd=CREDIT_NANO_USD)
-    callers = [Caller(h.gateway.url, tenant.key) for _ in range(clients)]
-
-    def begin(place: int) -> http.client.HTTPResponse:
-        sim = {"events": 20 + 2 * place, "delay_event_ms": 20}
-        return callers[place].begin(stream=True, sim=sim)
-
-    def goes_on(caller: Caller, answer: http.client.HTTPResponse) -> list[str]:
-        seen = [outcome(answer, is_stream=True)]
-        while seen[-1] == "200" and len(seen) < 4:
-            seen.append(caller.call(stream=True))
-        return seen
-
-    with ThreadPoolExecutor(clients) as pool:
-        answers = list(pool.map(begin, range(clients)))
-        h.gateway.popen.send_signal(signal.SIGTERM)
-        counts = Counter(one for seen in pool.map(goes_on, callers, answers) for one in seen)
-    code, holds, is_proven = ended(h)
-    for caller in callers:
-        caller.close()
-    print(f"  drain: {dict(counts)}; exit {code}, {holds} holds open, ledger proven: {is_proven}")
-    return counts.keys() <= FINE and (code, holds, is_proven) == (0, 0, True)
 
 
 def restart(h: House, tenant: Tenant, clients: int, restarts: int) -> bool:
@@ -143,11 +109,13 @@ def restart(h: House, tenant: Tenant, clients: int, restarts: int) -> bool:
     return is_paid and not failed and not any(codes) and (code, holds, is_proven) == (0, 0, True)
 
 
-def upgrade(postgres: PostgresForTests, commit: str, clients: int, restarts: int) -> bool:
-    """Begin with the gateway of an earlier commit; the first restart is the upgrade."""
+def rolling_restart(from_: str = "HEAD", restarts: int = 3, clients: int = 20) -> bool:
+    """Begin with the gateway of a commit; the first restart is the upgrade."""
+    listen = f"127.0.0.1:{free_ports(1)[0]}"  # a port that the next gateway can take, too
+    print(f"from {from_}", flush=True)
     with (
-        earlier_program(commit) as environ,
-        gateway(postgres, 1, template="template0", environ=environ) as h,
+        earlier_program(from_) as environ,
+        fresh_house(template="template0", is_funded=False, environ=environ, listen=listen) as h,
     ):
         owner = earlier_gw(h, environ, "account", "create", "earlier", "--credit-usd", "1000")
         issued = earlier_gw(h, environ, "key", "create", "--account", owner["id"], "--name", "k")
@@ -157,11 +125,11 @@ def upgrade(postgres: PostgresForTests, commit: str, clients: int, restarts: int
         print(f"  check-config beforehand: {warned or 'no warning'}", flush=True)
         h.environ = {}
         is_fine = restart(h, tenant, clients, restarts)
-        print(f"  migrations: {before}, then {migrations(h)}")
+        after = migrations(h)
+        print(f"  migrations: {before}, then {after}")
         refusal = earlier_gw(h, environ, "account", "list").get("error")
         print(f"  the earlier program goes on: {refusal or 'yes'}")
-        is_fine &= refusal is not None
-    return is_fine
+    return is_fine and (before == after or refusal is not None)
 
 
 @contextmanager
@@ -191,59 +159,3 @@ def migrations(h: House) -> int:
     """How many the database has had."""
     count: int = h.query("SELECT count(*) FROM schema_migrations")[0]["count"]
     return count
-
-
-@contextmanager
-def gateway(
-    postgres: PostgresForTests,
-    processes: int,
-    *,
-    template: str = TEMPLATE,
-    environ: Mapping[str, str] | None = None,
-) -> Iterator[House]:
-    """One on a port of its own, which the next one can take, too."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{probe.getsockname()[1]}"
-    with (
-        temporary_folder() as folder,
-        postgres.database(template=template) as url,
-        house(
-            url,
-            Path(folder),
-            is_funded=False,
-            environ=environ,
-            processes=processes,
-            listen=listen,
-        ) as built,
-    ):
-        yield built
-
-
-def main() -> int:
-    """Attack, and report whether all is as it should be."""
-    parser = argparse.ArgumentParser(description="End and replace gateways under load.")
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--restarts", type=int, default=3)
-    parser.add_argument("--clients", type=int, default=20)
-    parser.add_argument("--from", dest="earlier", metavar="COMMIT")
-    options = parser.parse_args()
-    is_fine = True
-    with temporary_folder() as folder, running_postgres(folder) as postgres:
-        if options.earlier:
-            print(f"from {options.earlier}", flush=True)
-            return int(not upgrade(postgres, options.earlier, options.clients, options.restarts))
-        for processes in options.processes:
-            print(f"{processes} processes", flush=True)
-            with gateway(postgres, processes) as h:
-                for _ in range(options.restarts):
-                    is_fine &= drain(h, options.clients)
-                    h.gateway.close()
-                    h.start()
-                tenant = h.tenant(nano_usd=CREDIT_NANO_USD)
-                is_fine &= restart(h, tenant, options.clients, options.restarts)
-    return 0 if is_fine else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -71,8 +71,7 @@ class Table:
         """Write the table, and its windows beside it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.render(), encoding="utf-8")
-        data = msgspec.json.format(msgspec.json.encode(self), indent=1)
-        path.with_suffix(".json").write_bytes(data + b"\n")
+        path.with_suffix(".json").write_bytes(msgspec.json.encode(self) + b"\n")
 
     def render(self) -> str:
         """The whole file."""

@@ -1,4 +1,4 @@
-"""One fault from its start to its verdict, and its row of the table."""
+"""Faults under load: one from its start to its verdict, and the table of all (`./ops/chaos`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from loadtests.chaos.calls import Call
-from loadtests.chaos.faults import Broken, Fault, Strike
-from loadtests.chaos.judge import Verdict, judge, open_holds, read_book, served, short
+from loadtests.chaos.faults import FAULTS, Broken, Fault, Strike
+from loadtests.chaos.judge import Verdict, judge, open_holds, read_book, served, short, shown
 from loadtests.chaos.load import Load
 from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, NotReady, Stack, running
 from loadtests.chaos.wrong_clock import WrongClock
@@ -176,54 +177,69 @@ def _of_log(lines: Sequence[str]) -> list[str]:
     return [f"logged {count} times: {first[action][:600]}" for action, count in found.items()]
 
 
-_COLUMNS = (
-    "fault",
-    "calls",
-    "answered",
-    "refused",
-    "interrupted",
-    "unanswered",
-    "left",
-    "lost",
-    "double-settled",
-    "forgotten",
-    "open holds after 30 s",
-    "leaked slots",
-    "well after",
-    "quiet after",
-    "promises",
-)
-HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+TABLE = Path(__file__).resolve().parents[1] / "chaos.md"
+SECONDS = 6.0
 
 
-def row(result: Result) -> str:
-    """One line."""
-    verdict = result.verdict
-    seen = verdict.outcomes
-    fields = (
-        result.name,
-        result.calls,
-        seen["answered"],
-        seen["refused"],
-        seen["interrupted"] + seen["cut"],
-        seen["unanswered"] + seen["hung"],
-        seen["left"],
-        verdict.lost,
-        verdict.double,
-        verdict.forgotten,
-        result.open_holds,
-        result.leaked_slots,
-        _seconds(result.well_after),
-        _seconds(result.quiet_after),
-        "kept" if result.is_kept else f"**{len(verdict.breaches)} broken**",
-    )
-    return f"| {' | '.join(map(str, fields))} |"
+def cells(result: Result) -> Mapping[str, object]:
+    """A row of the table by its columns."""
+    verdict, seen = result.verdict, result.verdict.outcomes
+    return {
+        "fault": result.name,
+        "calls": result.calls,
+        "answered": seen["answered"],
+        "refused": seen["refused"],
+        "interrupted": seen["interrupted"] + seen["cut"],
+        "unanswered": seen["unanswered"] + seen["hung"],
+        "left": seen["left"],
+        "lost": verdict.lost,
+        "double-settled": verdict.double,
+        "forgotten": verdict.forgotten,
+        "open holds after 30 s": result.open_holds,
+        "leaked slots": result.leaked_slots,
+        "well after": _seconds(result.well_after),
+        "quiet after": _seconds(result.quiet_after),
+        "promises": "kept" if result.is_kept else f"**{len(verdict.breaches)} broken**",
+    }
 
 
-def page(results: Sequence[Result], command: str) -> str:
-    """The page of a run."""
-    return "\n".join(
-        [
+def chaos(
+    only: Sequence[str] = (),
+    seconds: float = 0.0,
+    rate: float = 25.0,
+    seed: int = 1,
+    write: Path | None = None,
+    logs: Path | None = None,
+) -> bool:
+    """Strike with the faults that are named, or all; whether every promise was kept.
+
+    `--seconds` are of each fault (6, a paused server's 20), `--logs` is a folder for what the
+    gateways log, `--write` the file of the table; that of all faults is `loadtests/chaos.md`. What
+    a fault does stands in `loadtests/README.md`; `--only ?` lists them.
+    """
+    if unknown := sorted({*only} - FAULTS.keys()):
+        raise SystemExit(f"--only: no {', '.join(unknown)}, but {', '.join(FAULTS)}")
+    columns = cells(Result(""))
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    print(*lines, sep="\n", flush=True)
+    broken = 0
+    for name in only or FAULTS:
+        fault = FAULTS[name]
+        lasts = seconds or fault.seconds or SECONDS
+        result = asyncio.run(run(name, fault, seed=seed, rate=rate, seconds=lasts))
+        lines.append(f"| {' | '.join(map(str, cells(result).values()))} |")
+        print(lines[-1], flush=True)
+        for breach in shown(result.verdict.breaches):
+            print(f"  {result.name}: {breach}", flush=True)
+        if logs is not None:
+            logs.mkdir(parents=True, exist_ok=True)
+            (logs / f"{result.name}.log").write_text("\n".join(result.log), encoding="utf-8")
+        broken += not result.is_kept
+    if write or not only:
+        given = ["--only", *only] if only else []
+        given += ["--seconds", f"{seconds:g}"] if seconds else []
+        command = " ".join(["./ops/chaos", *given, "--rate", f"{rate:g}", "--seed", str(seed)])
+        page = [
             "# Faults under load",
             "",
             f"`{command}`. What each row and column means stands in",
@@ -231,11 +247,12 @@ def page(results: Sequence[Result], command: str) -> str:
             "",
             *(f"- {line}" for line in description()),
             "",
-            HEAD,
-            *map(row, results),
+            *lines,
             "",
         ]
-    )
+        (write or TABLE).write_text("\n".join(page), encoding="utf-8")
+    print(f"{len(lines) - 2} faults, {broken} of them broke a promise")
+    return not broken
 
 
 def _seconds(value: float | None) -> str:

@@ -11,8 +11,6 @@ import fcntl
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -24,7 +22,7 @@ from typing import Any
 from actors.clock import SystemClock
 from actors.store.embedded.cluster import EmbeddedPostgres
 from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND, Connection, Seen
-from loadtests.rig.machine import available_cores, children
+from loadtests.rig.machine import available_cores, children, free_ports
 from loadtests.rig.processes import started
 from tests.support.folders import temporary_folder
 from tests.support.house import SECRET, channel, model
@@ -39,6 +37,7 @@ RESTART_SECONDS = 2.0
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0
 PIPE_BYTES = 4096
+REST_SECONDS = 1.0  # for the last lines of its log
 LINES_KEPT = 10_000
 
 
@@ -62,17 +61,17 @@ class Unit:
         self._environ = {**os.environ, **environ}
         self.log_file = log_file
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
-        self.restarts = 0
         self.restart_seconds = RESTART_SECONDS
-        self._rest: dict[int, bytes] = {}  # of each pipe that is read, the beginning of a line
-        self._pipes: set[int] = set()
-        self._popen: subprocess.Popen[bytes]
-        self._keeper: asyncio.Task[None] | None = None
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._tasks: set[asyncio.Task[None]] = set()  # that read its log
+        self._process: asyncio.subprocess.Process
+        self._keeper: asyncio.Task[None]
 
     @property
     def pid(self) -> int:
         """The process itself, which was started last."""
-        return self._popen.pid
+        return self._process.pid
 
     @property
     def workers(self) -> list[int]:
@@ -81,7 +80,7 @@ class Unit:
 
     async def start(self) -> None:
         """Start it, and keep it running from then on. Raises NotReady."""
-        self._spawn()
+        await self._spawn()
         await self.ready()
         self._keeper = asyncio.create_task(self._keep())
 
@@ -97,91 +96,64 @@ class Unit:
 
     async def stop(self) -> int:
         """End it with SIGTERM; returns its exit code."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-        self._popen.terminate()
+        self._keeper.cancel()
+        await asyncio.wait([self._keeper])
+        self._process.terminate()
         try:
-            return await asyncio.to_thread(self._popen.wait, STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+            return await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
             return -1
         finally:
+            self._reading.set()
             self.close()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=REST_SECONDS)
 
     def close(self) -> None:
         """Make sure that it is gone, with what it has started."""
-        if self._popen.poll() is None:
+        if self._process.returncode is None:
             for pid in [self.pid, *self.workers]:
                 os.kill(pid, 9)
-            self._popen.wait()
-        for pipe in [*self._pipes]:
-            self._close_pipe(pipe)
 
     def pause_reading(self) -> None:
         """Read nothing of its log any more; the pipe is as small as it can be."""
-        for pipe in self._pipes:
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-            asyncio.get_running_loop().remove_reader(pipe)
+        self._reading.clear()
+        pipe = self._process._transport.get_pipe_transport(2)  # type: ignore[attr-defined]
+        fcntl.fcntl(pipe.get_extra_info("pipe"), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def go_on_reading(self) -> None:
         """Read its log again."""
-        for pipe in self._pipes:
-            asyncio.get_running_loop().add_reader(pipe, self._read, pipe)
+        self._reading.set()
 
-    def _spawn(self) -> None:
-        if self.log_file is not None:
-            with self.log_file.open("ab") as log:
-                self._popen = self._opened(log.fileno())
-            return
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        self._popen = self._opened(writing)
-        os.close(writing)
-        self._pipes.add(reading)
-        self._rest[reading] = b""
-        asyncio.get_running_loop().add_reader(reading, self._read, reading)
+    async def _spawn(self) -> None:
+        nothing = asyncio.subprocess.DEVNULL
+        with ExitStack() as stack:
+            log: Any = asyncio.subprocess.PIPE
+            if self.log_file is not None:
+                log = stack.enter_context(self.log_file.open("ab"))
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=nothing,
+                stdout=nothing,
+                stderr=log,
+                env=self._environ,
+                limit=PIPE_BYTES,
+            )
+        if self._process.stderr is not None:
+            self._tasks.add(asyncio.create_task(self._read(self._process.stderr)))
 
-    def _opened(self, log: int) -> subprocess.Popen[bytes]:
-        nothing = subprocess.DEVNULL
-        return subprocess.Popen(
-            self._command, stdin=nothing, stdout=nothing, stderr=log, env=self._environ
-        )
-
-    def _read(self, pipe: int) -> None:
-        try:
-            data = os.read(pipe, 65536)
-        except BlockingIOError:
-            return
-        *whole, self._rest[pipe] = (self._rest[pipe] + data).split(b"\n")
-        self.lines.extend(line.decode(errors="replace") for line in whole)
-        if not data:  # the last process that logged here has ended
-            self._close_pipe(pipe)
-
-    def _close_pipe(self, pipe: int) -> None:
-        asyncio.get_running_loop().remove_reader(pipe)
-        self._pipes.discard(pipe)
-        os.close(pipe)
+    async def _read(self, log: asyncio.StreamReader) -> None:
+        rest = b""
+        while data := await log.read(PIPE_BYTES):
+            await self._reading.wait()
+            *whole, rest = (rest + data).split(b"\n")
+            self.lines.extend(line.decode(errors="replace") for line in whole)
 
     async def _keep(self) -> None:
         while True:
-            await _ended(self._popen)
+            await self._process.wait()
             await asyncio.sleep(self.restart_seconds)
-            self.restarts += 1
-            self._spawn()
-
-
-async def _ended(popen: subprocess.Popen[bytes]) -> None:
-    """Wait until a process has ended."""
-    descriptor = os.pidfd_open(popen.pid)
-    loop = asyncio.get_running_loop()
-    has_ended = asyncio.Event()
-    loop.add_reader(descriptor, has_ended.set)
-    try:
-        await has_ended.wait()
-        popen.wait()
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
+            await self._spawn()
 
 
 PROCESSES = 2
@@ -356,7 +328,7 @@ async def running(seed: int, **settings: Any) -> AsyncIterator[Stack]:
         stack.push_async_callback(embedded.stop)
         watching = asyncio.create_task(embedded.watch(SystemClock()))
         stack.callback(watching.cancel)
-        port, *admin_ports = _free_ports(3)
+        port, *admin_ports = free_ports(3)
         written = {
             **SETTINGS,
             "listen": f"127.0.0.1:{port}",
@@ -373,12 +345,3 @@ async def running(seed: int, **settings: Any) -> AsyncIterator[Stack]:
             one.setdefault("base_url", words["listen"])
         upstream = Upstream(words["listen"])
         yield Stack(folder, written, upstream, url, valkey, port, (admin_ports[0], admin_ports[1]))
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports without a listener at this moment."""
-    with ExitStack() as stack:
-        socks = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in socks:
-            sock.bind(("127.0.0.1", 0))
-        return [int(sock.getsockname()[1]) for sock in socks]

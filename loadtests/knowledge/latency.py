@@ -8,10 +8,10 @@ asserted here.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
-from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from gw.knowledge.importing import ImportTarget, import_folder
 from gw.knowledge.reading import one_state, readable_base
 from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
+from loadtests.bench.figures import percentile
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +135,22 @@ class Language:
         }
 
 
-async def run(options: Namespace) -> None:
+def latency(pages: int = 20_000, imported: int = 2_000, searches: int = 500, seed: int = 7) -> None:
     """Import twice, into bases of both sizes, and search the larger one."""
-    language = Language(random.Random(options.seed))
+    asyncio.run(_latency(Language(random.Random(seed)), pages, imported, searches))
+
+
+async def _latency(language: Language, pages: int, imported: int, searches: int) -> None:
     async with empty_bases() as bases:
         figures: dict[str, object] = {}
-        for name, count in (("small", options.imported), ("large", options.pages)):
+        for name, count in (("small", imported), ("large", pages)):
             bases.write(name, ((f"page-{n:05}", language.page(n)) for n in range(count)))
             began = time.perf_counter()
             await bases.become(name)
             figures[f"seconds to import {count} pages"] = round(time.perf_counter() - began, 2)
         await _timed(bases, language.queries(20))
-        queries = language.queries(options.searches)
-        figures[f"{options.searches} searches, ms"] = await _timed(bases, queries)
+        queries = language.queries(searches)
+        figures[f"{searches} searches, ms"] = await _timed(bases, queries)
         for name, hostile in language.hostile(10).items():
             figures[f"10 searches of {name}, ms"] = await _timed(bases, hostile)
     print(json.dumps(figures, indent=2))
@@ -159,14 +163,4 @@ async def _timed(bases: Bases, queries: Iterable[str]) -> dict[str, float]:
         began = time.perf_counter()
         await bases.search("large", query, limit=LIMIT)
         milliseconds.append((time.perf_counter() - began) * 1000)
-    milliseconds.sort()
-    last = len(milliseconds) - 1
-    return {f"p{p}": round(milliseconds[last * p // 100], 1) for p in (50, 90, 95, 99, 100)}
-
-
-def add_options(parser: ArgumentParser) -> None:
-    parser.set_defaults(run=run)
-    parser.add_argument("--pages", type=int, default=20_000)
-    parser.add_argument("--imported", type=int, default=2_000)
-    parser.add_argument("--searches", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=7)
+    return {f"p{p}": round(percentile(milliseconds, p / 100), 1) for p in (50, 90, 95, 99, 100)}

@@ -14,10 +14,10 @@ neighbours of it will do.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import sqlite3
-from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,7 +209,7 @@ def table(figures: dict[str, dict[str, Quality]]) -> str:
         f"nDCG@{DEPTH}, and the share of searches whose first page is a best one; in brackets",
         f"how many searches. {len(pages())} pages in English and Chinese, and searches judged by",
         "hand, are in `loadtests/knowledge/relevance`; written by",
-        "`python -m loadtests.knowledge relevance`.",
+        "`python -m loadtests relevance`.",
         "",
         "FTS5 is asked by the gateway's own rule: pages with every word (stop words out), else",
         "with any. Asked for any word at once, it goes on with pages that lack some, which a sum",
@@ -224,8 +224,14 @@ def table(figures: dict[str, dict[str, Quality]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def run(options: Namespace) -> None:
+def relevance(write: Path = TABLE) -> None:
     """Import the set, search it and write the page."""
+    text = asyncio.run(_relevance())
+    write.write_text(text, encoding="utf-8")
+    print(text)
+
+
+async def _relevance() -> str:
     async with empty_bases() as bases:
         bases.write(KB, ((page.id, page.markdown()) for page in pages()))
         await bases.become(KB)
@@ -233,14 +239,7 @@ async def run(options: Namespace) -> None:
         async def ours(query: str) -> list[str]:
             return [hit.id for hit in (await bases.search(KB, query, limit=DEPTH)).hits]
 
-        text = table(await measure(ours))
-    options.write.write_text(text, encoding="utf-8")
-    print(text)
-
-
-def add_options(parser: ArgumentParser) -> None:
-    parser.set_defaults(run=run)
-    parser.add_argument("--write", type=Path, default=TABLE, help="the page of results")
+        return table(await measure(ours))
 
 
 def _quality(searches: Sequence[Judged], results: Sequence[list[str]], group: str) -> Quality:

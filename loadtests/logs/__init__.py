@@ -1,1 +1,282 @@
-"""Ten million rows of one account, and what pages and summaries of them cost in the database."""
+"""A database of ten million rows of one account, and what the call log asks of it.
+
+    python -m loadtests logs FOLDER [--rows 11200000] [--plans FILE] [--pages]
+
+A PostgreSQL of its own with the gateway's settings runs in FOLDER, which is filled when it is
+empty and used as it is otherwise. Nine rows in ten are of the account that is asked about; the
+default makes ten million of those, and wants 15 GB. Prints milliseconds of database
+time, planning included; FILE gets the plans. With `--pages` a gateway opens every page of the
+console over it, as an operator and as the owner of that account, and their times, the CPU of the
+gateway's process and their sizes are printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any, cast
+from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener
+
+from tornado.escape import parse_qs_bytes
+
+from actors.store.database import Database
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import load
+from actors.store.schema import migrate
+from gw.api.logs.list_query import (
+    Cursor,
+    CursorSeal,
+    LogListQuery,
+    PagePosition,
+    Scope,
+    Visibility,
+    read_list_query,
+)
+from gw.api.logs.pages import read_page
+from gw.api.logs.summary import read_summary_query, read_sums
+from loadtests.rig.machine import available_cores, cpu_seconds, free_ports
+from loadtests.rig.processes import started
+
+SQL = load("loadtests.logs", "fill.sql")
+BATCH_ROWS = 100_000
+DAYS = 31  # more than the 30 that are asked for, so that the window's first edge lies among rows
+
+
+async def fill(database: Database, rows: int) -> datetime:
+    """Write so many rows that end now; return that instant."""
+    until = datetime.now(UTC)
+    months = DAYS // 28 + 2
+    await database.execute(
+        "SELECT call_logs_make_partitions(%s, %s)", ((until - timedelta(days=DAYS)).date(), months)
+    )
+    await database.execute(SQL["accounts"])
+    for first in range(1, rows + 1, BATCH_ROWS):
+        last = min(rows, first + BATCH_ROWS - 1)
+        await database.execute(
+            SQL["rows"], {"first": first, "last": last, "total": rows, "days": DAYS, "until": until}
+        )
+        if last % 1_000_000 == 0 or last == rows:
+            print(f"{last} rows", flush=True)
+    await database.execute("VACUUM (ANALYZE) call_logs")
+    await database.execute("VACUUM (ANALYZE) call_log_rollups")
+    return until
+
+
+ROUNDS = 3
+SEAL = CursorSeal(b"of no use to anybody else")
+_MILLISECONDS = re.compile(r"(?:Planning|Execution) Time: ([\d.]+) ms")
+
+# What is asked -> its query string; key_1 of acct_0 asks.
+LISTS: Mapping[str, str] = {
+    "first page of an account": "scope=account",
+    "first page of a key": "",
+    "200 rows, oldest first": "scope=account&order=asc&limit=200",
+    "page in the middle": "scope=account&limit=200&cursor=middle",
+    "a key that made a few calls": "scope=account&key_id=key_4",
+    "errors": "scope=account&status=error",
+    "a rare status": "scope=account&status=interrupted",
+    "a rare model": "scope=account&model=rare-model",
+    "three models, one of them rare": "scope=account&model=rare-model,model-3,model-4",
+    "a model that was interrupted": "scope=account&model=model-3&status=interrupted&limit=200",
+    "a rare error of one key": "error_code=upstream_529&limit=200",
+    "errors of a model that had few": "scope=account&status=error&model=rare-model",
+    "nothing there": "scope=account&status=error&unit_type=music&period=all",
+    "what is billed by tokens": "scope=account&unit_type=chat&limit=200",
+    "images of one key": "unit_type=image&limit=200",
+    "one call by its trace id": "ref=0000000000000000000000000000c351",
+    "one call by its task id": "scope=account&ref=task_50001",
+}
+SUMMARIES: Mapping[str, str] = {
+    "summary of 30 days of an account": "scope=account",
+    "summary of 30 days of a key": "",
+    "summary of this month": "scope=account&period=this_month",
+    "summary of a year": "scope=account&from=2026-01-01&to=2026-12-31",
+}
+
+
+class Explained:
+    """Stands where the database would, and explains each statement before it answers it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.plans: list[str] = []
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        lines = await self._database.fetch_all(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", params)
+        self.plans.append("\n".join(line for (line,) in lines))
+        return await self._database.fetch_all(sql, params)
+
+
+def milliseconds(plans: list[str]) -> float:
+    """What the database needed for these, planning included."""
+    return sum(float(found) for plan in plans for found in _MILLISECONDS.findall(plan))
+
+
+async def explain(database: Database, now: datetime) -> dict[str, tuple[list[float], list[str]]]:
+    """For each question: the milliseconds of each round, and the plans of the last."""
+    found: dict[str, tuple[list[float], list[str]]] = {}
+    for name, query in {**LISTS, **SUMMARIES}.items():
+        times = []
+        plans: list[str] = []
+        for _ in range(ROUNDS):
+            explained = Explained(database)
+            await _ask(cast(Database, explained), name, query, now)
+            plans = explained.plans
+            times.append(milliseconds(plans))
+        found[name] = (times, plans)
+    return found
+
+
+async def _ask(database: Database, name: str, query: str, now: datetime) -> None:
+    if name in SUMMARIES:
+        asked = read_summary_query(parse_qs_bytes(query), see=_see, now=now)
+        await read_sums(database, asked.visibility, asked.window, now)
+    else:
+        await read_page(database, _list_query(query, now))
+
+
+def _list_query(query: str, now: datetime) -> LogListQuery:
+    if "cursor=middle" in query:
+        first = _list_query("scope=account", now)
+        middle = first.window.start + (first.window.end - first.window.start) / 2
+        cursor = Cursor(first.window, first.order, PagePosition(middle, 2**40))
+        query = query.replace("cursor=middle", "cursor=" + SEAL.write(cursor, first.visibility))
+    return read_list_query(parse_qs_bytes(query), see=_see, seal=SEAL, now=now)
+
+
+def _see(scope: Scope) -> Visibility:
+    return Visibility(scope, "acct_0", "key_1" if scope == "key" else None)
+
+
+OPENINGS = 5
+SECONDS = 120
+CONFIGURATION = """\
+listen: 127.0.0.1:{}
+admin_listen: 127.0.0.1:{}
+console_listen: 127.0.0.1:{}
+data_dir: .
+channels: []
+models: []
+"""
+ACCOUNT = "/accounts/acct_0"
+TRACE = "0000000000000000000000000000c351"  # of the 50,001st row
+PATHS = (
+    "/",
+    "/accounts",
+    ACCOUNT,
+    f"{ACCOUNT}/keys",
+    f"{ACCOUNT}/keys/key_0",
+    f"{ACCOUNT}/calls",
+    f"{ACCOUNT}/calls?period=all",
+    f"{ACCOUNT}/calls?status=error",
+    f"{ACCOUNT}/calls?model=rare-model&period=all",
+    f"{ACCOUNT}/calls?key_id=key_4",
+    "/calls",
+    "/channels",
+    "/models",
+    "/playground",
+    "/requests",
+    "/tokens",
+    "/system",
+    "/agents",
+    "/bases",
+    "/tasks",
+    "/audit",
+    "/sessions",
+    f"/search?q={TRACE}",
+    f"{ACCOUNT}/statement.csv?period=today",
+)
+OWNER_PATHS = ("/", ACCOUNT, f"{ACCOUNT}/calls", "/audit")
+
+
+def time_pages(folder: Path) -> None:
+    """Start a gateway on the folder, open every page some times, print what each took."""
+    config = folder / "gw.yaml"
+    config.write_text(CONFIGURATION.format(*free_ports(3)), encoding="utf-8")
+    serve = ["gw", "serve", "--config", str(config)]
+    with started(serve, frozenset(available_cores())) as (pid, _):
+        base, operator = _sign_in(config, "--operator")
+        print(f"{'page':50} {'first ms':>9} {'then ms':>9} {'CPU ms':>8} {'kB':>6}")
+        for path in PATHS:
+            _report(operator, base, path, pid)
+        listed = _open(operator, f"{base}{ACCOUNT}/calls?period=all").decode()
+        for pattern in (r'href="(/calls/\d+)"', r'href="([^"]*cursor=[^"]*)"'):
+            for path in re.findall(pattern, listed)[:1]:
+                _report(operator, base, unescape(path), pid)
+        base, owner = _sign_in(config, "--account", ACCOUNT.rpartition("/")[2])
+        for path in OWNER_PATHS:
+            _report(owner, base, path, pid, whose=" (owner)")
+
+
+def _sign_in(config: Path, *whom: str) -> tuple[str, OpenerDirector]:
+    """The console's address, and a browser that has signed in."""
+    command = [sys.executable, "-m", "gw", "console", "link", *whom]
+    made = subprocess.run(
+        [*command, "--config", str(config), "--json"], check=True, capture_output=True
+    )
+    url = json.loads(made.stdout)["url"]
+    web = build_opener(HTTPCookieProcessor(CookieJar()))
+    with web.open(Request(url, method="POST"), timeout=SECONDS):
+        return url.partition("/sign-in")[0], web
+
+
+def _report(web: OpenerDirector, base: str, path: str, pid: int, *, whose: str = "") -> None:
+    times, page = [], b""
+    before = cpu_seconds(pid)
+    for _ in range(OPENINGS):
+        began = time.perf_counter()
+        page = _open(web, base + path)
+        times.append((time.perf_counter() - began) * 1000)
+    cpu_ms = (cpu_seconds(pid) - before) * 1000 / OPENINGS
+    shown = path.partition("cursor=")[0] + whose
+    print(f"{shown:50} {times[0]:9.1f} {min(times):9.1f} {cpu_ms:8.1f} {len(page) / 1000:6.1f}")
+
+
+def _open(web: OpenerDirector, url: str) -> bytes:
+    with web.open(url, timeout=SECONDS) as response:
+        page: bytes = response.read()
+        return page
+
+
+# Only for the filling: fewer checkpoints.
+SETTINGS = {"max_wal_size": "8GB"}
+
+
+def logs(
+    folder: Path, rows: int = 11_200_000, plans: Path | None = None, pages: bool = False
+) -> None:
+    """Fill if need be, explain, print."""
+    folder.mkdir(parents=True, exist_ok=True)
+    answers = asyncio.run(_explained(folder, rows))
+    print(f"{'asked for':40} {'first ms':>9} {'then ms':>9}")
+    for name, (times, _) in answers.items():
+        print(f"{name:40} {times[0]:9.1f} {min(times[1:]):9.1f}")
+    if plans is not None:
+        text = "\n\n".join(f"## {name}\n\n" + "\n\n".join(p) for name, (_, p) in answers.items())
+        plans.write_text(text + "\n", encoding="utf-8")
+    if pages:
+        time_pages(folder)
+
+
+async def _explained(folder: Path, rows: int) -> dict[str, tuple[list[float], list[str]]]:
+    embedded = EmbeddedPostgres(folder, settings=SETTINGS)
+    url = await embedded.start()
+    try:
+        async with Database(url, size=1, statement_seconds=600.0) as database:
+            await migrate(database)
+            found = await database.fetch_one("SELECT max(created_at) FROM call_logs")
+            until = found[0] if found is not None else None
+            if until is None:
+                until = await fill(database, rows)
+            return await explain(database, until)
+    finally:
+        await embedded.stop()

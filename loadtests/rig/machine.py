@@ -12,10 +12,11 @@ import errno
 import os
 import platform
 import resource
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -117,6 +118,15 @@ def go_first(pids: Iterable[int]) -> bool:
             if error.errno != errno.EINVAL:  # it belongs to no session that has a weight
                 return False
     return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports without a listener at this moment."""
+    with ExitStack() as stack:
+        socks = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in socks:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in socks]
 
 
 def description() -> list[str]:

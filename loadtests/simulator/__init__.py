@@ -73,10 +73,8 @@ Looking inside
 |                                        | `key=K` looks at one key; the gauges (`active`, |
 |                                        | `held_back`, `paused`, `connections_open`) |
 |                                        | must be equal, the rest at least so many |
-| `GET /_sim/tasks?last=N`               | the most recent tasks: state, polls, idempotency key |
-| `POST /_sim/finish`, `…/finish/ID`     | lets every task, or one, end now as planned |
+| `POST /_sim/finish`                    | lets every task end now as planned |
 | `GET /_sim/google-key`                 | the key file of the service account of Vertex AI |
-| `POST /_sim/withdraw`                  | takes back every token that was handed out |
 | `POST /_sim/token-seconds/N`           | how long the next tokens are good |
 | `PUT /_sim/providers/NAME`             | opens a port that plays this provider: `base_url` |
 | `POST /_sim/resume`                    | lets everything that is paused go on |
@@ -88,7 +86,7 @@ A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_cli
 Where things are: `http.py` (a connection) -> `engine.py` (request to script) -> `dialects/`
 (wires), `answers.py` (content), `script.py` (delivery); beside them `directives.py`,
 `exchange.py` (requests and counters), `server.py` (ports, `/_sim`). Work that takes time is in
-`tasks/`, the files it makes are `film.py` and `sound.py`; upstreams
+`tasks/`, the files it makes are in `files.py`; upstreams
 that are signed for or want tokens are in `cloud/`, single
 providers, each with paths, keys, errors and habits of its own, in `providers/`.
 """

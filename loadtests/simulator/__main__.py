@@ -6,33 +6,46 @@ SIGTERM and SIGINT end it at once, with exit status 0.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import loadtests.simulator
 from channels.resources import raise_open_files
-from loadtests.simulator.directives import DirectiveError, parse
+from loadtests.rig.options import options_of
+from loadtests.simulator.directives import DirectiveError
 from loadtests.simulator.engine import MODELS, TASK_SECONDS
 from loadtests.simulator.exchange import RING_REQUESTS
 from loadtests.simulator.server import Simulator
 
 
-def main() -> int:
-    options = _options()
+def main(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    seed: int = 7,
+    task_seconds: float = TASK_SECONDS,
+    requests_kept: int = RING_REQUESTS,
+    models: Sequence[str] = MODELS,
+    directive: str = "",
+) -> int:
+    """Serve until a signal. Port 0 is any free one; answers follow from the seed.
+
+    `--task-seconds` is how long a film or a song takes, `--requests-kept` how many requests are
+    remembered, `--models` are those in the list of models, `--directive` is one for everybody.
+    """
     simulator = Simulator(
-        host=options.host,
-        port=options.port,
-        seed=options.seed,
-        task_seconds=options.task_seconds,
-        requests_kept=options.requests_kept,
-        models=options.models.split(","),
+        host=host,
+        port=port,
+        seed=seed,
+        task_seconds=task_seconds,
+        requests_kept=requests_kept,
+        models=models,
     )
-    if options.directive is not None:
+    if directive:
         try:
-            simulator.engine.faults.put(None, parse(options.directive))
+            simulator.engine.faults.put(None, directive)
         except DirectiveError as error:
             print(error, file=sys.stderr)
             return 2
@@ -40,7 +53,7 @@ def main() -> int:
         try:
             runner.run(_serve(simulator))
         except OSError as error:
-            print(f"cannot listen on {options.host}:{options.port}: {error}", file=sys.stderr)
+            print(f"cannot listen on {host}:{port}: {error}", file=sys.stderr)
             return 1
     return 0
 
@@ -68,30 +81,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtests.simulator",
-        description="An upstream that speaks the four chat protocols and fails on request.",
-    )
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
-    parser.add_argument("--seed", type=int, default=7, help="answers follow from it")
-    parser.add_argument(
-        "--task-seconds", type=float, default=TASK_SECONDS, help="how long a film or a song takes"
-    )
-    parser.add_argument(
-        "--requests-kept",
-        type=int,
-        default=RING_REQUESTS,
-        metavar="N",
-        help="how many requests it remembers",
-    )
-    parser.add_argument(
-        "--models", default=",".join(MODELS), metavar="A,B", help="those in its list of models"
-    )
-    parser.add_argument("--directive", help="a directive for everybody, as JSON")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    manual = loadtests.simulator.__doc__ or ""
+    given = options_of(main, sys.argv[1:], prog="python -m loadtests.simulator", about=manual)
+    sys.exit(main(**given))

@@ -194,8 +194,6 @@ def _text(ask: Ask, directive: Directive, digest: str) -> tuple[str, bool]:
         return "", False
     if directive.refusal is not None:
         return directive.refusal, False
-    if directive.huge is not None:
-        return "x" * directive.huge, False
     if directive.text is not None:
         return directive.text, False
     if directive.chars is not None:
@@ -220,8 +218,6 @@ def _deltas(text: str, directive: Directive) -> tuple[str, ...]:
     """The text in the pieces a stream carries; `events` decides the number when it is given."""
     if not text:
         return ()
-    if directive.huge is not None:
-        return (text,)
     if directive.events:
         count = min(directive.events, len(text))
         edges = [len(text) * number // count for number in range(count + 1)]
@@ -236,7 +232,7 @@ def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
         return tuple(_stated(spec, digest, number) for number, spec in enumerate(wish))
     if wish is not None:
         count = wish
-    elif directive.endless or directive.huge is not None or _states_text(directive):
+    elif directive.endless or _states_text(directive):
         return ()
     else:
         count = 0 if ask.tool_result is not None else ask.calls

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -76,16 +76,30 @@ class Ask(msgspec.Struct, kw_only=True):
     echoed: dict[str, Any] | None = None  # request members the answer repeats
 
 
-class Part(msgspec.Struct):
-    """A part of a message: only its text interests us; an image is accepted and passed over."""
+def shape(*, is_strict: bool = False, **members: Any) -> Any:
+    """The type of an object with these members; one that may be null is None when it is absent."""
+    absent = {msgspec.Raw: NULL}
+    fields = [
+        (name, kind, absent.get(kind))
+        if kind in absent or type(None) in get_args(kind)
+        else (name, kind)
+        for name, kind in members.items()
+    ]
+    return msgspec.defstruct("Request", fields, kw_only=True, forbid_unknown_fields=is_strict)
 
-    type: str = ""
-    text: str | None = None
-    tool_use_id: str | None = None
-    content: msgspec.Raw = NULL
+
+def many(item: Any) -> Any:
+    """A list of such."""
+    return list[item]
 
 
-_part_list = msgspec.json.Decoder(list[Part])
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+# A part of a message: only its text interests us; an image is accepted and passed over.
+Part = shape(type=str | None, text=str | None, tool_use_id=str | None, content=msgspec.Raw)
+_part_list = decoder_of(many(Part))
 _text = msgspec.json.Decoder(str)
 
 
@@ -95,14 +109,15 @@ def given(raw: msgspec.Raw) -> bytes | None:
     return None if text == b"null" else text
 
 
-def content_parts(content: msgspec.Raw) -> list[Part]:
+def content_parts(content: msgspec.Raw) -> list[Any]:
     """A message's content as parts; raises msgspec.ValidationError on another type."""
     match memoryview(content)[0]:  # looking without copying what may be a megabyte
         case 0x6E:  # null
             return []
         case 0x22:  # a string
             return [Part(type="text", text=_text.decode(content))]
-    return _part_list.decode(content)
+    parts: list[Any] = _part_list.decode(content)
+    return parts
 
 
 def content_text(content: msgspec.Raw) -> str:

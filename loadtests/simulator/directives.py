@@ -17,6 +17,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from loadtests.simulator.ask import Refusal
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=3_600_000)]
@@ -25,8 +27,11 @@ TEXT_MARK = "[[sim "
 TEXT_END = "]]"
 
 
-class DirectiveError(ValueError):
+class DirectiveError(Refusal):
     """The directive is not one of ours: unknown member, wrong type or out of bounds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, message)
 
 
 class UsageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -80,7 +85,6 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     chars: Count | None = None  # so many characters of plain words
     events: Count | None = None  # so many content deltas, so many images
     chars_per_event: Positive | None = None  # the length of a delta, 5 when not given
-    huge: Positive | None = None  # a text of so many bytes, in one event
     endless: bool = False  # content without end, as fast as the client reads
     reasoning_text: str | None = None  # shown before the answer, in the dialect's form
     # So many, 0 is none; after a text only where the directive states one.
@@ -94,7 +98,6 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     finish_reason: str | None = None
     usage: UsageSpec | None = None
     no_usage: bool = False
-    no_done: bool = False  # leaves out what ends a stream
 
     # The delivery; `hang` and `pause` at the headers, or after so many events.
     delay_headers_ms: Milliseconds = 0.0
@@ -114,23 +117,14 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     code: int | str | None = None
     task_seconds: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     task_states: list[str] | None = None  # the words it reports until its end, each as long
-    task_end: str | None = None  # the word it ends with: `failed`, `expired`, any
     task_error: dict[str, Any] | str | None = None  # alone it makes the task fail
-    no_result: bool = False  # it succeeds and has no link
-    no_progress: bool = False
     real_seconds: float | str | None = None  # the length it reports, in place of the true one
-    no_seconds: bool = False  # it reports no length
     link_seconds: Annotated[float, msgspec.Meta(ge=0, le=100_000_000)] | None = None
     file_bytes: Count = 0  # its film is a file of that size
     later: bool = False  # a transcript becomes a task
-    open_tasks_max: Count | None = None  # more unfinished tasks of a key are refused
-    minute_max: Count | None = None  # more submits of a key in a minute are refused
-    # Directives for polls of the task (or of all), for cancelling it, for its files, for lists of
-    # templates, presets and voices, for registering a picture.
+    # Directives for polls of the task (or of all), for its files, for registering a picture.
     poll: dict[str, Any] | None = None
-    cancel: dict[str, Any] | None = None
     file: dict[str, Any] | None = None
-    catalog: dict[str, Any] | None = None
     asset: dict[str, Any] | None = None
 
     # Whether it applies at all: so often, the seed decides when; a standing one, so many times.
@@ -139,7 +133,7 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 # Members that are directives themselves, for requests other than the submit of a task.
-PARTS: Final = ("poll", "cancel", "file", "catalog", "asset")
+PARTS: Final = ("poll", "file", "asset")
 
 ORDINARY = Directive()
 _HEADER = re.compile(r"[!#-'*+.^-z|~0-9A-Z-]+: [\t -~\xa0-\xff]*")
@@ -147,15 +141,8 @@ _scanner = json.JSONDecoder()
 _MEMBERS = frozenset(Directive.__struct_fields__)
 
 
-class Layer(msgspec.Struct, frozen=True):
-    """The members one layer gives, validated, with null already turned into the default."""
-
-    members: Mapping[str, Any]
-
-    @property
-    def rate(self) -> float:
-        rate: float = self.members.get("rate", 1.0)
-        return rate
+# The members one layer gives, checked, with null already turned into the default.
+Layer = Mapping[str, Any]
 
 
 def parse(document: bytes | str) -> Layer:
@@ -186,7 +173,7 @@ def from_value(value: object, *, is_part: bool = False) -> Layer:
             raise DirectiveError(f"sim: {name!r} within another part")
         if part is not None:
             from_value(part, is_part=True)
-    return Layer(members={name: getattr(directive, name) for name in value})
+    return {name: getattr(directive, name) for name in value}
 
 
 def _check_headers(directive: Directive) -> None:
@@ -219,7 +206,7 @@ def merge(layers: Iterable[Layer]) -> Directive:
     """One directive from layers, weakest first: each member from the strongest that gives it."""
     members: dict[str, Any] = {}
     for layer in layers:
-        members.update(layer.members)
+        members.update(layer)
     return Directive(**members) if members else ORDINARY
 
 
@@ -239,115 +226,73 @@ class Fault:
     """
 
     layer: Layer
-    serial: int
     remaining: int | None
     parts: dict[str, Fault] = field(default_factory=dict)
 
 
-def fault_of(layer: Layer, serial: int = 0) -> Fault:
+def fault_of(layer: Layer) -> Fault:
     """A layer ready to be taken, its parts beside it."""
     parts = {
-        name: fault_of(from_value(layer.members[name], is_part=True), serial)
+        name: fault_of(from_value(layer[name], is_part=True))
         for name in PARTS
-        if layer.members.get(name) is not None
+        if layer.get(name) is not None
     }
-    return Fault(layer, serial, layer.members.get("times"), parts)
+    return Fault(layer, layer.get("times"), parts)
 
 
 class FaultBook:
-    """Standing directives, weakest first: everybody, the port, the upstream key."""
+    """Standing directives: of everybody (None), of ports, of upstream keys."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)
-        self._serial = 0
-        self._everybody: Fault | None = None
-        self._channels: dict[str, Fault] = {}
-        self.is_empty = True
+        self._standing: dict[str | None, Fault] = {}
 
-    def __repr__(self) -> str:
-        channels = ", ".join(sorted(self._channels)) or "none"
-        return f"<FaultBook everybody={self._everybody is not None} channels: {channels}>"
+    @property
+    def is_empty(self) -> bool:
+        return not self._standing
 
-    def put(self, channel: str | None, directive: Mapping[str, Any] | Layer) -> None:
+    def put(self, channel: str | None, directive: Mapping[str, Any] | bytes | str) -> None:
         """Set the directive of a channel, or of everybody for None; raises DirectiveError."""
-        layer = directive if isinstance(directive, Layer) else from_value(directive)
-        self._serial += 1
-        fault = fault_of(layer, self._serial)
-        if channel is None:
-            self._everybody = fault
-        else:
-            assert channel in self._channels or len(self._channels) < MAX_CHANNELS
-            self._channels[channel] = fault
-        self.is_empty = False
+        layer = from_value(directive) if isinstance(directive, Mapping) else parse(directive)
+        assert channel in self._standing or len(self._standing) < MAX_CHANNELS
+        self._standing[channel] = fault_of(layer)
 
     def clear(self, channel: str | None) -> bool:
         """Take a directive away; False when there was none."""
-        if channel is None:
-            was_there = self._everybody is not None
-            self._everybody = None
-        else:
-            was_there = self._channels.pop(channel, None) is not None
-        self.is_empty = self._everybody is None and not self._channels
-        return was_there
+        return self._standing.pop(channel, None) is not None
 
     def take(self, api_key: str, port: int) -> list[Fault]:
         """The faults that apply to this request, weakest first; counts `times` down."""
-        if self.is_empty:
-            return []
-        found = (
-            (None, self._everybody),
-            (port_channel(port), self._channels.get(port_channel(port))),
-            (api_key, self._channels.get(api_key)),
-        )
-        taken: list[Fault] = []
-        for channel, fault in found:
-            if fault is None or not self.applies(fault.layer):
-                continue
-            taken.append(fault)
-            if fault.remaining is not None:
-                fault.remaining -= 1
-                if fault.remaining == 0:
-                    self.clear(channel)
-        return taken
+        places = (None, port_channel(port), api_key) if self._standing else ()
+        return [fault for place in places if (fault := self.use(self._standing, place))]
 
     def take_part(self, api_key: str, port: int, part: str) -> list[Layer]:
         """The same for a request that is no submit: of each fault what is meant for such a one."""
-        if self.is_empty:
-            return []
-        standing = (
-            self._everybody,
-            self._channels.get(port_channel(port)),
-            self._channels.get(api_key),
-        )
-        taken = [self.part_of(fault.parts, part) for fault in standing if fault is not None]
-        return [layer for layer in taken if layer is not None]
+        places = (None, port_channel(port), api_key) if self._standing else ()
+        found = [self._standing[place].parts for place in places if place in self._standing]
+        return [fault.layer for parts in found if (fault := self.use(parts, part))]
 
-    def part_of(self, parts: dict[str, Fault], part: str) -> Layer | None:
-        """One of a directive's parts, if it applies this time; counts `times` down."""
-        fault = parts.get(part)
+    def use(self, faults: dict[Any, Fault], name: str | None) -> Fault | None:
+        """One of these, if it applies this time; counts `times` down."""
+        fault = faults.get(name)
         if fault is None or not self.applies(fault.layer):
             return None
         if fault.remaining is not None:
             fault.remaining -= 1
-            if fault.remaining == 0:
-                del parts[part]
-        return fault.layer
+            if not fault.remaining:
+                del faults[name]
+        return fault
 
     def applies(self, layer: Layer) -> bool:
         """Whether this time the layer's `rate` lets it act; the seed decides."""
-        rate = layer.rate
+        rate: float = layer.get("rate", 1.0)
         return rate >= 1.0 or self._rng.random() < rate
 
     def describe(self) -> dict[str, Any]:
         """What stands now, ready to be written as JSON."""
-
-        def one(fault: Fault) -> dict[str, Any]:
-            members: dict[str, Any] = msgspec.to_builtins(dict(fault.layer.members))
-            if fault.remaining is not None:
-                members["times"] = fault.remaining
-            return members
-
-        return {
-            "default": one(self._everybody) if self._everybody else None,
-            "channels": {name: one(fault) for name, fault in self._channels.items()},
+        shown: dict[str | None, Any] = {
+            channel: msgspec.to_builtins(dict(fault.layer))
+            | ({} if fault.remaining is None else {"times": fault.remaining})
+            for channel, fault in self._standing.items()
         }
+        return {"default": shown.pop(None, None), "channels": shown}

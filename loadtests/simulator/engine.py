@@ -1,21 +1,17 @@
-"""From a request to the script of its answer: route, key, directive, content. No sockets here.
-
-Scripts that depend on nothing but the request and the standing directives are kept, so that the
-repeated request of a benchmark costs one look-up.
-"""
+"""From a request to the script of its answer: route, key, directive, content. No sockets here."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from loadtests.simulator import directives, script
 from loadtests.simulator.answers import compose
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud.server import CloudServer
-from loadtests.simulator.dialects.base import Dialect, bearer
+from loadtests.simulator.dialects.base import Dialect
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.media import (
@@ -33,55 +29,12 @@ from loadtests.simulator.providers.table import PROVIDERS, FaceDialect, Played, 
 from loadtests.simulator.script import Script
 from loadtests.simulator.tasks.server import TaskServer
 
-# A kept script holds its answer's bytes; these bounds keep all of them below 64 MiB.
-KEPT_SCRIPTS: Final = 1024
-KEPT_REQUEST_BYTES: Final = 16 * 1024
-KEPT_ANSWER_BYTES: Final = 48 * 1024
-
 TASK_SECONDS: Final = 1.0  # that a task takes unless a directive states others
 
-
-class BearerMessagesDialect(MessagesDialect):
-    """Messages of providers that take their key as a bearer token."""
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return bearer(exchange)
-
-
-_CHAT = ChatDialect()
-_RESPONSES = ResponsesDialect()
-_BEARER_MESSAGES = BearerMessagesDialect()
-# Paths on which providers serve these wires, beside the usual ones; each takes the key where the
-# provider does, and several take it as a bearer token on messages.
-_ROUTES: Final[Mapping[bytes, Dialect]] = {
-    # Groq
-    b"/openai/v1/chat/completions": _CHAT,
-    b"/openai/v1/responses": _RESPONSES,
-    # OpenRouter
-    b"/api/v1/chat/completions": _CHAT,
-    b"/api/v1/responses": _RESPONSES,
-    b"/api/v1/messages": _BEARER_MESSAGES,
-    # Fireworks
-    b"/inference/v1/chat/completions": _CHAT,
-    b"/inference/v1/responses": _RESPONSES,
-    b"/inference/v1/messages": _BEARER_MESSAGES,
-    # Zhipu, Z.ai
-    b"/api/paas/v4/chat/completions": _CHAT,
-    b"/api/anthropic/v1/messages": MessagesDialect(),
-    # Ark
-    b"/api/v3/chat/completions": _CHAT,
-    b"/api/v3/responses": _RESPONSES,
-    # DashScope
-    b"/compatible-mode/v1/chat/completions": _CHAT,
-    # DeepSeek
-    b"/anthropic/v1/messages": MessagesDialect(),
-}
 
 # Whatever a request names is served; these are listed, in the forms of the four chat protocols.
 MODELS = ("sim-model",)
 _LISTS = ("openai", "anthropic", "gemini")
-
-Token = tuple[bytes | int, ...]
 
 
 class Engine:
@@ -103,23 +56,24 @@ class Engine:
         self.ring = Ring(requests=requests_kept)
         self.faults = FaultBook(seed)
         self._seed_key = b"%d" % seed
-        self._kept: dict[Token, Script] = {}
         self._played: dict[int, Played] = {}
         self._lists = {name: Played(plain(PROVIDERS[name], models)) for name in _LISTS}
         self._unknown: Dialect = ChatDialect()  # the shape of answers to unknown paths
         self._gemini: Dialect = GeminiDialect()
         self._routes: dict[bytes, Dialect] = {
-            b"/v1/chat/completions": ChatDialect(),
-            b"/v1/messages": MessagesDialect(),
-            b"/v1/responses": ResponsesDialect(),
-            b"/v1/responses/compact": CompactDialect(),
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
             b"/v1/images/edits": EditsDialect(self.tasks.files),
             b"/v1/audio/transcriptions": TranscriptionsDialect(),
             b"/v1/rerank": RerankDialect(),
             b"/v1/moderations": ModerationsDialect(),
-            **_ROUTES,
             **self.cloud.routes,
+        }
+        # Providers have these behind paths of their own.
+        self._endings: dict[bytes, Dialect] = {
+            b"/chat/completions": ChatDialect(),
+            b"/messages": MessagesDialect(),
+            b"/responses": ResponsesDialect(),
+            b"/responses/compact": CompactDialect(),
         }
 
     def play(self, port: int, provider: str) -> None:
@@ -136,7 +90,6 @@ class Engine:
         self.faults = FaultBook(self.seed)
         self.tasks.book.clear()
         self.cloud.reset()
-        self._kept.clear()
 
     def begin(self, exchange: Exchange) -> Script:
         """Count the request in and decide its delivery; the delivery counts it out."""
@@ -178,43 +131,25 @@ class Engine:
         return found
 
     def _route(self, target: bytes) -> Dialect | None:
-        dialect = self._routes.get(target)
-        if dialect is not None:
-            return dialect
         path = target.partition(b"?")[0]
         if path.startswith(PREFIX) and path.endswith((PLAIN, STREAMED)):
             return self._gemini
-        return self._routes.get(path) or self.cloud.dialect(path.decode("latin-1"))
+        by_ending = (one for ending, one in self._endings.items() if path.endswith(ending))
+        return (
+            self._routes.get(path)
+            or self.cloud.dialect(path.decode("latin-1"))
+            or next(by_ending, None)
+        )
 
     def _answer(self, exchange: Exchange, dialect: Dialect) -> Script:
         faults = self.faults.take(exchange.api_key, exchange.port)
-        # Of each port its own, because of the links in it.
-        token: Token = (
-            exchange.target,
-            exchange.body,
-            exchange.port,
-            *(fault.serial for fault in faults),
-        )
-        is_small = len(exchange.body) <= KEPT_REQUEST_BYTES  # hashing a megabyte is not free
-        kept = self._kept.get(token) if is_small else None
-        if kept is not None:
-            return kept
         ask = dialect.read(exchange)
-        try:
-            own = self._own_layers(ask)
-        except DirectiveError as error:
-            raise Refusal(400, str(error)) from error
+        own = self._own_layers(ask)
         applied = [layer for layer in own if self.faults.applies(layer)]
         directive = directives.merge([*(fault.layer for fault in faults), *applied])
-        try:
-            directive = _situated(directive, dialect, ask.model, exchange.api_key)
-        except DirectiveError as error:
-            raise Refusal(400, str(error)) from error
+        directive = _situated(directive, dialect, ask.model, exchange.api_key)
         answer = compose(ask, directive, self._seed_key, exchange.body)
-        found = script.answer_script(dialect, ask, answer, directive)
-        if is_small and all(layer.rate >= 1.0 for layer in own):
-            self._keep(token, found)
-        return found
+        return script.answer_script(dialect, ask, answer, directive)
 
     def _own_layers(self, ask: Ask) -> list[Layer]:
         """The request's directives, the one in its text first and so the weaker."""
@@ -223,9 +158,7 @@ class Engine:
             spoken, ask.text = directives.from_text(ask.text)
             if spoken is not None:
                 if ask.tool_result is not None:  # it asked for the calls that were made by now
-                    members = dict(spoken.members)
-                    members.pop("tool_calls", None)
-                    spoken = Layer(members=members)
+                    spoken = {name: one for name, one in spoken.items() if name != "tool_calls"}
                 layers.append(spoken)
         if ask.tool_result is not None and directives.TEXT_MARK in ask.tool_result:
             answered, ask.tool_result = directives.from_text(_plain(ask.tool_result))
@@ -234,17 +167,9 @@ class Engine:
         if ask.sim is not None:
             layers.append(directives.parse(ask.sim))
         for layer in layers:
-            if layer.members.get("times") is not None:
+            if layer.get("times") is not None:
                 raise DirectiveError("sim: 'times' belongs to a standing directive, not a request")
         return layers
-
-    def _keep(self, token: Token, found: Script) -> None:
-        size = len(found.head) + sum(len(piece) for step in found.steps for piece in step)
-        if size > KEPT_ANSWER_BYTES:
-            return
-        if len(self._kept) >= KEPT_SCRIPTS:
-            del self._kept[next(iter(self._kept))]  # the oldest
-        self._kept[token] = found
 
 
 def _situated(directive: Directive, dialect: Dialect, model: str, key: str) -> Directive:

@@ -19,44 +19,20 @@ RING_REQUESTS: Final = 1024
 RING_BYTES: Final = 32 * 1024 * 1024
 
 
+@dataclass(slots=True, eq=False)
 class Exchange:
     """A request and its fate: `active`, then `completed`, `cut` by us or `cancelled` by them."""
 
-    __slots__ = (
-        "api_key",
-        "body",
-        "headers",
-        "is_keep_alive",
-        "method",
-        "outcome",
-        "port",
-        "protocol",
-        "status",
-        "target",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        target: bytes,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
-        port: int,
-        is_keep_alive: bool,
-    ) -> None:
-        self.method = method
-        self.target = target
-        self.headers = headers
-        self.body = body
-        self.port = port
-        self.is_keep_alive = is_keep_alive
-        self.protocol = ""
-        self.api_key = ""
-        self.status = 0
-        self.outcome: Outcome = "active"
-
-    def __repr__(self) -> str:
-        return f"<Exchange {self.method} {self.target!r} {self.status} {self.outcome}>"
+    method: str
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    port: int
+    is_keep_alive: bool
+    protocol: str = ""
+    api_key: str = ""
+    status: int = 0
+    outcome: Outcome = "active"
 
     @property
     def path(self) -> str:
@@ -171,36 +147,15 @@ class Stats:
         self._waiters: set[asyncio.Future[None]] = set()
         self._resumptions = 0
 
-    def __repr__(self) -> str:
-        return (
-            f"<Stats {self.requests} requests: {self.active} active, {self.completed} completed, "
-            f"{self.cut} cut, {self.cancelled_by_client} cancelled | "
-            f"{self.connections_open}/{self.connections} connections>"
-        )
-
     def tally(self, api_key: str) -> Tally:
-        tally = self.by_key.get(api_key)
-        if tally is None:
-            if len(self.by_key) >= MAX_KEYS:
-                api_key = OTHER_KEYS
-            tally = self.by_key.setdefault(api_key, Tally())
-        return tally
+        if api_key not in self.by_key and len(self.by_key) >= MAX_KEYS:
+            api_key = OTHER_KEYS
+        return self.by_key.setdefault(api_key, Tally())
 
-    def connected(self) -> None:
-        self.connections += 1
-        self.connections_open += 1
-        self._wake()
-
-    def disconnected(self) -> None:
-        self.connections_open -= 1
-        self._wake()
-
-    def held(self) -> None:
-        self.held_back += 1
-        self._wake()
-
-    def let_go(self) -> None:
-        self.held_back -= 1
+    def count(self, **more: int) -> None:
+        """Move counters by so much."""
+        for name, by in more.items():
+            setattr(self, name, getattr(self, name) + by)
         self._wake()
 
     def began(self, exchange: Exchange) -> None:
@@ -225,14 +180,6 @@ class Stats:
             setattr(counted, name, getattr(counted, name) + 1)
         self._wake()
 
-    def submitted(self) -> None:
-        self.tasks += 1
-        self._wake()
-
-    def polled(self) -> None:
-        self.polls += 1
-        self._wake()
-
     def sent(self, *, events: int, count_bytes: int) -> None:
         self.events_sent += events
         self.bytes_sent += count_bytes
@@ -246,13 +193,11 @@ class Stats:
     async def resumption(self) -> None:
         """Wait for the next `resume`, and count as paused until then."""
         before = self._resumptions
-        self.paused += 1
-        self._wake()
+        self.count(paused=1)
         try:
             await self.until(lambda: self._resumptions > before)
         finally:
-            self.paused -= 1
-            self._wake()
+            self.count(paused=-1)
 
     def reset(self) -> None:
         """Back to zero, but for the gauges: what is active stays counted as active."""

@@ -22,17 +22,6 @@ from loadtests.simulator.engine import Engine
 from loadtests.simulator.exchange import Exchange, Outcome
 from loadtests.simulator.script import Ending, Script, play
 
-
-def unsent_bytes(descriptor: int) -> int:
-    """Bytes written but not yet acknowledged by the other side; 0 where that cannot be asked."""
-    try:
-        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, struct.pack("i", 0))
-    except OSError:
-        return 0
-    (waiting,) = struct.unpack("i", answer)
-    return int(waiting)
-
-
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 FLUSH_SECONDS: Final = 2.0
 INTROSPECTION: Final = b"/_sim"
@@ -75,7 +64,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self.port = transport.get_extra_info("sockname")[1]
         self._connections.add(self)
-        self._engine.stats.connected()
+        self._engine.stats.count(connections=1, connections_open=1)
         if not self._is_open(self.port):
             transport.abort()
 
@@ -102,11 +91,11 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
         if self.task is not None:
             self.task.cancel()
-        self._engine.stats.disconnected()
+        self._engine.stats.count(connections_open=-1)
 
     def pause_writing(self) -> None:
         self._writable = asyncio.get_running_loop().create_future()
-        self._engine.stats.held()
+        self._engine.stats.count(held_back=1)
 
     def resume_writing(self) -> None:
         if self._writable is None:
@@ -114,7 +103,7 @@ class Connection(asyncio.Protocol):
         if not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
-        self._engine.stats.let_go()
+        self._engine.stats.count(held_back=-1)
 
     # the parser's calls
 
@@ -154,12 +143,15 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, exchange: Exchange) -> None:
         if exchange.target.startswith(INTROSPECTION):
-            self._show(exchange)
+            self.task = asyncio.ensure_future(self._introspect(exchange))
+            self.task.add_done_callback(partial(self._shown, exchange))
             return
         script = self._engine.begin(exchange)
         whole = script.whole
         if whole is None:
-            self._perform(exchange, script)
+            self.task = asyncio.ensure_future(play(script, self, self._engine.stats))
+            # A callback, no `finally`: a task cancelled before its first step runs none of ours.
+            self.task.add_done_callback(partial(self._performed, exchange, script))
             return
         self._transport.write(whole)
         stats = self._engine.stats
@@ -168,19 +160,10 @@ class Connection(asyncio.Protocol):
         if script.ending is Ending.CLOSE or not exchange.is_keep_alive:
             self._transport.close()
 
-    def _perform(self, exchange: Exchange, script: Script) -> None:
-        self.task = asyncio.ensure_future(play(script, self, self._engine.stats))
-        # A callback and no `finally`: a task cancelled before its first step runs no line of ours.
-        self.task.add_done_callback(partial(self._performed, exchange, script))
-
     def _performed(self, exchange: Exchange, script: Script, task: asyncio.Task[Outcome]) -> None:
         is_delivered = not task.cancelled() and task.exception() is None
         self._engine.stats.ended(exchange, task.result() if is_delivered else "cancelled")
         self._done(task, is_last=script.ending is Ending.CLOSE or not exchange.is_keep_alive)
-
-    def _show(self, exchange: Exchange) -> None:
-        self.task = asyncio.ensure_future(self._introspect(exchange))
-        self.task.add_done_callback(partial(self._shown, exchange))
 
     def _shown(self, exchange: Exchange, task: asyncio.Task[bytes]) -> None:
         if not task.cancelled() and task.exception() is None:
@@ -195,9 +178,6 @@ class Connection(asyncio.Protocol):
         if task.exception() is not None:
             self._transport.abort()
             task.result()  # a fault of ours: the loop's exception handler hears of it
-        self._next(is_last=is_last)
-
-    def _next(self, *, is_last: bool) -> None:
         if is_last:
             self._transport.close()
         while self._waiting and self.task is None and not self._transport.is_closing():
@@ -232,4 +212,8 @@ class Connection(asyncio.Protocol):
 
     def _unsent(self) -> int:
         sock = self._transport.get_extra_info("socket")
-        return self._transport.get_write_buffer_size() + unsent_bytes(sock.fileno())
+        try:  # what the system has, and the other side has not acknowledged
+            answer = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
+        except OSError:
+            answer = bytes(4)
+        return self._transport.get_write_buffer_size() + int(struct.unpack("i", answer)[0])

@@ -20,29 +20,12 @@ from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.directives import ORDINARY, Directive
 from loadtests.simulator.exchange import Outcome, Stats
+from loadtests.simulator.files import Reply
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 BROKEN_CHUNK: Final = b"ZZ\r\nthis is no chunk size\r\n"
 NOT_HTTP: Final = b"\x00\x01 this is not HTTP\r\n\r\n"
 HTML: Final = b"<!doctype html><html><head><title>Bad gateway</title></head><body>502</body></html>"
-
-
-def head(
-    status: int, content_type: bytes, framing: bytes, digest: str, directive: Directive
-) -> bytes:
-    """Status line and headers; `framing` is the header line that delimits the body."""
-    lines = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\n" % (
-        status,
-        phrase(status).encode(),
-        content_type,
-    )
-    if digest:
-        lines += b"X-Request-Id: req_%b\r\n" % digest[:32].encode()
-    if directive.retry_after is not None:
-        lines += b"Retry-After: %b\r\n" % str(directive.retry_after).encode("latin-1")
-    for name, value in (directive.headers or {}).items():
-        lines += b"%b: %b\r\n" % (name.encode("latin-1"), value.encode("latin-1"))
-    return lines + framing + b"\r\n"
 
 
 def phrase(status: int) -> str:
@@ -115,20 +98,22 @@ class Script(msgspec.Struct, kw_only=True):
     status: int
     directive: Directive
     head: bytes
-    steps: list[list[bytes]]
-    tail: bytes
-    ending: Ending
-    is_stream: bool
+    steps: list[list[bytes]] = []
+    tail: bytes = b""
+    ending: Ending = Ending.FINISH
+    is_stream: bool = False
     more: Callable[[int], bytes] | None = None
     whole: bytes | None = None
-
-    def __repr__(self) -> str:
-        return f"<Script {self.status} {len(self.steps)} steps {self.ending.value}>"
 
     @property
     def events(self) -> int:
         """Stream events in the steps; a plain answer has none."""
         return len(self.steps) if self.is_stream else 0
+
+    @property
+    def bytes(self) -> bytes:
+        """All of it, however it is delivered."""
+        return self.head + b"".join(piece for step in self.steps for piece in step) + self.tail
 
     @property
     def is_ordinary(self) -> bool:
@@ -207,15 +192,14 @@ def body_script(
     return _deliver(script, [body], Ending.FINISH, is_chunked=is_chunked)
 
 
-def pieces_script(
-    status: int, directive: Directive, pieces: list[bytes], content_type: bytes, lines: bytes
-) -> Script:
-    """The delivery of a body in pieces, between which a slow reader holds it back.
-
-    `lines` are more header lines, the one with its length among them.
-    """
+def reply_script(reply: Reply, directive: Directive) -> Script:
+    """The delivery of a reply; between pieces of it a slow reader holds it back."""
+    status, content_type, lines = reply.status, reply.content_type, reply.lines
+    if reply.pieces is None:
+        status = directive.status or status
+        return body_script(status, directive, reply.body, content_type, lines=lines)
     script = _script(status, content_type, lines, "", directive)
-    return _deliver(script, pieces, Ending.FINISH, is_chunked=False)
+    return _deliver(script, reply.pieces, Ending.FINISH, is_chunked=False)
 
 
 def _stated(error: Callable[[int, str], bytes], digest: str, directive: Directive) -> Script:
@@ -234,7 +218,7 @@ def _stated(error: Callable[[int, str], bytes], digest: str, directive: Directiv
 def _streamed(
     dialect: Dialect, ask: Ask, answer: Answer, directive: Directive, status: int
 ) -> Script:
-    stream = dialect.stream(ask, answer, is_finished=not directive.no_done)
+    stream = dialect.stream(ask, answer)
     frames, ending = stream.frames, Ending.FINISH
     if directive.malformed in ("json", "utf8"):
         at = max(0, stream.text_end - 1)
@@ -276,15 +260,15 @@ def _endless_frames(stream: Stream, directive: Directive) -> list[bytes]:
 def _script(
     status: int, content_type: bytes, lines: bytes, digest: str, directive: Directive
 ) -> Script:
-    return Script(
-        status=status,
-        directive=directive,
-        head=head(status, content_type, lines, digest, directive),
-        steps=[],
-        tail=b"",
-        ending=Ending.FINISH,
-        is_stream=False,
-    )
+    """One without steps; `lines` are header lines, the one that delimits the body among them."""
+    first = f"HTTP/1.1 {status} {phrase(status)}\r\nContent-Type: ".encode()
+    more = {"X-Request-Id": f"req_{digest[:32]}"} if digest else {}
+    if directive.retry_after is not None:
+        more["Retry-After"] = str(directive.retry_after)
+    more |= directive.headers or {}
+    stated = "".join(f"{name}: {value}\r\n" for name, value in more.items()).encode("latin-1")
+    head = b"%b%b\r\n%b%b\r\n" % (first, content_type, stated, lines)
+    return Script(status=status, directive=directive, head=head)
 
 
 def _deliver(script: Script, frames: list[bytes], ending: Ending, *, is_chunked: bool) -> Script:
@@ -309,7 +293,7 @@ def _deliver(script: Script, frames: list[bytes], ending: Ending, *, is_chunked:
     size = directive.split_bytes
     script.steps = [split(piece, size) if size else [piece] for piece in pieces]
     if script.is_ordinary and sum(map(len, pieces)) <= WHOLE_LIMIT:
-        script.whole = script.head + b"".join(pieces) + script.tail
+        script.whole = script.bytes
     return script
 
 

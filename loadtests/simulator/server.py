@@ -12,184 +12,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
-from loadtests.simulator.dialects.base import encode
-from loadtests.simulator.directives import DirectiveError, parse, port_channel
+from loadtests.simulator import script
+from loadtests.simulator.ask import Refusal
+from loadtests.simulator.dialects.base import JSON, encode
+from loadtests.simulator.directives import ORDINARY, port_channel
 from loadtests.simulator.engine import MODELS, TASK_SECONDS, Engine
-from loadtests.simulator.exchange import GAUGES, RING_REQUESTS, Exchange, Stats
+from loadtests.simulator.exchange import GAUGES, RING_REQUESTS, Exchange, Stats, Tally
 from loadtests.simulator.http import Connection
 from loadtests.simulator.providers.table import PROVIDERS
-from loadtests.simulator.script import phrase
+from loadtests.simulator.tasks.task import Task
 
 MAX_WAIT_SECONDS: Final = 60.0
-DEFAULT_WAIT_SECONDS: Final = 5.0
 SHORT_NAMES: Final = {"cancelled": "cancelled_by_client", "events": "events_sent"}
-COUNTERS: Final = frozenset(
-    {
-        "active",
-        "bytes_sent",
-        "cancelled_by_client",
-        "completed",
-        "connections",
-        "connections_open",
-        "cut",
-        "events_sent",
-        "held_back",
-        "paused",
-        "polls",
-        "requests",
-        "tasks",
-    }
-)
-KEY_COUNTERS: Final = frozenset({"active", "cancelled_by_client", "completed", "cut", "requests"})
+COUNTERS: Final = frozenset(one.name for one in fields(Stats)) - {"by_key", "by_protocol"}
+KEY_COUNTERS: Final = frozenset(one.name for one in fields(Tally))
+BACKLOG: Final = 4096
 
 
 class Unmet(Exception):
     """The time-out passed before the counters were where they should be."""
-
-
-class BadQuestion(Exception):
-    """The introspection request cannot be answered: status and reason."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-async def wait_for(
-    stats: Stats, wanted: Mapping[str, int], *, key: str | None, timeout_seconds: float
-) -> None:
-    """Wait until counters reach (gauges equal) the wanted figures; raises Unmet, BadQuestion."""
-    allowed = COUNTERS if key is None else KEY_COUNTERS
-    figures = {SHORT_NAMES.get(name, name): figure for name, figure in wanted.items()}
-    unknown = sorted(figures.keys() - allowed)
-    if unknown or not figures:
-        raise BadQuestion(400, f"wait for some of {', '.join(sorted(allowed))}, not {unknown}")
-
-    def is_met() -> bool:
-        counted = stats if key is None else stats.tally(key)
-        return all(
-            getattr(counted, name) == figure if name in GAUGES else getattr(counted, name) >= figure
-            for name, figure in figures.items()
-        )
-
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            await stats.until(is_met)
-    except TimeoutError:
-        raise Unmet(f"{dict(wanted)} not seen in {timeout_seconds} s: {stats!r}") from None
-
-
-async def respond(
-    engine: Engine, exchange: Exchange, open_provider: Callable[[str], Awaitable[str]]
-) -> bytes:
-    """The whole HTTP answer to one introspection request."""
-    try:
-        status, value = await _answer(engine, exchange, open_provider)
-    except BadQuestion as question:
-        status, value = question.status, {"error": str(question)}
-    except DirectiveError as error:
-        status, value = 400, {"error": str(error)}
-    body = encode(value)
-    return b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
-        status,
-        phrase(status).encode(),
-        len(body),
-        body,
-    )
-
-
-async def _answer(
-    engine: Engine, exchange: Exchange, open_provider: Callable[[str], Awaitable[str]]
-) -> tuple[int, dict[str, Any]]:
-    # Cut the raw path: a key may hold an encoded slash.
-    noun, *rest = exchange.path.removeprefix("/_sim").removeprefix("/").split("/", 1)
-    match exchange.method, noun:
-        case "GET", "wait":
-            return await _wait(engine, exchange.parameters())
-        case "GET", _:
-            return 200, _shown(engine, exchange, noun)
-        case "POST", "withdraw":
-            engine.cloud.issuer.withdraw()
-            return 200, {}
-        case "POST", "token-seconds":
-            engine.cloud.issuer.seconds = _number("".join(rest))
-            return 200, {}
-        case "POST", "finish":
-            if not engine.tasks.book.finish(engine.tasks.clock(), _channel_in(rest)):
-                raise BadQuestion(404, f"no task {rest[0]}")
-            return 200, engine.stats.describe()
-        case "POST", "reset":
-            engine.reset()
-            return 200, engine.stats.describe()
-        case "POST", "resume":
-            engine.stats.resume()
-            return 200, engine.stats.describe()
-        case "PUT", "providers":
-            name = "".join(rest)
-            if name not in PROVIDERS:
-                raise BadQuestion(404, f"no provider {name!r}, but {', '.join(PROVIDERS)}")
-            return 200, {"base_url": await open_provider(name)}
-        case "PUT", "faults":
-            engine.faults.put(_channel_in(rest), parse(exchange.body))
-            return 200, engine.faults.describe()
-        case "DELETE", "faults":
-            engine.faults.clear(_channel_in(rest))
-            return 200, engine.faults.describe()
-    raise BadQuestion(404, f"no {exchange.method} {exchange.path} here")
-
-
-def _shown(engine: Engine, exchange: Exchange, noun: str) -> dict[str, Any]:
-    """What a GET shows of the simulator's state."""
-    match noun:
-        case "stats":
-            return engine.stats.describe()
-        case "requests":
-            recent = engine.ring.last(_number(exchange.parameters().get("last", "50")))
-            return {"requests": [request.describe() for request in recent]}
-        case "tasks":
-            count = _number(exchange.parameters().get("last", "50"))
-            return {"tasks": engine.tasks.book.describe(count, engine.tasks.clock())}
-        case "google-key":
-            base_url = f"http://{exchange.header(b'host').decode('latin-1')}"
-            return dict(engine.cloud.issuer.google_key(base_url))
-        case "faults":
-            return engine.faults.describe()
-    raise BadQuestion(404, f"no {exchange.method} {exchange.path} here")
-
-
-async def _wait(engine: Engine, parameters: dict[str, str]) -> tuple[int, dict[str, Any]]:
-    key = parameters.pop("key", None)
-    try:
-        timeout_seconds = float(parameters.pop("timeout", DEFAULT_WAIT_SECONDS))
-    except ValueError:
-        raise BadQuestion(400, "timeout is a number of seconds") from None
-    if not 0 <= timeout_seconds <= MAX_WAIT_SECONDS:
-        raise BadQuestion(400, f"timeout is 0 to {MAX_WAIT_SECONDS:g} seconds")
-    wanted = {name: _number(text) for name, text in parameters.items()}
-    try:
-        await wait_for(engine.stats, wanted, key=key, timeout_seconds=timeout_seconds)
-    except Unmet:
-        return 408, {"is_met": False, **engine.stats.describe()}
-    return 200, {"is_met": True, **engine.stats.describe()}
-
-
-def _channel_in(rest: list[str]) -> str | None:
-    """The channel a path names, None for everybody."""
-    return unquote(rest[0]) if rest and rest[0] else None
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise BadQuestion(400, f"{text!r} is not a whole number")
-    return int(text)
-
-
-BACKLOG = 4096
 
 
 class Simulator:
@@ -209,20 +56,14 @@ class Simulator:
         self.host = host
         self.port = port
         self.engine = Engine(
-            seed,
-            clock=clock,
-            task_seconds=task_seconds,
-            requests_kept=requests_kept,
-            models=models,
+            seed, clock=clock, task_seconds=task_seconds, requests_kept=requests_kept, models=models
         )
         self._servers: dict[int, asyncio.Server] = {}
         self._connections: set[Connection] = set()
 
-    def __repr__(self) -> str:
-        return f"<Simulator ports {sorted(self._servers)} {self.engine.stats!r}>"
-
     async def __aenter__(self) -> Self:
-        await self.start()
+        """Listen; `port` and `base_url` are known afterwards. Raises OSError when taken."""
+        self.port = await self._listen(self.port)
         return self
 
     async def __aexit__(
@@ -231,16 +72,8 @@ class Simulator:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
-
-    async def start(self) -> None:
-        """Listen; `port` and `base_url` are known afterwards. Raises OSError when taken."""
-        self.port = await self._listen(self.port)
-
-    async def stop(self) -> None:
         """Close every port and drop every connection, whatever it was doing."""
-        tasks = [self._close(port) for port in list(self._servers)]
-        await asyncio.gather(*tasks)
+        await asyncio.gather(*map(self.close_port, list(self._servers)))
 
     @property
     def base_url(self) -> str:
@@ -258,7 +91,15 @@ class Simulator:
 
     async def close_port(self, port: int) -> None:
         """Stop listening on a port and drop its connections: a machine that is down."""
-        await self._close(port)
+        self._servers.pop(port).close()
+        mine = [connection for connection in self._connections if connection.port == port]
+        tasks = [connection.task for connection in mine if connection.task is not None]
+        for connection in mine:
+            connection.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Not the server's own waiting: newer Pythons wait there for a connection that was just
+        # being accepted. Such a one finds its port closed and gives up by itself.
+        await self.stats.until(lambda: self._connections.isdisjoint(mine))
 
     @property
     def stats(self) -> Stats:
@@ -268,20 +109,17 @@ class Simulator:
         """The most recent requests, oldest first."""
         return self.engine.ring.last(last)
 
-    def tasks(self, last: int = 50) -> list[dict[str, Any]]:
-        """The most recent tasks, oldest first."""
-        return self.engine.tasks.book.describe(last, self.engine.tasks.clock())
+    def tasks(self) -> list[Task]:
+        """All tasks, oldest first."""
+        return [*self.engine.tasks.book.tasks.values()]
 
-    def finish(self, task_id: str | None = None) -> bool:
-        """Let one task, or all, end now as planned; False for an unknown one."""
-        return self.engine.tasks.book.finish(self.engine.tasks.clock(), task_id)
+    def finish(self) -> None:
+        """Let every task end now as planned."""
+        for task in self.tasks():
+            task.finish(self.engine.tasks.clock())
 
     def put_faults(
-        self,
-        directive: Mapping[str, Any],
-        *,
-        api_key: str | None = None,
-        port: int | None = None,
+        self, directive: Mapping[str, Any], *, api_key: str | None = None, port: int | None = None
     ) -> None:
         """Set a standing directive of a key, of a port, or of everybody; raises DirectiveError."""
         self.engine.faults.put(_channel(api_key, port), directive)
@@ -295,21 +133,86 @@ class Simulator:
         self.engine.reset()
 
     async def wait(
-        self,
-        *,
-        key: str | None = None,
-        timeout_seconds: float = MAX_WAIT_SECONDS,
-        **wanted: int,
+        self, *, key: str | None = None, timeout_seconds: float = MAX_WAIT_SECONDS, **wanted: int
     ) -> None:
-        """Wait until counters get there, e.g. `cancelled=1` or `active=0`; raises Unmet."""
-        await wait_for(self.stats, wanted, key=key, timeout_seconds=timeout_seconds)
+        """Wait until counters reach (gauges equal) these; raises Unmet, Refusal.
+
+        For example `cancelled=1` or `active=0`.
+        """
+        allowed = COUNTERS if key is None else KEY_COUNTERS
+        figures = {SHORT_NAMES.get(name, name): figure for name, figure in wanted.items()}
+        if not figures or figures.keys() - allowed:
+            raise Refusal(400, f"wait for some of {', '.join(sorted(allowed))}, not {[*figures]}")
+
+        def is_met() -> bool:
+            counted = self.stats if key is None else self.stats.tally(key)
+            found = ((name, getattr(counted, name), figure) for name, figure in figures.items())
+            return all(
+                is_now == figure if name in GAUGES else is_now >= figure
+                for name, is_now, figure in found
+            )
+
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.stats.until(is_met)
+        except TimeoutError:
+            told = f"{wanted} not seen in {timeout_seconds} s: {self.stats!r}"
+            raise Unmet(told) from None
 
     async def _introspect(self, exchange: Exchange) -> bytes:
-        return await respond(self.engine, exchange, self._open_provider)
+        """The whole HTTP answer to a request under `/_sim`."""
+        try:
+            status, value = await self._answer(exchange)
+        except Refusal as refusal:
+            status, value = refusal.status, {"error": refusal.message}
+        return script.body_script(status, ORDINARY, encode(value), JSON).bytes
 
-    async def _open_provider(self, provider: str) -> str:
-        """The address of one more port that plays a provider."""
-        return f"http://{self.host}:{await self.open_port(provider=provider)}"
+    async def _answer(self, exchange: Exchange) -> tuple[int, object]:
+        engine, parameters = self.engine, exchange.parameters()
+        # Cut the raw path: a key may hold an encoded slash.
+        noun, _, name = exchange.path.removeprefix("/_sim/").partition("/")
+        match exchange.method, noun:
+            case "GET", "wait":
+                return await self._wait(parameters)
+            case "GET", "stats":
+                return 200, self.stats.describe()
+            case "GET", "requests":
+                recent = self.requests(_number(parameters.get("last", "50")))
+                return 200, {"requests": [request.describe() for request in recent]}
+            case "GET", "google-key":
+                base_url = f"http://{exchange.header(b'host').decode('latin-1')}"
+                return 200, engine.cloud.issuer.google_key(base_url)
+            case "POST", "token-seconds":
+                engine.cloud.issuer.seconds = _number(name)
+                return 200, {}
+            case "POST", "finish" | "reset" | "resume":
+                {"finish": self.finish, "reset": self.reset, "resume": self.stats.resume}[noun]()
+                return 200, self.stats.describe()
+            case "PUT", "providers" if name in PROVIDERS:
+                port = await self.open_port(provider=name)
+                return 200, {"base_url": f"http://{self.host}:{port}"}
+            case "PUT", "faults":
+                engine.faults.put(unquote(name) or None, exchange.body)
+                return 200, engine.faults.describe()
+            case "DELETE", "faults":
+                engine.faults.clear(unquote(name) or None)
+                return 200, engine.faults.describe()
+            case "GET", "faults":
+                return 200, engine.faults.describe()
+        raise Refusal(404, f"no {exchange.method} {exchange.path} here")
+
+    async def _wait(self, parameters: dict[str, str]) -> tuple[int, object]:
+        key, seconds = parameters.pop("key", None), parameters.pop("timeout", "5")
+        try:
+            timeout = min(float(seconds), MAX_WAIT_SECONDS)
+        except ValueError:
+            raise Refusal(400, "timeout is a number of seconds") from None
+        wanted = {name: _number(text) for name, text in parameters.items()}
+        try:
+            await self.wait(key=key, timeout_seconds=timeout, **wanted)
+        except Unmet:
+            return 408, {"is_met": False, **self.stats.describe()}
+        return 200, {"is_met": True, **self.stats.describe()}
 
     async def _listen(self, port: int) -> int:
         loop = asyncio.get_running_loop()
@@ -327,16 +230,11 @@ class Simulator:
     def _is_open(self, port: int) -> bool:
         return port in self._servers
 
-    async def _close(self, port: int) -> None:
-        self._servers.pop(port).close()
-        mine = [connection for connection in self._connections if connection.port == port]
-        tasks = [connection.task for connection in mine if connection.task is not None]
-        for connection in mine:
-            connection.abort()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # Not the server's own waiting: newer Pythons wait there for a connection that was just
-        # being accepted. Such a one finds its port closed and gives up by itself.
-        await self.stats.until(lambda: self._connections.isdisjoint(mine))
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise Refusal(400, f"{text!r} is not a whole number")
+    return int(text)
 
 
 def _channel(api_key: str | None, port: int | None) -> str | None:

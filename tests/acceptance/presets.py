@@ -46,7 +46,8 @@ class Way:
 
     @property
     def upstream(self) -> str:
-        return self.face.dialect.name
+        name: str = self.face.dialect.name
+        return name
 
     @property
     def is_own(self) -> bool:

@@ -22,7 +22,7 @@ FAITHFUL: list[dict[str, Any]] = [
     {"text": TEXT * 20, "split_bytes": 7},
     {"text": TEXT, "crlf": True, "split_bytes": 3},
     {"reasoning_text": TEXT * 3, "tool_calls": [{"name": "f", "arguments": {"text": TEXT * 5}}]},
-    {"huge": 1_000_000},
+    {"chars": 1_000_000, "events": 1},
     {"events": 9, "error_event": 4, "message": "It fell over."},
     {"malformed": "json"},
     {"malformed": "utf8"},

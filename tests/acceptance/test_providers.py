@@ -14,7 +14,7 @@ import pytest
 from channels.kinds import KINDS
 from channels.registry import NO_AUTH
 from loadtests.simulator.answers import Tokens
-from loadtests.simulator.providers.chat_wire import HIDDEN, THINK_TAGS, ProviderChat
+from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS
 from tests.acceptance.dialogues.asked import Asked
 from tests.acceptance.dialogues.cases import (
@@ -76,7 +76,7 @@ CASES: Mapping[str, tuple[dict[str, Any], Asked]] = {
 def spoken(way: Way, directive: Mapping[str, Any]) -> str:
     """What is to be read of an answer; some do not keep their thoughts apart from it."""
     text: str = directive.get("text", "")
-    is_tagged = isinstance(chat := way.face.dialect, ProviderChat) and (
+    is_tagged = isinstance(chat := way.face.dialect, ChatDialect) and (
         chat.traits.thoughts == THINK_TAGS
     )
     thought = directive.get("reasoning_text")
@@ -89,7 +89,7 @@ def shown(way: Way, directive: Mapping[str, Any]) -> str:
     Messages have none that nobody has signed.
     """
     chat = way.face.dialect
-    if isinstance(chat, ProviderChat):
+    if isinstance(chat, ChatDialect):
         is_unsaid = chat.traits.thoughts in (HIDDEN, THINK_TAGS)
         if is_unsaid or way.client == "messages":
             return ""
@@ -103,7 +103,7 @@ def counts_reasoning(way: Way) -> bool:
     if "messages" in (way.client, way.upstream):
         return False
     tokens = Tokens(input=9, output=9, cached=0, cache_write=0, reasoning=5)
-    return not isinstance(chat, ProviderChat) or "reasoning" in str(chat.traits.usage_of(tokens))
+    return not isinstance(chat, ChatDialect) or "reasoning" in str(chat.traits.usage_of(tokens))
 
 
 ASKED = covering(

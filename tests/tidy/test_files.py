@@ -8,7 +8,7 @@ from tests.tidy.files import FOLDERS, ROOT, SOURCES, files, name_of, texts, tree
 
 LINES_MAX = 600
 # Of Python below a folder: what a change adds, it takes away elsewhere. They only fall.
-FOLDER_LINES_MAX = {"tests": 89_850, "loadtests": 16_550}
+FOLDER_LINES_MAX = {"tests": 89_850, "loadtests": 14_550}
 COMPLEXITY_MAX = 15
 
 # Functions above COMPLEXITY_MAX, and why each is better whole.

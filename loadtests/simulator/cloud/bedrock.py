@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import struct
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
 from zlib import crc32
@@ -19,7 +20,17 @@ from zlib import crc32
 import msgspec
 
 from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
-from loadtests.simulator.ask import Ask, Refusal, Tool, given, offer, tokens_of
+from loadtests.simulator.ask import (
+    Ask,
+    Refusal,
+    Tool,
+    decoder_of,
+    given,
+    many,
+    offer,
+    shape,
+    tokens_of,
+)
 from loadtests.simulator.cloud.credentials import refused, signed_by
 from loadtests.simulator.dialects.base import Dialect, Stream, argument_pieces, encode
 from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
@@ -116,8 +127,8 @@ class BedrockDialect(AwsFace):
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         return of_host(self._messages.plain(ask, answer), "bdrk")
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        stream = self._messages.stream(ask, answer, is_finished=is_finished)
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
+        stream = self._messages.stream(ask, answer)
         frames = [_chunk(of_host(frame, "bdrk"), answer) for frame in stream.frames]
         return Stream(
             frames=frames,
@@ -179,124 +190,73 @@ STOP_REASONS: Final = {
     REFUSAL: "content_filtered",
 }
 SIGNATURE: Final = "Y29udmVyc2Utc2lnbmF0dXJl"
-NULL: Final = msgspec.Raw(b"null")
+# The service takes no member that it does not know.
+strict = partial(shape, is_strict=True)
+Bounded = Annotated[float, msgspec.Meta(ge=0, le=1)] | None
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A structure of the service, which takes no member that it does not know."""
+def _some(item: Any) -> Any:
+    """One at least."""
+    return Annotated[many(item), msgspec.Meta(min_length=1)]
 
 
-class _Source(_Strict):
-    bytes: str
+def _text(pattern: str) -> Any:
+    return Annotated[str, msgspec.Meta(pattern=pattern)]
 
 
-class _Image(_Strict):
-    format: Literal["png", "jpeg", "gif", "webp"]
-    source: _Source
-
-
-class _Document(_Strict):
-    format: Literal["pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"]
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9\s()\[\]-]{1,200}$")]
-    source: _Source
-
-
-class _ToolUse(_Strict):
-    toolUseId: str
-    name: str
-    input: dict[str, Any]
-
-
-class _CachePoint(_Strict):
-    type: Literal["default"]
-    ttl: Literal["5m", "1h"] = "5m"
-
-
-class _ReasoningText(_Strict):
-    text: str
-    signature: str = ""
-
-
-class _Reasoning(_Strict):
-    reasoningText: _ReasoningText | None = None
-    redactedContent: str | None = None
-
-
-class _Block(_Strict):
-    text: str | None = None
-    image: _Image | None = None
-    document: _Document | None = None
-    toolUse: _ToolUse | None = None
-    toolResult: _ToolResult | None = None
-    reasoningContent: _Reasoning | None = None
-    cachePoint: _CachePoint | None = None
-
-
-class _ToolResult(_Strict):
-    toolUseId: str
-    content: list[_Block]
-    status: Literal["success", "error"] = "success"
-
-
-class _Message(_Strict):
-    role: Literal["user", "assistant"]
-    content: Annotated[list[_Block], msgspec.Meta(min_length=1)]
-
-
-class _Inference(_Strict):
-    maxTokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    topP: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    stopSequences: list[Annotated[str, msgspec.Meta(min_length=1)]] = []
-
-
-class _Schema(_Strict):
-    json: msgspec.Raw
-
-
-class _ToolSpec(_Strict):
-    name: Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
-    inputSchema: _Schema
-    description: Annotated[str, msgspec.Meta(min_length=1)] | None = None
-    strict: bool | None = None
-
-
-class _Tool(_Strict):
-    toolSpec: _ToolSpec | None = None
-    cachePoint: _CachePoint | None = None
-
-
-class _Named(_Strict):
-    name: str
-
-
-class _Nothing(_Strict):
-    pass
-
-
-class _Choice(_Strict):
-    auto: _Nothing | None = None
-    any: _Nothing | None = None
-    tool: _Named | None = None
-
-
-class _ToolConfig(_Strict):
-    tools: Annotated[list[_Tool], msgspec.Meta(min_length=1)]
-    toolChoice: _Choice | None = None
-
-
-class _Request(_Strict):
-    messages: Annotated[list[_Message], msgspec.Meta(min_length=1)]
-    system: list[_Block] = []
-    inferenceConfig: _Inference | None = None
-    toolConfig: _ToolConfig | None = None
-    additionalModelRequestFields: dict[str, Any] | None = None
-    requestMetadata: dict[str, str] | None = None
-    serviceTier: dict[str, str] | None = None
-    outputConfig: dict[str, Any] | None = None
-
-
-_decoder = msgspec.json.Decoder(_Request)
+_Source = strict(bytes=str)
+_Content = {
+    "text": str | None,
+    "image": strict(format=Literal["png", "jpeg", "gif", "webp"], source=_Source) | None,
+    "document": strict(
+        format=Literal["pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"],
+        name=_text(r"^[A-Za-z0-9\s()\[\]-]{1,200}$"),
+        source=_Source,
+    )
+    | None,
+}
+_ToolResult = strict(
+    toolUseId=str, content=many(strict(**_Content)), status=Literal["success", "error"] | None
+)
+_CachePoint = strict(type=Literal["default"], ttl=Literal["5m", "1h"] | None) | None
+_Block = strict(
+    **_Content,
+    toolUse=strict(toolUseId=str, name=str, input=dict[str, Any]) | None,
+    toolResult=_ToolResult | None,
+    reasoningContent=strict(
+        reasoningText=strict(text=str, signature=str | None) | None, redactedContent=str | None
+    )
+    | None,
+    cachePoint=_CachePoint,
+)
+_ToolSpec = strict(
+    name=_text(r"^[a-zA-Z0-9_-]{1,64}$"),
+    inputSchema=strict(json=msgspec.Raw),
+    description=Annotated[str, msgspec.Meta(min_length=1)] | None,
+    strict=bool | None,
+)
+_ToolConfig = strict(
+    tools=_some(strict(toolSpec=_ToolSpec | None, cachePoint=_CachePoint)),
+    toolChoice=strict(auto=strict() | None, any=strict() | None, tool=strict(name=str) | None)
+    | None,
+)
+_Request = strict(
+    messages=_some(strict(role=Literal["user", "assistant"], content=_some(_Block))),
+    system=many(_Block) | None,
+    inferenceConfig=strict(
+        maxTokens=Annotated[int, msgspec.Meta(ge=1)] | None,
+        temperature=Bounded,
+        topP=Bounded,
+        stopSequences=list[Annotated[str, msgspec.Meta(min_length=1)]] | None,
+    )
+    | None,
+    toolConfig=_ToolConfig | None,
+    additionalModelRequestFields=dict[str, Any] | None,
+    requestMetadata=dict[str, str] | None,
+    serviceTier=dict[str, str] | None,
+    outputConfig=dict[str, Any] | None,
+)
+_decoder = decoder_of(_Request)
 
 
 class ConverseDialect(AwsFace):
@@ -340,7 +300,7 @@ class ConverseDialect(AwsFace):
             body = answer.usage.around(body)
         return encode(body)
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
         frames = [_event("messageStart", {"role": "assistant"})]
         index = 0
         if answer.thinking:
@@ -367,21 +327,21 @@ class ConverseDialect(AwsFace):
             ]
             frames.append(_stop(index))
             index += 1
-        if is_finished:
-            reason = STOP_REASONS.get(answer.finish, answer.finish)
-            frames.append(_event("messageStop", {"stopReason": reason}))
-            if answer.usage is not None:
-                usage = answer.usage.stated(_usage(answer.usage))
-                metadata = {"usage": usage, "metrics": {"latencyMs": 100}}
-                frames.append(_event("metadata", answer.usage.around(metadata)))
+        reason = STOP_REASONS.get(answer.finish, answer.finish)
+        frames.append(_event("messageStop", {"stopReason": reason}))
+        if answer.usage is not None:
+            usage = answer.usage.stated(_usage(answer.usage))
+            metadata = {"usage": usage, "metrics": {"latencyMs": 100}}
+            frames.append(_event("metadata", answer.usage.around(metadata)))
         more = _delta(text_index, {"text": "more "})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
 
-def _ask(request: _Request, model: str, is_stream: bool, body: bytes) -> Ask:
-    blocks = next((one.content for one in reversed(request.messages) if one.role == "user"), [])
+def _ask(request: Any, model: str, is_stream: bool, body: bytes) -> Ask:
+    blocks: list[Any] = next(
+        (one.content for one in reversed(request.messages) if one.role == "user"), []
+    )
     caches = b'"cachePoint"' in body
-    inference = request.inferenceConfig or _Inference()
     more = request.additionalModelRequestFields or {}
     thinks = "thinking" in more
     ask = Ask(
@@ -389,7 +349,7 @@ def _ask(request: _Request, model: str, is_stream: bool, body: bytes) -> Ask:
         stream=is_stream,
         text=" ".join(block.text for block in blocks if block.text),
         input_tokens=tokens_of(len(body)),
-        max_tokens=inference.maxTokens,
+        max_tokens=request.inferenceConfig and request.inferenceConfig.maxTokens,
         reads_cache=caches,
         writes_cache=caches,
         shows_reasoning=thinks,
@@ -407,8 +367,8 @@ def _ask(request: _Request, model: str, is_stream: bool, body: bytes) -> Ask:
     return ask
 
 
-def _offer(ask: Ask, config: _ToolConfig) -> None:
-    specs: Iterable[_ToolSpec] = (one.toolSpec for one in config.tools if one.toolSpec is not None)
+def _offer(ask: Ask, config: Any) -> None:
+    specs = (one.toolSpec for one in config.tools if one.toolSpec is not None)
     choice = config.toolChoice
     chosen = choice.tool.name if choice is not None and choice.tool is not None else None
     try:

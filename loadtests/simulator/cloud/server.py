@@ -32,7 +32,7 @@ from loadtests.simulator.cloud.credentials import (
 )
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.dialects.chat import ChatDialect
-from loadtests.simulator.dialects.gemini import GeminiDialect, read_gemini
+from loadtests.simulator.dialects.gemini import GeminiDialect
 from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
 from loadtests.simulator.directives import FaultBook
 from loadtests.simulator.exchange import Exchange
@@ -69,17 +69,6 @@ class VertexGemini(GeminiDialect):
     def authenticate(self, exchange: Exchange) -> str:
         return token_owner(self._issuer, exchange)
 
-    def read(self, exchange: Exchange) -> Ask:
-        found = VERTEX_PATH.fullmatch(exchange.path)
-        assert found is not None, exchange
-        is_stream = found[5] == "streamGenerateContent"
-        return read_gemini(
-            exchange.body,
-            model=unquote(found[4]),
-            is_stream=is_stream,
-            as_array=is_stream and exchange.parameters().get("alt") != "sse",
-        )
-
 
 class VertexClaude(MessagesDialect):
     """`…/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`."""
@@ -106,9 +95,9 @@ class VertexClaude(MessagesDialect):
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         return of_host(super().plain(ask, answer), "vrtx")
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
         """The events, padded to hide the length of their text."""
-        stream = super().stream(ask, answer, is_finished=is_finished)
+        stream = super().stream(ask, answer)
         frames = [_padded(of_host(frame, "vrtx")) for frame in stream.frames]
         return Stream(frames=frames, text_end=stream.text_end, more=stream.more)
 
@@ -142,6 +131,7 @@ class AzureChat(ChatDialect):
     """
 
     def __init__(self, issuer: Issuer) -> None:
+        super().__init__()
         self._issuer = issuer
 
     def authenticate(self, exchange: Exchange) -> str:
@@ -194,16 +184,10 @@ class CloudServer:
             return self._token(exchange, faults, "entra-token", self.issuer.entra)
         if method == "GET" and path == AWS_MODELS:
             summary = {"modelId": "anthropic.claude-sim-v1:0", "providerName": "Anthropic"}
-            return self._list(
-                exchange, self._aws.authenticate, self._aws.error, {"modelSummaries": [summary]}
-            )
+            return _list(exchange, self._aws, {"modelSummaries": [summary]})
         if method == "GET" and path == GOOGLE_MODELS:
-            return self._list(
-                exchange,
-                lambda asked: token_owner(self.issuer, asked),
-                self._gemini.error,
-                {"publisherModels": [{"name": "publishers/google/models/gemini-sim"}]},
-            )
+            named = {"name": "publishers/google/models/gemini-sim"}
+            return _list(exchange, self._gemini, {"publisherModels": [named]})
         return None
 
     def _token(
@@ -222,27 +206,17 @@ class CloudServer:
         try:
             body = issue(exchange)
         except TokenRefusal as refusal:
-            told = {"error": refusal.error, "error_description": refusal.description}
-            status = 401 if refusal.error == "invalid_client" else 400
-            return script.body_script(status, directive, encode(told), JSON)
+            return script.body_script(refusal.status, directive, refusal.body or b"", JSON)
         return script.body_script(200, directive, encode(body), JSON)
 
-    def _list(
-        self,
-        exchange: Exchange,
-        authenticate: Callable[[Exchange], str],
-        error: Callable[[int, str], bytes],
-        body: dict[str, Any],
-    ) -> Script:
-        exchange.protocol = "models"
-        try:
-            exchange.api_key = authenticate(exchange)
-        except Refusal as refusal:
-            told = error(refusal.status, refusal.message)
-            return script.body_script(
-                refusal.status, directives.ORDINARY, told, JSON, lines=refusal.lines
-            )
-        return script.body_script(200, directives.ORDINARY, encode(body), JSON)
+
+def _list(exchange: Exchange, dialect: Dialect, body: dict[str, Any]) -> Script:
+    exchange.protocol = "models"
+    try:
+        exchange.api_key = dialect.authenticate(exchange)
+    except Refusal as refusal:
+        return script.refusal_script(dialect, refusal)
+    return script.body_script(200, directives.ORDINARY, encode(body), JSON)
 
 
 def _oauth_error(status: int, message: str) -> bytes:

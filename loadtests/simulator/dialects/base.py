@@ -76,8 +76,8 @@ class Dialect:
         """The body of an answer that is not streamed."""
         raise NotImplementedError
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        """The frames of a streamed answer; not finished means without its terminator."""
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
+        """The frames of a streamed answer."""
         raise AssertionError("never streamed")
 
     def error(self, status: int, message: str) -> bytes:

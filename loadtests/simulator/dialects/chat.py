@@ -1,93 +1,59 @@
-"""The chat-completions wire: how answers look.
+"""The chat-completions wire, with the differences that providers have: a row of traits.
 
-The usage chunk (`choices: []`) goes out only when asked for; then every other chunk has
-`usage: null`, as the real upstreams do.
+The usage chunk (`choices: []`) goes out only when asked for, where a provider has no other way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
 
-from loadtests.simulator.answers import Answer, Tokens
+from loadtests.simulator.answers import Answer, Call, Tokens
 from loadtests.simulator.ask import (
-    NULL,
     Ask,
     Refusal,
     Tool,
     content_of,
     content_text,
+    decoder_of,
     effort_tokens,
     given,
+    many,
     offer,
+    shape,
     size_of,
     tokens_of,
 )
-from loadtests.simulator.dialects.base import (
-    Dialect,
-    Stream,
-    argument_pieces,
-    decode,
-    encode,
-)
+from loadtests.simulator.dialects.base import Dialect, Stream, argument_pieces, decode, encode
 from loadtests.simulator.exchange import Exchange
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 MAX_CHOICES: Final = 8
 
 
-class _Message(msgspec.Struct):
-    role: Role
-    content: msgspec.Raw = NULL
-
-
-class _Function(msgspec.Struct):
-    name: str
-    parameters: msgspec.Raw = NULL
-
-
-class _Tool(msgspec.Struct):
-    type: str
-    function: _Function | None = None
-
-
-class _Choice(msgspec.Struct):
-    function: _Function | None = None
-
-
-class _StreamOptions(msgspec.Struct):
-    include_usage: bool | None = None
-
-
-class _Schema(msgspec.Struct):
-    schema: msgspec.Raw = NULL
-
-
-class _Format(msgspec.Struct):
-    type: str
-    json_schema: _Schema | None = None
-
-
-class _Request(msgspec.Struct):
-    model: str
-    messages: list[_Message]
-    stream: bool | None = None
-    stream_options: _StreamOptions | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    temperature: float | None = None
-    n: int | None = None
-    tools: list[_Tool] | None = None
-    tool_choice: str | _Choice | None = None
-    parallel_tool_calls: bool | None = None
-    reasoning_effort: str | None = None
-    prompt_cache_key: str | None = None
-    response_format: _Format | None = None
-    sim: msgspec.Raw = NULL
-
-
-_decoder = msgspec.json.Decoder(_Request)
+_Function = shape(name=str, parameters=msgspec.Raw)
+_Format = shape(type=str, json_schema=shape(schema=msgspec.Raw) | None)
+_Request = shape(
+    model=str,
+    messages=many(shape(role=Role, content=msgspec.Raw)),
+    stream=bool | None,
+    stream_options=shape(include_usage=bool | None) | None,
+    max_tokens=int | None,
+    max_completion_tokens=int | None,
+    temperature=float | None,
+    n=int | None,
+    tools=many(shape(type=str, function=_Function | None)) | None,
+    tool_choice=str | shape(function=_Function | None) | None,
+    parallel_tool_calls=bool | None,
+    reasoning_effort=str | None,
+    prompt_cache_key=str | None,
+    response_format=_Format | None,
+    sim=msgspec.Raw,
+)
+_decoder = decoder_of(_Request)
 
 
 def read_chat(body: bytes) -> Ask:
@@ -119,7 +85,7 @@ def read_chat(body: bytes) -> Ask:
     return ask
 
 
-def _read_last_turn(ask: Ask, messages: list[_Message]) -> None:
+def _read_last_turn(ask: Ask, messages: list[Any]) -> None:
     if messages[-1].role in ("tool", "function"):
         ask.tool_result = content_text(messages[-1].content)
     for message in reversed(messages):
@@ -128,137 +94,346 @@ def _read_last_turn(ask: Ask, messages: list[_Message]) -> None:
             return
 
 
-def _read_tools(ask: Ask, request: _Request) -> None:
+def _read_tools(ask: Ask, request: Any) -> None:
     functions = [tool.function for tool in request.tools or () if tool.function is not None]
     choice = request.tool_choice
     offer(
         ask,
         (Tool(name=tool.name, schema=bytes(tool.parameters)) for tool in functions),
-        chosen=choice.function.name if isinstance(choice, _Choice) and choice.function else None,
+        chosen=choice.function.name if getattr(choice, "function", None) else None,
         is_forbidden=choice == "none",
         in_parallel=request.parallel_tool_calls is not False,
     )
 
 
 DONE: Final = b"data: [DONE]\n\n"
-# Every chunk begins and ends alike; only the index, the delta and the finish between are new.
-CHUNK: Final = b'%b,"choices":[{"index":%d,"delta":%b,"logprobs":null,"finish_reason":%b}]%b'
+
+
+@dataclass(frozen=True, slots=True)
+class Thoughts:
+    """One form in which a model's thoughts stand on the chat wire.
+
+    `message(thought, content)`: the members of a whole message; `delta(thought)`: of a delta.
+    `thought` is empty where there is none, `content` None where the message has calls alone.
+    `text` makes of a piece of text what stands in a delta's content after a thought.
+    """
+
+    message: Callable[[str, str | None], dict[str, Any]]
+    delta: Callable[[str], dict[str, Any]]
+    text: Callable[[str], Any] = str
+
+
+def _in_member(name: str) -> Thoughts:
+    """A text in a member of its own."""
+
+    def message(thought: str, content: str | None) -> dict[str, Any]:
+        return {"content": content, **({name: thought} if thought else {})}
+
+    return Thoughts(message, lambda thought: {name: thought})
+
+
+def _with_details(thought: str) -> dict[str, Any]:
+    details = {"type": "reasoning.text", "text": thought, "format": "unknown", "index": 0}
+    return {"reasoning": thought, "reasoning_details": [details]}
+
+
+def _thinking_part(thought: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
+
+
+def _parts(thought: str, content: str | None) -> dict[str, Any]:
+    if not thought:
+        return {"content": content}
+    texts = [{"type": "text", "text": content}] if content else []
+    return {"content": [_thinking_part(thought), *texts]}
+
+
+def _tagged(thought: str, content: str | None) -> dict[str, Any]:
+    return {"content": f"<think>\n{thought}\n</think>\n\n{content or ''}" if thought else content}
+
+
+# What shows no thought apart from the text.
+HIDDEN: Final = "hidden"
+THINK_TAGS: Final = "think_tags"
+_THOUGHTS: Final[Mapping[str, Thoughts]] = {
+    "reasoning_content": _in_member("reasoning_content"),
+    "reasoning": _in_member("reasoning"),
+    # The text, and an envelope beside it.
+    "reasoning_details": Thoughts(
+        lambda thought, content: {
+            "content": content,
+            **(_with_details(thought) if thought else {}),
+        },
+        _with_details,
+    ),
+    # A part of the content.
+    "content_parts": Thoughts(
+        _parts,
+        lambda thought: {"content": [_thinking_part(thought)]},
+        lambda piece: [{"type": "text", "text": piece}],
+    ),
+    # Of servers that do not parse what a model writes.
+    THINK_TAGS: Thoughts(_tagged, lambda thought: _tagged(thought, None)),
+    HIDDEN: Thoughts(lambda _, content: {"content": content}, lambda _: {}),
+}
+
+
+# The details are those of OpenAI, which most have taken over.
+OPENAI_USAGE: Final[dict[str, Any]] = {
+    "prompt_tokens": "$input",
+    "completion_tokens": "$output",
+    "total_tokens": "$total",
+    "prompt_tokens_details": {"cached_tokens": "$cached"},
+    "completion_tokens_details": {"reasoning_tokens": "$reasoning"},
+}
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """A JSON value with `$name` at the end of a text replaced by the value of that name.
+
+    A member whose name ends in `?` is left out where all that is filled in there is zero.
+    """
+    if isinstance(template, str):
+        before, mark, name = template.partition("$")
+        return before + values[name] if before and mark else values[name] if mark else template
+    if isinstance(template, list):
+        return [filled(one, values) for one in template]
+    if not isinstance(template, dict):
+        return template
+    members = {name: filled(one, values) for name, one in template.items()}
+    return {
+        name.removesuffix("?"): value
+        for name, value in members.items()
+        if not name.endswith("?") or (any(value.values()) if isinstance(value, dict) else value)
+    }
+
+
+class ChatTraits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one provider's answers look.
+
+    `head` stands in answers and chunks, `choice` in each choice. `opening` is sent before the first
+    chunk, as it is (a comment), and `whole_opening` before a whole answer. `every_delta` is in each
+    delta, `first_delta` is one of its own (None: there is none), `message` in each whole message,
+    `last_members` in the last chunk, `whole_members` at the end of a whole answer.
+    `has_whole_calls`: a tool call comes in one chunk; `has_joint_finish`: the finish comes with
+    the last words or calls. `call_id` makes a call's id of its `token`, `name` and last `digit`,
+    `call` is further members of one, `has_call_index`: its index, too (`has_whole_call_index`:
+    also in a whole answer). `has_null_finish`: chunks before the last have a null as finish;
+    `finishes` are the provider's own words for some. `usage` stands in a last chunk of its own
+    (with these choices), in that of the finish, in its choice, in each chunk, or under `x_groq`;
+    `is_usage_unasked`: also where no `stream_options` request it; `has_null_usage`: chunks have a
+    null there until then.
+    """
+
+    id_prefix: str = "chatcmpl-"
+    head: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+    opening: str = ""
+    whole_opening: str = ""
+    first_delta: dict[str, Any] | None = msgspec.field(
+        default_factory=lambda: {"role": "assistant", "content": ""}
+    )
+    every_delta: dict[str, Any] = {}
+    last_delta: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+    last_members: dict[str, Any] = {}
+    whole_members: dict[str, Any] = {}
+    thoughts: str = "reasoning_content"
+    has_whole_calls: bool = False
+    has_joint_finish: bool = False
+    has_call_index: bool = True
+    has_whole_call_index: bool = True
+    has_null_finish: bool = True
+    finishes: dict[str, str] = {}
+    call_id: str = "call_{token}"
+    call: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "function"})
+    usage: dict[str, Any] = msgspec.field(default_factory=lambda: dict(OPENAI_USAGE))
+    usage_in: Literal["own_chunk", "last_chunk", "choice", "x_groq", "every_chunk"] = "own_chunk"
+    is_usage_unasked: bool = False
+    has_null_usage: bool = False
+    own_chunk_choices: tuple[Any, ...] = ()
+
+    def usage_of(self, tokens: Tokens) -> dict[str, Any]:
+        """The usage that reports these counts."""
+        counts = {
+            "input": tokens.input,
+            "output": tokens.output,
+            "total": tokens.input + tokens.output,
+            "cached": tokens.cached,
+            "cache_write": tokens.cache_write,
+            "uncached": tokens.input - tokens.cached,
+            "reasoning": tokens.reasoning,
+            "visible": tokens.output - tokens.reasoning,
+        }
+        return tokens.stated(filled(self.usage, counts))
+
+
+# A refusal in the model's own words is an ordinary stop on this wire.
+OPENAI: Final = ChatTraits(
+    head={"service_tier": "default", "system_fingerprint": "fp_simulated"},
+    choice={"logprobs": None},
+    first_delta={"role": "assistant", "content": "", "refusal": None},
+    message={"refusal": None, "annotations": []},
+    usage={
+        **OPENAI_USAGE,
+        "prompt_tokens_details": {
+            "cached_tokens": "$cached",
+            "audio_tokens": 0,
+            "cache_write_tokens?": "$cache_write",
+        },
+        "completion_tokens_details": {"reasoning_tokens": "$reasoning", "audio_tokens": 0},
+    },
+    has_null_usage=True,
+    has_whole_call_index=False,
+)
 
 
 class ChatDialect(Dialect):
-    """`POST /v1/chat/completions`."""
+    """`POST /v1/chat/completions`, as one provider speaks it."""
 
     name = "chat"
+
+    def __init__(self, traits: ChatTraits = OPENAI) -> None:
+        self.traits = traits
 
     def read(self, exchange: Exchange) -> Ask:
         return read_chat(exchange.body)
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
-        message: dict[str, Any] = {
+        traits = self.traits
+        content = None if answer.calls and not answer.text else answer.text
+        message = {
             "role": "assistant",
-            "content": None if answer.is_declined or _is_silent(answer) else answer.text,
-            "refusal": answer.text if answer.is_declined else None,
-            "annotations": [],
+            **_THOUGHTS[traits.thoughts].message(answer.thinking, content),
         }
-        if answer.thinking:
-            message["reasoning_content"] = answer.thinking
+        message |= traits.message
+        if answer.is_declined:
+            message |= {"content": None, "refusal": answer.text}
         if answer.calls:
             message["tool_calls"] = [
-                _tool_call(call.id("call_"), call.name, call.arguments) for call in answer.calls
+                self._call(call, number if traits.has_whole_call_index else None, call.arguments)
+                for number, call in enumerate(answer.calls)
             ]
-        whole: dict[str, Any] = _head(ask, answer, "chat.completion")
+        whole = self._head(ask, answer, "chat.completion")
         whole["choices"] = [
             {
                 "index": index,
+                **traits.choice,
                 "message": message,
-                "logprobs": None,
-                "finish_reason": _finish(answer),
+                "finish_reason": self._end(answer),
             }
             for index in range(ask.choices)
         ]
         if answer.usage is not None:
-            whole["usage"] = _usage(answer.usage)
+            whole["usage"] = traits.usage_of(answer.usage)
             whole = answer.usage.around(whole)
-        return encode(whole)
+        whole |= traits.whole_members
+        return traits.whole_opening.encode() + encode(whole)
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        start = b"data: " + encode(_head(ask, answer, "chat.completion.chunk"))[:-1]
-        end = b',"usage":null}\n\n' if ask.include_usage else b"}\n\n"
-        many = range(ask.choices)
-        frames: list[bytes] = []
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
+        traits = self.traits
+        head = self._head(ask, answer, "chat.completion.chunk")
+        wants_usage = ask.include_usage or traits.is_usage_unasked
+        usage = traits.usage_of(answer.usage) if answer.usage is not None and wants_usage else None
+        frames: list[bytes] = [traits.opening.encode()] if traits.opening else []
 
-        def put(delta: dict[str, Any], finish: str | None = None) -> None:
-            middle = encode(delta), encode(finish)
-            frames.extend(CHUNK % (start, index, *middle, end) for index in many)
+        def put(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> None:
+            in_choice = {"usage": usage} if finish and usage and traits.usage_in == "choice" else {}
+            if usage and traits.usage_in == "every_chunk":
+                more = {"usage": usage}
+            elif traits.has_null_usage and ask.include_usage:
+                more = {"usage": None}
+            frames.extend(
+                _chunk(
+                    head,
+                    {
+                        "index": index,
+                        "delta": {**traits.every_delta, **delta},
+                        **traits.choice,
+                        **({"finish_reason": finish} if finish or traits.has_null_finish else {}),
+                        **in_choice,
+                    },
+                    more,
+                )
+                for index in range(ask.choices)
+            )
 
-        opening = None if _is_silent(answer) else ""
-        put({"role": "assistant", "content": opening, "refusal": None})
+        if traits.first_delta is not None:
+            put(traits.first_delta)
         if answer.thinking:
-            put({"reasoning_content": answer.thinking})
-        member = b"refusal" if answer.is_declined else b"content"
-        for piece in answer.deltas:  # the hot one: no dictionary for each
-            delta = b'{"%b":%b}' % (member, encode(piece))
-            frames.extend(CHUNK % (start, index, delta, b"null", end) for index in many)
-        text_end = len(frames)
-        for number, call in enumerate(answer.calls):
-            head = {"index": number, **_tool_call(call.id("call_"), call.name, "")}
-            put({"tool_calls": [head]})
-            for arguments in argument_pieces(call.arguments):
-                put({"tool_calls": [{"index": number, "function": {"arguments": arguments}}]})
-        put({}, _finish(answer))
-        if ask.include_usage and answer.usage is not None:
-            last = answer.usage.around({"choices": [], "usage": _usage(answer.usage)})
-            usage = encode(last)[1:]
-            frames.append(start + b"," + usage + b"\n\n")
-        if is_finished:
-            frames.append(DONE)
-        more = CHUNK % (start, 0, encode({"content": "more "}), b"null", end)
+            put(_THOUGHTS[traits.thoughts].delta(answer.thinking))
+        deltas = self._text_deltas(answer)
+        texts = len(deltas)
+        deltas += self._all_call_deltas(answer)
+        last = deltas.pop() if traits.has_joint_finish and deltas else traits.last_delta
+        for delta in deltas:
+            put(delta)
+        text_end = len(frames) - max(0, len(deltas) - texts) * ask.choices
+        put(last, self._end(answer), **self._last_members(answer, usage))
+        if answer.usage is not None and usage is not None and traits.usage_in == "own_chunk":
+            own = {"choices": list(traits.own_chunk_choices), "usage": usage}
+            frames.append(_event(head | answer.usage.around(own)))
+        frames.append(DONE)
+        more = _chunk(head, {"index": 0, "delta": {"content": "more "}, "finish_reason": None}, {})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
+    def _text_deltas(self, answer: Answer) -> list[Mapping[str, Any]]:
+        text = _THOUGHTS[self.traits.thoughts].text if answer.thinking else str
+        member = "refusal" if answer.is_declined else "content"
+        return [{member: text(piece)} for piece in answer.deltas]
 
-def _is_silent(answer: Answer) -> bool:
-    """Tools are called, and there is no text."""
-    return bool(answer.calls) and not answer.text
+    def _all_call_deltas(self, answer: Answer) -> Iterator[dict[str, Any]]:
+        for number, call in enumerate(answer.calls):
+            for one in self._call_deltas(call, number):
+                yield {"tool_calls": [one]}
+
+    def _last_members(self, answer: Answer, usage: Mapping[str, Any] | None) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        if self.traits.usage_in == "x_groq":
+            members["x_groq"] = {"id": f"req_{answer.id[:26]}", "usage": usage}
+        if usage is not None and self.traits.usage_in == "last_chunk":
+            members["usage"] = usage
+        return members | self.traits.last_members
+
+    def _call_deltas(self, call: Call, number: int) -> list[dict[str, Any]]:
+        if self.traits.has_whole_calls:
+            return [self._call(call, number, call.arguments)]
+        rest = [
+            {"index": number, "function": {"arguments": piece}}
+            for piece in argument_pieces(call.arguments)
+        ]
+        return [self._call(call, number, ""), *rest]
+
+    def _call(self, call: Call, number: int | None, arguments: str) -> dict[str, Any]:
+        function = {"name": call.name, "arguments": arguments}
+        return {
+            **({"index": number} if self.traits.has_call_index and number is not None else {}),
+            "id": call.given_id or self._call_id(call),
+            **self.traits.call,
+            "function": function,
+        }
+
+    def _end(self, answer: Answer) -> str:
+        finish = "stop" if answer.is_declined else answer.finish
+        return self.traits.finishes.get(finish, finish)
+
+    def _call_id(self, call: Call) -> str:
+        digit = int(call.token[-1], 16)
+        return self.traits.call_id.format(token=call.token, name=call.name, digit=digit)
+
+    def _head(self, ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:
+        return {
+            "id": f"{self.traits.id_prefix}{answer.id[:24]}",
+            "object": kind,
+            "created": answer.created,
+            "model": ask.model,
+            **self.traits.head,
+        }
 
 
-def _finish(answer: Answer) -> str:
-    """A refusal in the model's own words is an ordinary stop on this wire."""
-    return "stop" if answer.is_declined else answer.finish
+def _chunk(head: dict[str, Any], choice: dict[str, Any], more: Mapping[str, Any]) -> bytes:
+    return _event({**head, "choices": [choice], **more})
 
 
-def _head(ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:
-    return {
-        "id": f"chatcmpl-{answer.id[:29]}",
-        "object": kind,
-        "created": answer.created,
-        "model": ask.model,
-        "service_tier": "default",
-        "system_fingerprint": f"fp_{answer.id[-10:]}",
-    }
-
-
-def _tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    return {
-        "id": call_id,
-        "type": "function",
-        "function": {"name": name, "arguments": arguments},
-    }
-
-
-def _usage(tokens: Tokens) -> dict[str, Any]:
-    details = {"cached_tokens": tokens.cached, "audio_tokens": 0}
-    if tokens.cache_write:
-        details["cache_write_tokens"] = tokens.cache_write
-    usage = {
-        "prompt_tokens": tokens.input,
-        "completion_tokens": tokens.output,
-        "total_tokens": tokens.input + tokens.output,
-        "prompt_tokens_details": details,
-        "completion_tokens_details": {
-            "reasoning_tokens": tokens.reasoning,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
-    return tokens.stated(usage)
+def _event(value: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % msgspec.json.encode(value)

@@ -13,79 +13,46 @@ import msgspec
 
 from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
 from loadtests.simulator.ask import (
-    NULL,
     Ask,
     Refusal,
     Tool,
     content_of,
+    decoder_of,
     given,
+    many,
     offer,
+    shape,
     size_of,
     tokens_of,
 )
 from loadtests.simulator.dialects.base import Dialect, Stream, decode, encode
 from loadtests.simulator.exchange import Exchange
 
-
-class _FunctionResponse(msgspec.Struct):
-    name: str
-    response: msgspec.Raw = NULL
-
-
-class _Part(msgspec.Struct):
-    text: str | None = None
-    functionResponse: _FunctionResponse | None = None
-
-
-class _Content(msgspec.Struct):
-    role: Literal["user", "model", "function"] | None = None
-    parts: msgspec.Raw = NULL
-
-
-class _Declaration(msgspec.Struct):
-    name: str
-    parameters: msgspec.Raw = NULL
-    parametersJsonSchema: msgspec.Raw = NULL
-    parameters_json_schema: msgspec.Raw = NULL  # as the official library spells it
-
-
-class _Tool(msgspec.Struct):
-    functionDeclarations: list[_Declaration] | None = None
-
-
-class _Calling(msgspec.Struct):
-    mode: str | None = None
-    allowedFunctionNames: list[str] | None = None
-
-
-class _ToolConfig(msgspec.Struct):
-    functionCallingConfig: _Calling | None = None
-
-
-class _Thinking(msgspec.Struct):
-    thinkingBudget: int | None = None
-    includeThoughts: bool | None = None
-
-
-class _Generation(msgspec.Struct):
-    maxOutputTokens: int | None = None
-    thinkingConfig: _Thinking | None = None
-    responseMimeType: str | None = None
-    responseSchema: msgspec.Raw = NULL
-    responseJsonSchema: msgspec.Raw = NULL
-
-
-class _Request(msgspec.Struct):
-    contents: list[_Content]
-    tools: list[_Tool] | None = None
-    toolConfig: _ToolConfig | None = None
-    generationConfig: _Generation | None = None
-    cachedContent: str | None = None
-    sim: msgspec.Raw = NULL
-
-
-_decoder = msgspec.json.Decoder(_Request)
-_parts = msgspec.json.Decoder(list[_Part] | None)
+_FunctionResponse = shape(name=str, response=msgspec.Raw)
+_Declaration = shape(
+    name=str,
+    parameters=msgspec.Raw,
+    parametersJsonSchema=msgspec.Raw,
+    parameters_json_schema=msgspec.Raw,  # as the official library spells it
+)
+_Calling = shape(mode=str | None, allowedFunctionNames=list[str] | None)
+_Generation = shape(
+    maxOutputTokens=int | None,
+    thinkingConfig=shape(thinkingBudget=int | None, includeThoughts=bool | None) | None,
+    responseMimeType=str | None,
+    responseSchema=msgspec.Raw,
+    responseJsonSchema=msgspec.Raw,
+)
+_Request = shape(
+    contents=many(shape(role=Literal["user", "model", "function"] | None, parts=msgspec.Raw)),
+    tools=many(shape(functionDeclarations=many(_Declaration) | None)) | None,
+    toolConfig=shape(functionCallingConfig=_Calling | None) | None,
+    generationConfig=_Generation | None,
+    cachedContent=str | None,
+    sim=msgspec.Raw,
+)
+_decoder = decoder_of(_Request)
+_parts = decoder_of(many(shape(text=str | None, functionResponse=_FunctionResponse | None)) | None)
 
 
 def read_gemini(body: bytes, *, model: str, is_stream: bool, as_array: bool) -> Ask:
@@ -110,7 +77,7 @@ def read_gemini(body: bytes, *, model: str, is_stream: bool, as_array: bool) -> 
     return ask
 
 
-def _read_last_turn(ask: Ask, contents: list[_Content]) -> None:
+def _read_last_turn(ask: Ask, contents: list[Any]) -> None:
     for turn in reversed(contents):
         if turn.role == "model":
             continue
@@ -122,7 +89,7 @@ def _read_last_turn(ask: Ask, contents: list[_Content]) -> None:
         return
 
 
-def _read_generation(ask: Ask, config: _Generation) -> None:
+def _read_generation(ask: Ask, config: Any) -> None:
     ask.max_tokens = config.maxOutputTokens
     thinking = config.thinkingConfig
     if thinking is not None and thinking.thinkingBudget != 0:
@@ -133,7 +100,7 @@ def _read_generation(ask: Ask, config: _Generation) -> None:
         ask.json_schema = _either(config.responseSchema, config.responseJsonSchema)
 
 
-def _read_tools(ask: Ask, request: _Request) -> None:
+def _read_tools(ask: Ask, request: Any) -> None:
     declared = [one for tool in request.tools or () for one in tool.functionDeclarations or ()]
     calling = request.toolConfig.functionCallingConfig if request.toolConfig else None
     allowed = calling.allowedFunctionNames if calling is not None else None
@@ -192,12 +159,11 @@ class GeminiDialect(Dialect):
         return key.decode("latin-1")
 
     def read(self, exchange: Exchange) -> Ask:
-        path = exchange.target.partition(b"?")[0]
-        model, _, action = path[len(PREFIX) :].rpartition(b":")
-        is_stream = action == STREAMED[1:]
+        model, _, action = exchange.path.rpartition("/")[2].rpartition(":")
+        is_stream = action == "streamGenerateContent"
         return read_gemini(
             exchange.body,
-            model=unquote(model.decode("latin-1")),
+            model=unquote(model),
             is_stream=is_stream,
             as_array=is_stream and exchange.parameters().get("alt") != "sse",
         )
@@ -211,10 +177,10 @@ class GeminiDialect(Dialect):
         parts.extend(_calls(answer))
         return encode(_chunk(ask, answer, parts, finish=answer.finish, spoken=len(answer.text)))
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
         chunks: list[dict[str, Any]] = []
         if answer.is_withheld:
-            return _stream(ask, [_blocked(ask, answer)], 0, {}, is_finished=is_finished)
+            return _stream(ask, [_blocked(ask, answer)], 0, {})
         if answer.thinking:
             chunks.append(_chunk(ask, answer, _thought(answer), finish=None, spoken=0))
         spoken = 0
@@ -225,12 +191,11 @@ class GeminiDialect(Dialect):
         chunks.extend(
             _chunk(ask, answer, [part], finish=None, spoken=spoken) for part in _calls(answer)
         )
-        if is_finished:
-            # the last word and the finish come in chunks of their own
-            last = [_signed({"text": ""}, answer)]
-            chunks.append(_chunk(ask, answer, last, finish=answer.finish, spoken=spoken))
+        # the last word and the finish come in chunks of their own
+        last = [_signed({"text": ""}, answer)]
+        chunks.append(_chunk(ask, answer, last, finish=answer.finish, spoken=spoken))
         more = _chunk(ask, answer, [{"text": "more "}], finish=None, spoken=spoken)
-        return _stream(ask, chunks, text_end, more, is_finished=is_finished)
+        return _stream(ask, chunks, text_end, more)
 
     def error(self, status: int, message: str) -> bytes:
         return encode({"error": _error(status, message)})
@@ -240,17 +205,10 @@ class GeminiDialect(Dialect):
         return [_array_frame(index, error), b"]"] if ask.as_array else [_event_frame(0, error)]
 
 
-def _stream(
-    ask: Ask,
-    chunks: list[dict[str, Any]],
-    text_end: int,
-    more: dict[str, Any],
-    *,
-    is_finished: bool,
-) -> Stream:
+def _stream(ask: Ask, chunks: list[dict[str, Any]], text_end: int, more: dict[str, Any]) -> Stream:
     frame = _array_frame if ask.as_array else _event_frame
     frames = [frame(index, encode(chunk)) for index, chunk in enumerate(chunks)]
-    if ask.as_array and is_finished:
+    if ask.as_array:
         frames.append(b"]")
     again = encode(more)
     return Stream(frames=frames, text_end=text_end, more=lambda index: frame(index, again))

@@ -8,15 +8,10 @@ import msgspec
 from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
 
 from loadtests.simulator.answers import Answer
-from loadtests.simulator.ask import NULL, Ask, Refusal, given, tokens_of
-from loadtests.simulator.dialects.base import (
-    Dialect,
-    decode,
-    encode,
-)
+from loadtests.simulator.ask import Ask, Refusal, decoder_of, given, shape, tokens_of
+from loadtests.simulator.dialects.base import Dialect, decode, encode
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.film import png_base64
-from loadtests.simulator.tasks.call import Files, base_of, picture_file
+from loadtests.simulator.files import File, Files, base_of, png_base64
 
 MAX_IMAGES: Final = 10
 DEFAULT_SIZE: Final = "1024x1024"
@@ -24,16 +19,26 @@ AREA_PER_TOKEN: Final = 256  # pixels
 NEVER: Final = 4_000_000_000  # Unix seconds
 
 
-class _ImagesRequest(msgspec.Struct):
-    model: str
-    prompt: str
-    n: int | None = None
-    size: str | None = None
-    response_format: Literal["url", "b64_json"] | None = None
-    sim: msgspec.Raw = NULL
-
-
-_images = msgspec.json.Decoder(_ImagesRequest)
+_images = decoder_of(
+    shape(
+        model=str,
+        prompt=str,
+        n=int | None,
+        size=str | None,
+        response_format=Literal["url", "b64_json"] | None,
+        sim=msgspec.Raw,
+    )
+)
+_reranks = decoder_of(
+    shape(
+        model=str,
+        query=str,
+        documents=list[str | dict[str, Any]],
+        top_n=int | None,
+        sim=msgspec.Raw,
+    )
+)
+_moderations = decoder_of(shape(model=str, input=str | list[str | dict[str, Any]], sim=msgspec.Raw))
 
 
 class ImagesDialect(Dialect):
@@ -83,8 +88,7 @@ class ImagesDialect(Dialect):
 
     def _link(self, base: str, answer: Answer, number: int) -> str:
         """The same for the same request, so it does not end."""
-        seed = (int(answer.id[-4:], 16) + number) % 10_000
-        return self._files.link(base, picture_file(seed), f"{answer.id[:32]}-{number}", NEVER)
+        return self._files.link(base, File("png"), f"{answer.id[:32]}-{number}", NEVER)
 
 
 def _area(size: str) -> int:
@@ -151,17 +155,6 @@ class EditsDialect(ImagesDialect):
         )
 
 
-class _RerankRequest(msgspec.Struct):
-    model: str
-    query: str
-    documents: list[str | dict[str, Any]]
-    top_n: int | None = None
-    sim: msgspec.Raw = NULL
-
-
-_reranks = msgspec.json.Decoder(_RerankRequest)
-
-
 class RerankDialect(Dialect):
     """`POST /v1/rerank`. The directive `events` is the number of searches that are billed."""
 
@@ -187,15 +180,6 @@ class RerankDialect(Dialect):
             whole["meta"] = {"billed_units": {"search_units": answer.events or 1}}
             whole["usage"] = {"total_tokens": answer.usage.input}
         return encode(whole)
-
-
-class _ModerationRequest(msgspec.Struct):
-    model: str
-    input: str | list[str | dict[str, Any]]
-    sim: msgspec.Raw = NULL
-
-
-_moderations = msgspec.json.Decoder(_ModerationRequest)
 
 
 class ModerationsDialect(Dialect):

@@ -6,21 +6,24 @@ that replace those of `message_start`, never additions to them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
 from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
 from loadtests.simulator.ask import (
-    NULL,
     Ask,
     Refusal,
     Tool,
     content_of,
     content_parts,
     content_text,
+    decoder_of,
     given,
+    many,
     offer,
+    shape,
     size_of,
     tokens_of,
 )
@@ -28,57 +31,31 @@ from loadtests.simulator.dialects.base import (
     Dialect,
     Stream,
     argument_pieces,
+    bearer,
     decode,
     encode,
     named,
 )
 from loadtests.simulator.exchange import Exchange
 
-
-class _Message(msgspec.Struct):
-    role: Literal["user", "assistant", "system"]
-    content: msgspec.Raw
-
-
-class _Tool(msgspec.Struct):
-    name: str
-    type: str | None = None
-    input_schema: msgspec.Raw = NULL
-
-
-class _Choice(msgspec.Struct):
-    type: Literal["auto", "any", "tool", "none"]
-    name: str | None = None
-    disable_parallel_tool_use: bool | None = None
-
-
-class _Thinking(msgspec.Struct):
-    type: str
-    budget_tokens: int | None = None
-
-
-class _Format(msgspec.Struct):
-    type: str
-    schema: msgspec.Raw = NULL
-
-
-class _OutputConfig(msgspec.Struct):
-    format: _Format | None = None
-
-
-class _Request(msgspec.Struct):
-    model: str
-    max_tokens: int
-    messages: list[_Message]
-    stream: bool | None = None
-    tools: list[_Tool] | None = None
-    tool_choice: _Choice | None = None
-    thinking: _Thinking | None = None
-    output_config: _OutputConfig | None = None
-    sim: msgspec.Raw = NULL
-
-
-_decoder = msgspec.json.Decoder(_Request)
+_Choice = shape(
+    type=Literal["auto", "any", "tool", "none"],
+    name=str | None,
+    disable_parallel_tool_use=bool | None,
+)
+_Format = shape(type=str, schema=msgspec.Raw)
+_Request = shape(
+    model=str,
+    max_tokens=int,
+    messages=many(shape(role=Literal["user", "assistant", "system"], content=msgspec.Raw)),
+    stream=bool | None,
+    tools=many(shape(name=str, type=str | None, input_schema=msgspec.Raw)) | None,
+    tool_choice=_Choice | None,
+    thinking=shape(type=str, budget_tokens=int | None) | None,
+    output_config=shape(format=_Format | None) | None,
+    sim=msgspec.Raw,
+)
+_decoder = decoder_of(_Request)
 
 
 def read_messages(body: bytes) -> Ask:
@@ -111,7 +88,7 @@ def read_messages(body: bytes) -> Ask:
     return ask
 
 
-def _read_last_turn(ask: Ask, messages: list[_Message]) -> None:
+def _read_last_turn(ask: Ask, messages: list[Any]) -> None:
     """The last user message: its text, and a tool's result when it carries one."""
     turn = next((turn for turn in reversed(messages) if turn.role == "user"), None)
     if turn is None:
@@ -123,7 +100,7 @@ def _read_last_turn(ask: Ask, messages: list[_Message]) -> None:
             ask.tool_result = content_text(part.content)
 
 
-def _read_tools(ask: Ask, request: _Request) -> None:
+def _read_tools(ask: Ask, request: Any) -> None:
     choice = request.tool_choice
     # a tool with a type of its own runs at the upstream: not ours to call
     tools = [tool for tool in request.tools or () if tool.type in (None, "custom")]
@@ -162,10 +139,11 @@ class MessagesDialect(Dialect):
     name = "messages"
 
     def authenticate(self, exchange: Exchange) -> str:
+        """The key of the header of this protocol; some providers take a bearer's."""
         key = exchange.header(b"x-api-key").strip()
-        if not key:
+        if not key and not exchange.header(b"authorization"):
             raise Refusal(401, "x-api-key header is required")
-        return key.decode("latin-1")
+        return key.decode("latin-1") or bearer(exchange)
 
     def read(self, exchange: Exchange) -> Ask:
         if not exchange.header(b"anthropic-version"):
@@ -196,48 +174,30 @@ class MessagesDialect(Dialect):
             message = answer.usage.around(message)
         return encode(message)
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
         message = _message(ask, answer)
         if answer.usage is not None:
             message["usage"] = _usage(answer.usage, output=min(1, answer.usage.output))
         frames = [named("message_start", {"message": message})]
-        index = 0
-        if answer.thinking:
-            frames.append(_start(index, _thinking("", "")))
-            frames.append(_delta(index, {"type": "thinking_delta", "thinking": answer.thinking}))
-            frames.append(_delta(index, {"type": "signature_delta", "signature": SIGNATURE}))
-            frames.append(_stop(index))
-            index += 1
-        frames_before_text = len(frames)
-        if answer.speaks:
-            frames.append(_start(index, {"type": "text", "text": ""}))
-            frames.append(named("ping", {}))
-            frames.extend(
-                _delta(index, {"type": "text_delta", "text": piece}) for piece in answer.deltas
-            )
-        text_end = len(frames)
-        text_index = index
-        if text_end > frames_before_text:
-            frames.append(_stop(index))
-            index += 1
-        for call in answer.calls:
-            use = {"type": "tool_use", "id": call.id("toolu_"), "name": call.name, "input": {}}
-            frames.append(_start(index, use))
-            frames.extend(
-                _delta(index, {"type": "input_json_delta", "partial_json": piece})
-                for piece in argument_pieces(call.arguments)
-            )
-            frames.append(_stop(index))
-            index += 1
+        text_end, text_index = len(frames), 0
+        for index, (block, deltas) in enumerate(_blocks(answer)):
+            frames.append(_event("content_block_start", index, content_block=block))
+            if block["type"] == "text":
+                frames.append(named("ping", {}))
+                text_index = index
+            frames += [_event("content_block_delta", index, delta=delta) for delta in deltas]
+            if block["type"] != "tool_use":
+                text_end = len(frames) + (block["type"] != "text")
+            frames.append(_event("content_block_stop", index))
         last: dict[str, Any] = {"delta": _stopped(answer)}
         if answer.usage is not None:
             totals = _totals(answer.usage, output=answer.usage.output)
             last["usage"] = answer.usage.stated(totals)
             last["delta"] = answer.usage.around(last["delta"])
         frames.append(named("message_delta", last))
-        if is_finished:
-            frames.append(named("message_stop", {}))
-        more = _delta(text_index, {"type": "text_delta", "text": "more "})
+        frames.append(named("message_stop", {}))
+        delta = {"type": "text_delta", "text": "more "}
+        more = _event("content_block_delta", text_index, delta=delta)
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
     def error(self, status: int, message: str) -> bytes:
@@ -268,11 +228,7 @@ def _stopped(answer: Answer) -> dict[str, Any]:
     reason = STOP_REASONS.get(answer.finish, answer.finish)
     members: dict[str, Any] = {"stop_reason": reason, "stop_sequence": None}
     if reason == "refusal":
-        members["stop_details"] = {
-            "type": "refusal",
-            "category": None,
-            "explanation": EXPLANATION,
-        }
+        members["stop_details"] = {"type": "refusal", "category": None, "explanation": EXPLANATION}
     return members
 
 
@@ -288,16 +244,22 @@ def _input(arguments: str) -> object:
         return arguments
 
 
-def _start(index: int, block: dict[str, Any]) -> bytes:
-    return named("content_block_start", {"index": index, "content_block": block})
+def _blocks(answer: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The beginnings of the content blocks, and the deltas that follow each."""
+    if answer.thinking:
+        thought = {"type": "thinking_delta", "thinking": answer.thinking}
+        yield _thinking("", ""), [thought, {"type": "signature_delta", "signature": SIGNATURE}]
+    if answer.speaks:
+        texts = [{"type": "text_delta", "text": piece} for piece in answer.deltas]
+        yield {"type": "text", "text": ""}, texts
+    for call in answer.calls:
+        use = {"type": "tool_use", "id": call.id("toolu_"), "name": call.name, "input": {}}
+        pieces = argument_pieces(call.arguments)
+        yield use, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
-def _delta(index: int, delta: dict[str, Any]) -> bytes:
-    return named("content_block_delta", {"index": index, "delta": delta})
-
-
-def _stop(index: int) -> bytes:
-    return named("content_block_stop", {"index": index})
+def _event(name: str, index: int, **members: Any) -> bytes:
+    return named(name, {"index": index, **members})
 
 
 def _totals(tokens: Tokens, *, output: int) -> dict[str, Any]:

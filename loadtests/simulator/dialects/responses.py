@@ -6,23 +6,25 @@ The number of an event is its place in the stream. There is no `[DONE]`: the str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from loadtests.simulator.answers import ECHO_CHARS, Answer, Call, Tokens
 from loadtests.simulator.ask import (
-    NULL,
     Ask,
     Picture,
     Refusal,
     Tool,
     content_of,
     content_text,
+    decoder_of,
     effort_tokens,
     given,
+    many,
     offer,
+    shape,
     size_of,
     tokens_of,
 )
@@ -36,7 +38,7 @@ from loadtests.simulator.dialects.base import (
     named,
 )
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.film import png_base64
+from loadtests.simulator.files import png_base64
 
 SOURCE = "https://news.invalid/"
 PROOF: Final = "c2ltdWxhdGVkLXByb29m"  # opaque to clients, who must send it back
@@ -60,63 +62,33 @@ def output_items(ask: Ask, answer: Answer) -> list[Item]:
 
 
 def _search_item(ask: Ask, answer: Answer) -> Item:
-    query = ask.text[:ECHO_CHARS]
-    return {
-        "id": f"ws_{answer.id[:48]}",
-        "type": "web_search_call",
-        "status": "completed",
-        "action": {
-            "type": "search",
-            "query": query,
-            "queries": [query],
-            "sources": [{"type": "url", "url": _source(answer)}],
-        },
-    }
+    query, source = ask.text[:ECHO_CHARS], {"type": "url", "url": _source(answer)}
+    asked = {"type": "search", "query": query, "queries": [query], "sources": [source]}
+    return _item("web_search_call", f"ws_{answer.id[:48]}", action=asked)
 
 
 def _picture_item(ask: Ask, answer: Answer, picture: Picture) -> Item:
-    return {
-        "id": f"ig_{answer.id[:48]}",
-        "type": "image_generation_call",
-        "status": "completed",
-        "action": "generate",
-        "background": "opaque",
-        "output_format": "png",
-        "quality": "medium",
-        "revised_prompt": ask.text[:ECHO_CHARS],
-        "size": picture.size,
-        "result": png_base64(answer.image_bytes),
-    }
+    return _item(
+        "image_generation_call",
+        f"ig_{answer.id[:48]}",
+        action="generate",
+        background="opaque",
+        output_format="png",
+        quality="medium",
+        revised_prompt=ask.text[:ECHO_CHARS],
+        size=picture.size,
+        result=png_base64(answer.image_bytes),
+    )
 
 
 def _message_item(ask: Ask, answer: Answer) -> Item:
+    cited = {"type": "url_citation", "start_index": 0, "end_index": len(answer.text)}
+    cited |= {"title": "All the news there is", "url": _source(answer)}
+    part: Item = {"type": "output_text", "logprobs": [], "text": answer.text}
+    part["annotations"] = [cited] if ask.searches and answer.text else []
     if answer.is_declined:
-        part: Item = {"type": "refusal", "refusal": answer.text}
-    else:
-        annotations = []
-        if ask.searches and answer.text:
-            annotations.append(
-                {
-                    "type": "url_citation",
-                    "start_index": 0,
-                    "end_index": len(answer.text),
-                    "title": "All the news there is",
-                    "url": _source(answer),
-                }
-            )
-        part = {
-            "type": "output_text",
-            "annotations": annotations,
-            "logprobs": [],
-            "text": answer.text,
-        }
-    return {
-        "id": f"msg_{answer.id[:48]}",
-        "type": "message",
-        "status": "completed",
-        "content": [part],
-        "role": "assistant",
-    }
+        part = {"type": "refusal", "refusal": answer.text}
+    return _item("message", f"msg_{answer.id[:48]}", content=[part], role="assistant")
 
 
 def _reasoning_item(ask: Ask, answer: Answer) -> Item:
@@ -128,192 +100,143 @@ def _reasoning_item(ask: Ask, answer: Answer) -> Item:
 
 
 def _call_item(call: Call) -> Item:
-    return {
-        "id": f"fc_{call.token}",
-        "type": "function_call",
-        "status": "completed",
-        "arguments": call.arguments,
-        "call_id": call.id("call_"),
-        "name": call.name,
-    }
+    told = {"arguments": call.arguments, "call_id": call.id("call_"), "name": call.name}
+    return _item("function_call", f"fc_{call.token}", **told)
+
+
+def _item(kind: str, item_id: str, **members: Any) -> Item:
+    return {"id": item_id, "type": kind, "status": "completed", **members}
 
 
 def _source(answer: Answer) -> str:
     return f"{SOURCE}{answer.id[:12]}"
 
 
+# What an item has not yet when it begins.
+EMPTY: Final[Mapping[str, Item]] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    "image_generation_call": {"result": None},
+    "function_call": {"arguments": ""},
+    "web_search_call": {},
+}
+
+
 class EventWriter:
     """Frames with rising numbers.
 
     `text_end` is the index after the last text delta; without any, where the message would begin.
-    `partial_images` is how many drafts of a picture are shown before it.
     """
 
-    def __init__(self, deltas: Sequence[str], *, partial_images: int) -> None:
+    def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.text_end = 0
-        self.message_place: dict[str, Any] = {}
-        self._deltas = deltas
-        self._partial_images = partial_images
+        self.message_place: Item = {"item_id": "msg_none", "output_index": 0, "content_index": 0}
 
-    def put(self, event: str, data: dict[str, Any]) -> None:
+    def put(self, event: str, data: Item) -> None:
         """One event under its number."""
-        self.frames.append(named(event, {"sequence_number": len(self.frames), **data}))
+        numbered = {"sequence_number": len(self.frames), **data}
+        self.frames.append(named(f"response.{event}", numbered))
 
-    def items(self, items: Sequence[Item]) -> None:
+    def items(self, ask: Ask, answer: Answer) -> None:
         """The events of all items."""
         self.text_end = len(self.frames)
-        self.message_place = {"item_id": "msg_none", "output_index": 0, "content_index": 0}
-        for output, item in enumerate(items):
-            place = {"item_id": item["id"], "output_index": output}
-            self._WRITERS[item["type"]](self, item, place)
+        for output, item in enumerate(output_items(ask, answer)):
+            place, at = {"item_id": item["id"], "output_index": output}, {"output_index": output}
+            begun = {**item, **EMPTY[item["type"]]}
+            if "status" in item:
+                begun["status"] = "in_progress"
+            if item["type"] == "web_search_call":
+                del begun["action"]
+            self.put("output_item.added", {**at, "item": begun})
+            if item["type"] == "message":
+                self._message({**place, "content_index": 0}, item["content"][0], answer.deltas)
+            else:
+                for event, data in _events_of(item, ask):
+                    self.put(event, {**place, **data})
+            self.put("output_item.done", {**at, "item": item})
+            if item["type"] not in ("message", "function_call"):
+                self.text_end = len(self.frames)
 
-    def _begin(self, item: Item, place: dict[str, Any], **empty: Any) -> None:
-        begun = {**item, **({"status": "in_progress"} if "status" in item else {}), **empty}
-        opening = {"output_index": place["output_index"], "item": begun}
-        self.put("response.output_item.added", opening)
-
-    def _end(self, item: Item, place: dict[str, Any]) -> None:
-        self.put("response.output_item.done", {"output_index": place["output_index"], "item": item})
-
-    def _message(self, item: Item, place: dict[str, Any]) -> None:
-        place = self.message_place = {**place, "content_index": 0}
-        (part,) = item["content"]
+    def _message(self, place: Item, part: Item, deltas: Sequence[str]) -> None:
+        self.message_place = place
         is_text = part["type"] == "output_text"
         kind, member = ("output_text", "text") if is_text else ("refusal", "refusal")
-        more: dict[str, Any] = {"logprobs": []} if is_text else {}
-        sources = part.get("annotations", ())
-        empty = {**part, member: "", **({"annotations": []} if is_text else {})}
-        self._begin(item, place, content=[])
-        self.put("response.content_part.added", {**place, "part": empty})
-        for piece in self._deltas:
-            self.put(f"response.{kind}.delta", {**place, "delta": piece, **more})
+        more: Item = {"logprobs": []} if is_text else {}
+        empty: Item = {"annotations": []} if is_text else {}
+        self.put("content_part.added", {**place, "part": {**part, member: "", **empty}})
+        for piece in deltas:
+            self.put(f"{kind}.delta", {**place, "delta": piece, **more})
         self.text_end = len(self.frames)
-        for index, source in enumerate(sources):
+        for index, source in enumerate(part.get("annotations", ())):
             cited = {**place, "annotation_index": index, "annotation": source}
-            self.put("response.output_text.annotation.added", cited)
-        self.put(f"response.{kind}.done", {**place, member: part[member], **more})
-        self.put("response.content_part.done", {**place, "part": part})
-        self._end(item, place)
-
-    def _reasoning(self, item: Item, place: dict[str, Any]) -> None:
-        """The summary comes in parts of its own."""
-        self._begin(item, place, summary=[])
-        for index, part in enumerate(item["summary"]):
-            inner = {**place, "summary_index": index}
-            opening = {**inner, "part": {**part, "text": ""}}
-            self.put("response.reasoning_summary_part.added", opening)
-            told = {**inner, "delta": part["text"]}
-            self.put("response.reasoning_summary_text.delta", told)
-            self.put("response.reasoning_summary_text.done", {**inner, "text": part["text"]})
-            self.put("response.reasoning_summary_part.done", {**inner, "part": part})
-        self._end(item, place)
-        self.text_end = len(self.frames)
-
-    def _search(self, item: Item, place: dict[str, Any]) -> None:
-        begun = {name: value for name, value in item.items() if name != "action"}
-        self._begin(begun, place)
-        for state in ("in_progress", "searching", "completed"):
-            self.put(f"response.web_search_call.{state}", place)
-        self._end(item, place)
-        self.text_end = len(self.frames)
-
-    def _picture(self, item: Item, place: dict[str, Any]) -> None:
-        self._begin(item, place, result=None)
-        self.put("response.image_generation_call.in_progress", place)
-        self.put("response.image_generation_call.generating", place)
-        shown = {name: item[name] for name in ("background", "output_format", "quality", "size")}
-        for index in range(self._partial_images):
-            draft = {"partial_image_index": index, "partial_image_b64": png_base64(), **shown}
-            self.put("response.image_generation_call.partial_image", {**place, **draft})
-        self.put("response.image_generation_call.completed", place)
-        self._end(item, place)
-        self.text_end = len(self.frames)
-
-    def _call(self, item: Item, place: dict[str, Any]) -> None:
-        self._begin(item, place, arguments="")
-        for piece in argument_pieces(item["arguments"]):
-            self.put("response.function_call_arguments.delta", {**place, "delta": piece})
-        done = {**place, "arguments": item["arguments"]}
-        self.put("response.function_call_arguments.done", done)
-        self._end(item, place)
-
-    _WRITERS: ClassVar[Mapping[str, Callable[[EventWriter, Item, dict[str, Any]], None]]] = {
-        "message": _message,
-        "reasoning": _reasoning,
-        "web_search_call": _search,
-        "image_generation_call": _picture,
-        "function_call": _call,
-    }
+            self.put("output_text.annotation.added", cited)
+        self.put(f"{kind}.done", {**place, member: part[member], **more})
+        self.put("content_part.done", {**place, "part": part})
 
 
+def _events_of(item: Item, ask: Ask) -> Iterator[tuple[str, Item]]:
+    """What comes between the beginning and the end of an item that is no message."""
+    match item["type"]:
+        case "reasoning":  # the summary comes in parts of its own
+            for index, part in enumerate(item["summary"]):
+                inner = {"summary_index": index}
+                yield "reasoning_summary_part.added", {**inner, "part": {**part, "text": ""}}
+                yield "reasoning_summary_text.delta", {**inner, "delta": part["text"]}
+                yield "reasoning_summary_text.done", {**inner, "text": part["text"]}
+                yield "reasoning_summary_part.done", {**inner, "part": part}
+        case "web_search_call":
+            yield from ((f"web_search_call.{state}", {}) for state in SEARCH_STATES)
+        case "image_generation_call":
+            yield "image_generation_call.in_progress", {}
+            yield "image_generation_call.generating", {}
+            shown = {name: item[name] for name in SHOWN}
+            for index in range(ask.picture.partial_images if ask.picture is not None else 0):
+                draft = {"partial_image_index": index, "partial_image_b64": png_base64()}
+                yield "image_generation_call.partial_image", {**draft, **shown}
+            yield "image_generation_call.completed", {}
+        case "function_call":
+            for piece in argument_pieces(item["arguments"]):
+                yield "function_call_arguments.delta", {"delta": piece}
+            yield "function_call_arguments.done", {"arguments": item["arguments"]}
+
+
+SEARCH_STATES: Final = ("in_progress", "searching", "completed")
+SHOWN: Final = ("background", "output_format", "quality", "size")  # of a picture's drafts
 _DRAW = "image_generation"
 _SEARCH = "web_search"  # and a version behind it
 
 
-class _Item(msgspec.Struct):
-    type: str | None = None
-    role: str | None = None
-    content: msgspec.Raw = NULL
-    output: msgspec.Raw = NULL
+_Item = shape(type=str | None, role=str | None, content=msgspec.Raw, output=msgspec.Raw)
+_Tool = shape(
+    type=str,
+    name=str | None,
+    size=str | None,
+    partial_images=Annotated[int, msgspec.Meta(ge=0, le=3)] | None,
+    parameters=msgspec.Raw,
+)
+_Format = shape(type=str, schema=msgspec.Raw)
+_Request = shape(
+    model=str,
+    input=str | many(_Item),
+    instructions=str | None,
+    stream=bool | None,
+    max_output_tokens=int | None,
+    temperature=float | None,
+    top_p=float | None,
+    reasoning=shape(effort=str | None, summary=str | None) | None,
+    tools=many(_Tool) | None,
+    tool_choice=str | shape(type=str, name=str | None) | None,
+    parallel_tool_calls=bool | None,
+    include=list[str] | None,
+    previous_response_id=str | None,
+    prompt_cache_key=str | None,
+    text=shape(format=_Format | None) | None,
+    sim=msgspec.Raw,
+)
 
 
-class _Tool(msgspec.Struct):
-    type: str
-    name: str | None = None
-    size: str | None = None
-    partial_images: Annotated[int, msgspec.Meta(ge=0, le=3)] | None = None
-    parameters: msgspec.Raw = NULL
-
-
-class _Choice(msgspec.Struct):
-    type: str
-    name: str | None = None
-
-
-class _Reasoning(msgspec.Struct):
-    effort: str | None = None
-    summary: str | None = None
-
-
-class _Format(msgspec.Struct):
-    type: str
-    schema: msgspec.Raw = NULL
-
-
-class _Text(msgspec.Struct):
-    format: _Format | None = None
-
-
-class _Request(msgspec.Struct):
-    model: str
-    input: str | list[_Item]
-    instructions: str | None = None
-    stream: bool | None = None
-    max_output_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    reasoning: _Reasoning | None = None
-    tools: list[_Tool] | None = None
-    tool_choice: str | _Choice | None = None
-    parallel_tool_calls: bool | None = None
-    include: list[str] | None = None
-    previous_response_id: str | None = None
-    prompt_cache_key: str | None = None
-    text: _Text | None = None
-    sim: msgspec.Raw = NULL
-
-
-class _Repeated(msgspec.Struct):
-    """Members the answer repeats as they came."""
-
-    tools: msgspec.Raw = msgspec.Raw(b"[]")
-    tool_choice: msgspec.Raw = msgspec.Raw(b'"auto"')
-    text: msgspec.Raw = msgspec.Raw(b'{"format":{"type":"text"}}')
-
-
-_decoder = msgspec.json.Decoder(_Request)
-_repeated = msgspec.json.Decoder(_Repeated)
+_decoder = decoder_of(_Request)
 
 
 def read_responses(body: bytes) -> Ask:
@@ -350,7 +273,7 @@ def read_responses(body: bytes) -> Ask:
     return ask
 
 
-def _read_last_turn(ask: Ask, items: list[_Item]) -> None:
+def _read_last_turn(ask: Ask, items: list[Any]) -> None:
     if items[-1].type == "function_call_output":
         ask.tool_result = content_text(items[-1].output)
     for item in reversed(items):
@@ -359,26 +282,26 @@ def _read_last_turn(ask: Ask, items: list[_Item]) -> None:
             return
 
 
-def _read_tools(ask: Ask, request: _Request) -> None:
+def _read_tools(ask: Ask, request: Any) -> None:
     functions = [tool for tool in request.tools or () if tool.type == "function" and tool.name]
     choice = request.tool_choice
-    if isinstance(choice, _Choice) and choice.type.startswith((_DRAW, _SEARCH)):
+    if hasattr(choice, "type") and choice.type.startswith((_DRAW, _SEARCH)):
         functions = []
     _read_builtin(ask, request)
     offer(
         ask,
         (Tool(name=tool.name or "", schema=bytes(tool.parameters)) for tool in functions),
-        chosen=choice.name if isinstance(choice, _Choice) else None,
+        chosen=choice.name if hasattr(choice, "type") else None,
         is_forbidden=choice == "none",
         in_parallel=request.parallel_tool_calls is not False,
     )
 
 
-def _read_builtin(ask: Ask, request: _Request) -> None:
+def _read_builtin(ask: Ask, request: Any) -> None:
     """All that are offered run, unless another choice is made."""
     choice = request.tool_choice
     for tool in request.tools or ():
-        if choice == "none" or (isinstance(choice, _Choice) and choice.type != tool.type):
+        if choice == "none" or (hasattr(choice, "type") and choice.type != tool.type):
             continue
         if tool.type == _DRAW:
             ask.picture = Picture(
@@ -388,8 +311,8 @@ def _read_builtin(ask: Ask, request: _Request) -> None:
             ask.searches = True
 
 
-def _echoed(request: _Request, body: bytes) -> dict[str, Any]:
-    repeated = _repeated.decode(body) if request.tools or request.text else _Repeated()
+def _echoed(request: Any, body: bytes) -> dict[str, Any]:
+    repeated = msgspec.json.decode(body) if request.tools or request.text else {}
     effort = request.reasoning.effort if request.reasoning is not None else None
     return {
         "instructions": request.instructions,
@@ -397,9 +320,9 @@ def _echoed(request: _Request, body: bytes) -> dict[str, Any]:
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "reasoning": {"effort": effort, "summary": None},
         "temperature": 1.0 if request.temperature is None else request.temperature,
-        "text": repeated.text,
-        "tool_choice": repeated.tool_choice,
-        "tools": repeated.tools,
+        "text": repeated.get("text", {"format": {"type": "text"}}),
+        "tool_choice": repeated.get("tool_choice", "auto"),
+        "tools": repeated.get("tools", []),
         "top_p": 1.0 if request.top_p is None else request.top_p,
     }
 
@@ -418,16 +341,14 @@ class ResponsesDialect(Dialect):
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         return encode(_finished(ask, answer))
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        partial = ask.picture.partial_images if ask.picture is not None else 0
-        writer = EventWriter(answer.deltas, partial_images=partial)
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
+        writer = EventWriter()
         opening = {"response": _response(ask, answer, status="in_progress", output=[])}
-        writer.put("response.created", opening)
-        writer.put("response.in_progress", opening)
-        writer.items(output_items(ask, answer))
-        if is_finished:
-            whole = _finished(ask, answer)
-            writer.put(f"response.{whole['status']}", {"response": whole})
+        writer.put("created", opening)
+        writer.put("in_progress", opening)
+        writer.items(ask, answer)
+        whole = _finished(ask, answer)
+        writer.put(whole["status"], {"response": whole})
         place = writer.message_place
         return Stream(
             frames=writer.frames,

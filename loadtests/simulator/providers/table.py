@@ -26,13 +26,12 @@ from loadtests.simulator import directives, script
 from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
-from loadtests.simulator.dialects.chat import DONE
+from loadtests.simulator.dialects.chat import DONE, ChatDialect, ChatTraits, filled
 from loadtests.simulator.dialects.gemini import GeminiDialect
 from loadtests.simulator.dialects.messages import ERROR_TYPES, MessagesDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import Directive, DirectiveError, FaultBook
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.providers.chat_wire import ChatTraits, ProviderChat, filled
 from loadtests.simulator.script import Script
 
 # How a key is sent: as a bearer token, or in a header of this name; some want none.
@@ -107,68 +106,6 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             yield from (name for name in turn if name not in self.known_of_assistants)
 
 
-class Face(msgspec.Struct, frozen=True, kw_only=True):
-    """One protocol of a provider.
-
-    `path` is a pattern that matches a whole path. `keys` are the ways in which a key is accepted,
-    `stream_failure` is the text of the events that report an error within a stream (None: the
-    dialect's own). `counts_cached`: its usage reports how much of the input came from a cache.
-    """
-
-    path: str
-    dialect: Dialect
-    keys: tuple[str, ...]
-    failures: Mapping[str, Failure]
-    stream_failure: str | None
-    checks: tuple[Check, ...]
-    counts_cached: bool
-
-    def is_at(self, path: str) -> bool:
-        """Whether a path is this face's."""
-        return re.fullmatch(self.path, path) is not None
-
-
-class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The list of models: its path, its keys and what stands in it."""
-
-    path: str = "/v1/models"
-    keys: tuple[str, ...] = (BEARER,)
-    entry: dict[str, Any] = msgspec.field(
-        default_factory=lambda: {
-            "id": "$model",
-            "object": "model",
-            "created": 1_700_000_000,
-            "owned_by": "provider",
-        }
-    )
-    whole: Any = msgspec.field(default_factory=lambda: {"object": "list", "data": "$entries"})
-
-    def body(self, models: tuple[str, ...]) -> bytes:
-        """The answer for these models."""
-        entries = [filled(self.entry, {"model": id, "title": id.title()}) for id in models]
-        named = [{"name": model, "model": model} for model in models]
-        values = {"entries": entries, "names": named, "first": models[0], "last": models[-1]}
-        return encode(filled(self.whole, values))
-
-
-class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider. `name` is the `kind` of its channels; `sources` are where its facts are from.
-
-    `models` are those it has, the first one for ordinary tests; `headers` stand on every answer
-    that is no error.
-    """
-
-    name: str
-    sources: Mapping[str, str]
-    models: tuple[str, ...]
-    headers: Mapping[str, str]
-    listing: Listing
-    faces: tuple[Face, ...]
-
-    def __repr__(self) -> str:
-        return f"<Provider {self.name}>"
-
-
 class _StreamFailure(msgspec.Struct, forbid_unknown_fields=True):
     """An event within a stream: `data` is a body, or a situation whose body it has."""
 
@@ -177,36 +114,7 @@ class _StreamFailure(msgspec.Struct, forbid_unknown_fields=True):
     has_done: bool = False
 
 
-class _FaceRow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A face as it is written. `no_version` makes it a deployment's (`_DeploymentChat`)."""
-
-    dialect: str
-    path: str
-    keys: tuple[str, ...] = (BEARER,)
-    failures: dict[str, Failure] = {}
-    own_failures: bool = False
-    stream_failure: str | _StreamFailure | None = None
-    checks: tuple[Check, ...] = ()
-    counts_cached: bool = True
-    traits: ChatTraits = ChatTraits()
-    no_version: Failure | None = None
-
-
-class _Row(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A provider as it is written."""
-
-    name: str
-    sources: dict[str, str]
-    models: tuple[str, ...]
-    faces: tuple[_FaceRow, ...]
-    headers: dict[str, str] = {}
-    failure_headers: dict[str, str] = {}
-    failures: dict[str, Failure]
-    listing: Listing = Listing()
-    parts: Any = None
-
-
-class _DeploymentChat(ProviderChat):
+class _DeploymentChat(ChatDialect):
     """The deployment is in the path, and the version of the API in the query."""
 
     def __init__(self, traits: ChatTraits, no_version: Failure) -> None:
@@ -227,43 +135,6 @@ _DIALECTS: Mapping[str, Callable[[], Dialect]] = {
 }
 
 
-def _provider(row: _Row) -> Provider:
-    faces = tuple(_face(face, row) for face in row.faces)
-    return Provider(
-        name=row.name,
-        sources=row.sources,
-        models=row.models,
-        headers=row.headers,
-        listing=row.listing,
-        faces=faces,
-    )
-
-
-def _face(face: _FaceRow, row: _Row) -> Face:
-    failures = dict(row.failures)
-    if face.dialect == "messages" and not face.own_failures:
-        failures = {name: _in_messages(failure) for name, failure in failures.items()}
-    failures |= face.failures
-    for name, failure in failures.items():
-        headers = {**row.failure_headers, **failure.headers}
-        failures[name] = msgspec.structs.replace(failure, headers=headers)
-    if face.dialect != "chat":
-        dialect = _DIALECTS[face.dialect]()
-    elif face.no_version is not None:
-        dialect = _DeploymentChat(face.traits, face.no_version)
-    else:
-        dialect = ProviderChat(face.traits)
-    return Face(
-        path=face.path,
-        dialect=dialect,
-        keys=face.keys,
-        failures=failures,
-        stream_failure=_event(face.stream_failure, failures),
-        checks=face.checks,
-        counts_cached=face.counts_cached,
-    )
-
-
 def _in_messages(failure: Failure) -> Failure:
     """The same failure in the form of the messages protocol."""
     message = failure.body
@@ -274,27 +145,103 @@ def _in_messages(failure: Failure) -> Failure:
     return Failure(failure.status, body, failure.headers)
 
 
-def _event(written: str | _StreamFailure | None, failures: Mapping[str, Failure]) -> str | None:
-    if written is None:
-        return None
-    found = _StreamFailure(written) if isinstance(written, str) else written
-    body = failures[found.data].body if isinstance(found.data, str) else found.data
-    name = f"event: {found.event}\n" if found.event else ""
-    end = DONE.decode() if found.has_done else ""
-    return f"{name}data: {json.dumps(body, ensure_ascii=False)}\n\n{end}"
+class Face(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One protocol of a provider.
+
+    `path` is a pattern that matches a whole path. `keys` are the ways in which a key is accepted,
+    `stream_failure` is a situation that ends a stream, or an event, and then the text of it (None:
+    the dialect's own). `counts_cached`: its usage reports how much of the input came from a cache.
+    `no_version` makes it a deployment's. `dialect` is its name at first.
+    """
+
+    path: str
+    dialect: Any
+    keys: tuple[str, ...] = (BEARER,)
+    failures: dict[str, Failure] = {}
+    own_failures: bool = False
+    stream_failure: str | _StreamFailure | None = None
+    checks: tuple[Check, ...] = ()
+    counts_cached: bool = True
+    traits: ChatTraits = ChatTraits()
+    no_version: Failure | None = None
+
+    def complete(self, failures: Mapping[str, Failure], headers: Mapping[str, str]) -> None:
+        """Fill in what it has of its provider."""
+        if self.dialect == "messages" and not self.own_failures:
+            failures = {name: _in_messages(failure) for name, failure in failures.items()}
+        for name, failure in {**failures, **self.failures}.items():
+            own = {**headers, **failure.headers}
+            self.failures[name] = msgspec.structs.replace(failure, headers=own)
+        if self.dialect != "chat":
+            self.dialect = _DIALECTS[self.dialect]()
+        elif self.no_version is not None:
+            self.dialect = _DeploymentChat(self.traits, self.no_version)
+        else:
+            self.dialect = ChatDialect(self.traits)
+        if self.stream_failure is not None:
+            self.stream_failure = self._event(self.stream_failure)
+
+    def _event(self, written: str | _StreamFailure) -> str:
+        found = _StreamFailure(written) if isinstance(written, str) else written
+        body = self.failures[found.data].body if isinstance(found.data, str) else found.data
+        name = f"event: {found.event}\n" if found.event else ""
+        end = DONE.decode() if found.has_done else ""
+        return f"{name}data: {json.dumps(body, ensure_ascii=False)}\n\n{end}"
 
 
-def _rows() -> Iterator[_Row]:
+# Of a list of models, unless a provider has its own.
+_ENTRY = {"id": "$model", "object": "model", "created": 1_700_000_000, "owned_by": "provider"}
+_WHOLE = {"object": "list", "data": "$entries"}
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The list of models: its path, its keys and what stands in it."""
+
+    path: str = "/v1/models"
+    keys: tuple[str, ...] = (BEARER,)
+    entry: dict[str, Any] = {}
+    whole: Any = None
+
+    def body(self, models: tuple[str, ...]) -> bytes:
+        """The answer for these models."""
+        entry, whole = self.entry or _ENTRY, self.whole or _WHOLE
+        entries = [filled(entry, {"model": id, "title": id.title()}) for id in models]
+        named = [{"name": model, "model": model} for model in models]
+        values = {"entries": entries, "names": named, "first": models[0], "last": models[-1]}
+        return encode(filled(whole, values))
+
+
+class Provider(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One provider. `name` is the `kind` of its channels; `sources` are where its facts are from.
+
+    `models` are those it has, the first one for ordinary tests; `headers` stand on every answer
+    that is no error.
+    """
+
+    name: str
+    sources: dict[str, str]
+    models: tuple[str, ...]
+    faces: tuple[Face, ...]
+    headers: dict[str, str] = {}
+    failure_headers: dict[str, str] = {}
+    failures: dict[str, Failure]
+    listing: Listing = Listing()
+    parts: Any = None
+
+
+def _providers() -> Iterator[Provider]:
     # The safe loader in C, where there is one, is ten times as fast.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for path in sorted(Path(__file__).parent.glob("*.yaml")):
         with path.open(encoding="utf-8") as text:
             read = yaml.load(text, Loader=loader)
-        for row in read if isinstance(read, list) else [read]:
-            yield msgspec.convert(row, _Row)
+        for row in msgspec.convert(read if isinstance(read, list) else [read], list[Provider]):
+            for face in row.faces:
+                face.complete(row.failures, row.failure_headers)
+            yield row
 
 
-PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: _provider(row) for row in _rows()})
+PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: row for row in _providers()})
 
 
 WRONG_KEY: Final = "wrong-"
@@ -309,10 +256,7 @@ class FaceDialect(Dialect):
         self.stream_type = face.dialect.stream_type
         self.uses_crlf = face.dialect.uses_crlf
         self._provider = provider
-        self._inner = face.dialect
-
-    def __repr__(self) -> str:
-        return f"<FaceDialect {self._provider.name} {self.name}>"
+        self._inner: Dialect = face.dialect
 
     def authenticate(self, exchange: Exchange) -> str:
         return _key_of(exchange, self.face.keys, self.face.failures)
@@ -343,7 +287,7 @@ class FaceDialect(Dialect):
         failure = self.face.failures.get(directive.situation)
         if failure is None:
             known = ", ".join(self.face.failures)
-            raise DirectiveError(f"sim: {self!r} has no such situation, but {known}")
+            raise DirectiveError(f"sim: {self._provider.name} has no such situation, but {known}")
         return msgspec.structs.replace(
             directive,
             status=failure.status,
@@ -354,17 +298,17 @@ class FaceDialect(Dialect):
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         return self._inner.plain(ask, answer)
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        return self._inner.stream(ask, answer, is_finished=is_finished)
+    def stream(self, ask: Ask, answer: Answer) -> Stream:
+        return self._inner.stream(ask, answer)
 
     def error(self, status: int, message: str) -> bytes:
         return self._inner.error(status, message)
 
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
-        if self.face.stream_failure is None:
+        failure = self.face.stream_failure
+        if not isinstance(failure, str):
             return self._inner.error_frames(ask, answer, index, message)
-        text = self.face.stream_failure.replace("{model}", ask.model)
-        return [text.encode()]
+        return [failure.replace("{model}", ask.model).encode()]
 
 
 def plain(provider: Provider, models: Sequence[str]) -> Provider:
@@ -379,12 +323,9 @@ class Played:
         self._provider = provider
         self._faces = [FaceDialect(provider, face) for face in provider.faces]
 
-    def __repr__(self) -> str:
-        return f"<Played {self._provider.name}>"
-
     def dialect(self, path: str) -> FaceDialect | None:
         """The face that a path is of; None for a path that the provider does not have."""
-        return next((face for face in self._faces if face.face.is_at(path)), None)
+        return next((face for face in self._faces if re.fullmatch(face.face.path, path)), None)
 
     def listing(self, exchange: Exchange, faults: FaultBook) -> Script | None:
         """The list of models, if this is its path; standing directives may have it fail."""

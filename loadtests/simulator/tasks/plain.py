@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import Annotated, Final, Literal
 
-from loadtests.simulator.ask import Refusal
-from loadtests.simulator.dialects.base import encode
-from loadtests.simulator.sound import FORMATS
+import msgspec
+
+from loadtests.simulator.ask import Refusal, shape
+from loadtests.simulator.files import File, Reply, file_of, made
 from loadtests.simulator.tasks.call import (
     DAY,
     SUBMIT,
     Call,
     Json,
-    Reply,
+    Link,
+    Seconds,
+    Speed,
+    Text,
     Wire,
-    WireRefusal,
-    contents_of,
-    film_file,
-    has_text,
-    number_of,
-    picture_file,
-    ratio_of,
-    sound_file,
-    text_of,
+    film_of,
 )
 from loadtests.simulator.tasks.task import QUEUED, RUNNING, SUCCEEDED, Task
 
@@ -43,188 +40,151 @@ ERRORS: Final = {
     429: ("rate_limit_exceeded", "rate_limit_error"),
     504: ("upstream_timeout", "api_error"),
 }
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=20)]
+Sound = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
 
 
-class PlainWire(Wire):
-    """A family of the plain wire's endpoints."""
-
-    honours_keys = True
-
-    def error(self, status: int, message: str, code: int | str | None) -> tuple[int, bytes]:
-        usual, kind = ERRORS.get(status, ("upstream_error", "api_error"))
-        told = {"message": message, "type": kind, "code": usual if code is None else code}
-        return status, encode({"error": told})
-
-    def too_many(self, what: str) -> Refusal:
-        dimension = "requests per minute" if what == "minute" else "concurrency"
-        return WireRefusal(429, f"Rate limit exceeded: {dimension}.", "rate_limit_exceeded")
-
-    def serve_tasks(self, path: str, kind: str, shown: Callable[[Task, Call], Json]) -> None:
-        """Polls of a kind of task at `path`, and its cancellation."""
-
-        def poll(call: Call) -> Json:
-            return shown(call.task(call.path[0], kind), call)
-
-        def cancel(call: Call) -> Json:
-            task = call.task(call.path[0], kind)
-            if not task.cancel(call.now):
-                raise Refusal(400, f"The task {task.id!r} is over.")
-            return shown(task, call)
-
-        self.serves("poll", f"GET {path}/*")(poll)
-        self.serves("cancel", f"DELETE {path}/*")(cancel)
+def _error(status: int, message: str, code: int | str | None) -> tuple[int, Json]:
+    usual, kind = ERRORS.get(status, ("upstream_error", "api_error"))
+    told = {"message": message, "type": kind, "code": usual if code is None else code}
+    return status, {"error": told}
 
 
+_wire = partial(Wire, error=_error, honours_keys=True)
 WIRES: Final = (
-    VIDEOS := PlainWire("videos"),
-    AVATARS := PlainWire("avatars"),
-    CLIPS := PlainWire("clips"),
-    MUSIC := PlainWire("music"),
-    SPEECH := PlainWire("speech"),
-    VOICES := PlainWire("voices"),
-    TRANSCRIPTS := PlainWire("transcripts"),
+    VIDEOS := _wire("videos"),
+    AVATARS := _wire("avatars"),
+    CLIPS := _wire("clips"),
+    MUSIC := _wire("music"),
+    SPEECH := _wire("speech"),
+    VOICES := _wire("voices"),
+    TRANSCRIPTS := _wire("transcripts"),
 )
 
 
-def _ending(task: Task, call: Call) -> Json:
-    """The member `error` of a task that is over without success."""
-    if not task.is_over(call.now) or task.state(call.now) == SUCCEEDED:
-        return {}
-    if task.cancelled_at is not None:
-        return {"error": {"code": "task_cancelled", "message": "The task was cancelled."}}
-    return {"error": task.plan.error}
+def _serve_tasks(wire: Wire, path: str, kind: str, shown: Callable[[Task, Call], Json]) -> None:
+    """Polls of a kind of task at `path`, and its cancellation."""
+
+    def poll(call: Call) -> Json:
+        return shown(call.task(kind), call)
+
+    def cancel(call: Call) -> Json:
+        task = call.task(kind)
+        if not task.cancel(call.now):
+            raise Refusal(400, f"The task {task.id!r} is over.")
+        return shown(task, call)
+
+    wire.serves("poll", f"GET {path}/*")(poll)
+    wire.serves("cancel", f"DELETE {path}/*")(cancel)
 
 
 def _begun(task: Task, call: Call, waiting: str | None = None) -> Json:
     """What every task shows; `waiting` is the word until it ends, where the wire has its own."""
-    state = task.state(call.now)
-    is_waiting = waiting is not None and state in (QUEUED, RUNNING)
+    status = task.state(call.now)
+    if waiting is not None and status in (QUEUED, RUNNING):
+        status = waiting
     created_at = int(task.created_at)
-    status = waiting if is_waiting else state
-    return {"id": task.id, "status": status, "model": task.model, "created_at": created_at}
-
-
-def _check_link(body: Json, name: str) -> str:
-    link = text_of(body, name)
-    if not link.startswith(("http://", "https://")):
-        raise Refusal(400, f"Invalid '{name}': a public http(s) link is required.")
-    return link
+    shown = {"id": task.id, "status": status, "model": task.model, "created_at": created_at}
+    if task.cancelled_at is not None:
+        shown["error"] = {"code": "task_cancelled", "message": "The task was cancelled."}
+    elif task.has_failed(call.now):
+        shown["error"] = task.error
+    return shown
 
 
 # Films
 
-USUAL_SECONDS: Final = 5.0  # of a film that was asked for without a length
-CLIP_SECONDS: Final = 30.0
+CLIP_SECONDS: Final = 30.0  # of one that was asked for without a length
+USUAL_SECONDS: Final = 5.0  # of all others
 CHARACTERS_PER_SECOND: Final = 5
+# By model, or by what its name begins with.
 REQUIRED: Final = {
-    "dh-motion": ("source_video_url",),
-    "clip-realman": ("source_video_url",),
-    "clip-mixcut": ("audio_url", "materials"),
-    "clip-news": ("title", "materials"),
+    "dh-avatar": ("duration", "avatar"),
+    "dh-motion": ("duration", "source_video_url"),
+    "dh": ("duration", "source_video_url", "audio_url"),
+    "clip-realman": ("style_id", "source_video_url"),
+    "clip-mixcut": ("style_id", "audio_url", "materials"),
+    "clip-news": ("style_id", "title", "materials"),
 }
+_FILM = shape(
+    model=Text,
+    duration=Seconds | None,
+    content=list[Json] | None,
+    style_id=str | None,
+    ratio=str | None,
+)
 
 
-@VIDEOS.serves(SUBMIT, "POST /v1/videos/generations")
+@VIDEOS.serves(SUBMIT, "POST /v1/videos/generations", _FILM)
 def submit_film(call: Call) -> Json:
     body = call.body
-    model = text_of(body, "model")
-    duration = number_of(body, "duration")
-    if model.startswith("dh-"):
-        seconds = _human(call, model, duration)
-    elif model.startswith("clip-"):
-        seconds = _clip(body, model, duration)
-    else:
-        if not has_text(contents_of(body)):
-            raise Refusal(400, "Invalid 'content': an item of type text is required.")
-        seconds = duration or USUAL_SECONDS
-    ratio = text_of(body, "ratio", "16:9")
-    language = body.get("language") if model.startswith("clip-") else None
-    return _film(call.begin("video", "vid_", seconds, ratio=ratio, language=language), call)
+    model, seconds, language = body["model"], body.get("duration") or USUAL_SECONDS, None
+    kind = model.partition("-")[0]
+    for name in REQUIRED.get(model, REQUIRED.get(kind, ("content",))):
+        if not body.get(name):
+            raise Refusal(400, f"Invalid {name!r}: it is required.")
+    if model == "dh-avatar":
+        seconds = _speaking(call)
+    elif kind == "clip":
+        if find_template(body["style_id"]) is None:
+            raise Refusal(400, "Invalid 'style_id': no such template.")
+        seconds, language = body.get("duration") or CLIP_SECONDS, body.get("language")
+    elif kind != "dh" and not any(item.get("text") for item in body["content"]):
+        raise Refusal(400, "Invalid 'content': an item of type text is required.")
+    return _film(call.begin("video", "vid_", seconds, language=language), call)
 
 
-def _human(call: Call, model: str, duration: float | None) -> float:
-    """Check a digital human; the seconds of its film."""
+def _speaking(call: Call) -> float:
+    """Check who speaks; the seconds of the film."""
     body = call.body
-    if duration is None:
-        raise Refusal(400, "Invalid 'duration': it is required.")
-    if model != "dh-avatar":
-        for name in REQUIRED.get(model, ("source_video_url", "audio_url")):
-            text_of(body, name)
-        return duration
-    if not call.is_usable(text_of(body, "avatar"), "avatar", AVATAR_PRESETS):
+    if not call.is_usable(body["avatar"], "avatar", AVATAR_PRESETS):
         raise Refusal(400, "Invalid 'avatar': not found or not ready.")
     if body.get("audio_url") is not None:
-        return duration
-    voice = text_of(body, "voice")
+        return float(body["duration"])
+    voice = body.get("voice", "")
     own = call.book.find(voice, call.api_key)
     if voice not in VOICE_PRESETS and (own is None or own.kind != "voice"):
         raise Refusal(400, "Invalid 'voice': not found.")
-    return max(1.0, len(text_of(body, "text")) / CHARACTERS_PER_SECOND)
-
-
-def _clip(body: Json, model: str, duration: float | None) -> float:
-    """Check a smart edit; the seconds of its film."""
-    if find_template(text_of(body, "style_id")) is None:
-        raise Refusal(400, "Invalid 'style_id': no such template.")
-    for name in REQUIRED.get(model, ()):
-        if not body.get(name):
-            raise Refusal(400, f"Invalid '{name}': it is required.")
-    return duration or CLIP_SECONDS
+    return max(1.0, len(body["text"]) / CHARACTERS_PER_SECOND)
 
 
 def _film(task: Task, call: Call) -> Json:
-    shown = _begun(task, call)
-    progress = task.progress(call.now)
+    shown, progress = _begun(task, call), task.progress(call.now)
     if progress is not None:
         shown["progress"] = progress
-    shown |= _ending(task, call)
     if task.state(call.now) != SUCCEEDED:
         return shown
-    seconds = task.reported_seconds()
-    if seconds is not None:
-        shown["duration"] = seconds
-    if task.plan.has_result:
-        ratio = ratio_of(task.facts["ratio"])
-        file = film_file(task.made_seconds, ratio, task.seed, task.plan.file_bytes)
-        link, expires_at = call.link(task, file, LINK_SECONDS, is_renewed=True)
-        shown |= {"video_url": link, "expires_at": expires_at}
-        if language := task.facts["language"]:
-            shown["output_files"] = [{"language": language, "url": link}]
+    link, expires_at = call.link(task, film_of(task), LINK_SECONDS, is_renewed=True)
+    shown |= {"duration": task.reported_seconds, "video_url": link, "expires_at": expires_at}
+    if language := task.facts["language"]:
+        shown["output_files"] = [{"language": language, "url": link}]
     return shown
 
 
-VIDEOS.serve_tasks("/v1/videos/generations", "video", _film)
+_serve_tasks(VIDEOS, "/v1/videos/generations", "video", _film)
 
 
-@VIDEOS.serves("asset", "POST /v1/assets")
+@VIDEOS.serves("asset", "POST /v1/assets", shape(model=Text, type=Text, url=Text))
 def register_asset(call: Call) -> Json:
     """A picture of a real person, checked and registered."""
-    for name in ("model", "type", "url"):
-        text_of(call.body, name)
     return {"id": "asset_" + call.book.new_id()}
 
 
 # Avatars: registered, which takes as long as a task, and presets
 
 AVATAR_PRESETS: Final = {"preset-anna": "Anna", "preset-bao": "Bao", "preset-carla": "Carla"}
-NAME_MAX: Final = 20
-LISTED_MAX: Final = 200
+_AVATAR = shape(name=Name, source_url=Link, source_kind=Literal["image", "video"] | None)
 
 
-@AVATARS.serves(SUBMIT, "POST /v1/videos/avatars")
+@AVATARS.serves(SUBMIT, "POST /v1/videos/avatars", _AVATAR)
 def register_avatar(call: Call) -> Json:
-    name, _ = text_of(call.body, "name"), text_of(call.body, "source_url")
-    kind = text_of(call.body, "source_kind", "image")
-    if len(name) > NAME_MAX or kind not in ("image", "video"):
-        raise Refusal(400, "Invalid 'name' or 'source_kind'.")
-    _check_link(call.body, "source_url")
-    return _avatar(call.begin("avatar", "ava_", name=name, source_kind=kind), call)
+    told = {"name": call.body["name"], "source_kind": call.body.get("source_kind", "image")}
+    return _avatar(call.begin("avatar", "ava_", told=told), call)
 
 
 @AVATARS.serves("catalog", "GET /v1/videos/avatars")
 def list_avatars(call: Call) -> Json:
-    found = call.book.of_wire("avatars", call.api_key)[:LISTED_MAX]
-    return {"avatars": [_avatar(task, call) for task in found]}
+    return {"avatars": [_avatar(one, call) for one in call.book.of_wire("avatars", call.api_key)]}
 
 
 @AVATARS.serves("catalog", "GET /v1/videos/avatars/presets")
@@ -234,12 +194,12 @@ def list_avatar_presets(call: Call) -> Json:
 
 @AVATARS.serves("poll", "GET /v1/videos/avatars/*")
 def poll_avatar(call: Call) -> Json:
-    return _avatar(call.task(call.path[0], "avatar"), call)
+    return _avatar(call.task("avatar"), call)
 
 
 @AVATARS.serves("cancel", "DELETE /v1/videos/avatars/*")
 def delete_avatar(call: Call) -> Json:
-    task = call.task(call.path[0], "avatar")
+    task = call.task("avatar")
     if not task.is_over(call.now):
         raise Refusal(400, "The avatar is still pending.")
     call.book.remove(task)
@@ -248,15 +208,13 @@ def delete_avatar(call: Call) -> Json:
 
 def _avatar(task: Task, call: Call) -> Json:
     state = task.state(call.now)
-    ending = _ending(task, call).get("error")
     words = {SUCCEEDED: "ready", QUEUED: "pending", RUNNING: "pending"}
     created_at = datetime.fromtimestamp(task.created_at, UTC).isoformat(timespec="seconds")
     return {
         "id": task.id,
-        "name": task.facts["name"],
-        "source_kind": task.facts["source_kind"],
+        **task.facts["told"],
         "status": words.get(state, state),
-        "error": ending.get("message") if isinstance(ending, dict) else ending,
+        "error": task.reason[1] if task.has_failed(call.now) else None,
         "created_at": created_at,
     }
 
@@ -288,7 +246,7 @@ def list_templates(call: Call) -> Json:
     if scene and scene not in SCENES:
         raise Refusal(400, f"Invalid 'scene': expected one of {', '.join(SCENES)}.")
     found = [item for one in SCENES if scene in ("", one) for item in templates(one)]
-    return {"templates": [{**item, "cover": _cover(call, item)} for item in found]}
+    return {"templates": [{**item, "cover": cover(call, item["id"])} for item in found]}
 
 
 @CLIPS.serves("catalog", "GET /v1/videos/clip-templates/*")
@@ -301,88 +259,75 @@ def show_template(call: Call) -> Json:
         layers.append({"id": "header", "type": "text", "name": "Title", "editable": True})
     if item["has_persona"]:
         layers.append({"id": "ip", "type": "text", "name": "Persona", "editable": True})
-    return {**item, "cover": _cover(call, item), "canvas": CANVAS, "layers": layers}
+    return {**item, "cover": cover(call, item["id"]), "canvas": CANVAS, "layers": layers}
 
 
-def _cover(call: Call, item: Json) -> str:
-    seed = sum(item["id"].encode()) % 10_000
-    return call.files.link(call.base, picture_file(seed), item["id"], call.now + DAY)
+def cover(call: Call, name: str) -> str:
+    """A link to the picture of a template."""
+    return call.files.link(call.base, File("png"), name, call.now + DAY)
 
 
 # Songs
 
 LENGTHS: Final = (24.0, 30.5)  # of the two songs, in seconds
+_SONG = shape(
+    model=Text, prompt=str | None, lyrics=str | None, title=str | None, instrumental=bool | None
+)
 
 
-@MUSIC.serves(SUBMIT, "POST /v1/music/generations")
+@MUSIC.serves(SUBMIT, "POST /v1/music/generations", _SONG)
 def submit_songs(call: Call) -> Json:
     body = call.body
-    text_of(body, "model")
-    if not (body.get("prompt") or body.get("lyrics") or body.get("instrumental") is True):
+    is_instrumental = body.get("instrumental")
+    if not (body.get("prompt") or body.get("lyrics") or is_instrumental):
         raise Refusal(400, "One of 'prompt' and 'lyrics' is required.")
-    lyrics = "" if body.get("instrumental") else text_of(body, "lyrics", "")
-    title = text_of(body, "title", "") or text_of(body, "prompt", "")[:40] or "Untitled"
+    lyrics = "" if is_instrumental else body.get("lyrics", "")
+    title = body.get("title") or body.get("prompt", "")[:40] or "Untitled"
     task = call.begin("music", "mus_", sum(LENGTHS), title=title, lyrics=lyrics)
     return {**_songs(task, call), "status": QUEUED}
 
 
 def songs_of(task: Task, call: Call, life: float) -> list[Json]:
     """The songs of a task that is over."""
-    found = []
-    for number, seconds in enumerate(LENGTHS):
-        audio, _ = call.link(task, sound_file(seconds, task.seed + number), life)
-        image, _ = call.link(task, picture_file((task.seed + number) % 10_000), life)
-        song = {
-            "clip_id": f"{task.id}-{number + 1}",
+    return [
+        {
+            "clip_id": f"{task.id}-{number}",
             "title": task.facts["title"],
             "duration_sec": seconds,
-            "audio_url": audio,
-            "image_url": image,
+            "audio_url": call.link(task, file_of("mp3", seconds), life)[0],
+            "image_url": call.link(task, File("png"), life)[0],
             "lyrics": task.facts["lyrics"],
         }
-        found.append(song)
-    return found
+        for number, seconds in enumerate(LENGTHS, 1)
+    ]
 
 
 def _songs(task: Task, call: Call) -> Json:
     shown = _begun(task, call, waiting="processing")
     if task.state(call.now) == SUCCEEDED:
-        shown["tracks"] = songs_of(task, call, LINK_SECONDS) if task.plan.has_result else []
-    return shown | _ending(task, call)
+        shown["tracks"] = songs_of(task, call, LINK_SECONDS)
+    return shown
 
 
-MUSIC.serve_tasks("/v1/music/generations", "music", _songs)
-
+_serve_tasks(MUSIC, "/v1/music/generations", "music", _songs)
 
 # Speech
 
 SPOKEN_PER_SECOND: Final = 15  # characters
 SPOKEN_SECONDS_MAX: Final = 60.0
+_SPEECH = shape(model=Text, voice=Text, input=Text, response_format=Sound | None, speed=Speed)
 
 
-@SPEECH.serves(SUBMIT, "POST /v1/audio/speech")
+@SPEECH.serves(SUBMIT, "POST /v1/audio/speech", _SPEECH)
 def submit_speech(call: Call) -> Json | Reply:
     body = call.body
-    text_of(body, "model")
-    text_of(body, "voice")
-    text = text_of(body, "input")
-    extension = text_of(body, "response_format", "mp3")
-    if extension not in FORMATS:
-        raise Refusal(400, f"Invalid 'response_format': expected one of {', '.join(FORMATS)}.")
-    speed = body.get("speed", 1.0)
-    if not is_speed(speed):
-        raise Refusal(400, "Invalid 'speed': expected 0.25 to 4.")
-    seconds = spoken_seconds(text, speed)
+    text, extension = body["input"], body.get("response_format") or "mp3"
+    seconds = spoken_seconds(text, body.get("speed") or 1.0)
     if body.get("async") is not True:
-        content_type, make = FORMATS[extension]
-        return Reply(make(seconds, len(text)), content_type=content_type.encode())
+        file = file_of(extension, seconds)
+        return Reply(made(file)[0], content_type=file.content_type)
     task = call.begin("speech", "tts_", seconds, characters=len(text), format=extension)
     return _speech(task, call)
-
-
-def is_speed(speed: object) -> bool:
-    """Whether speech may be as fast."""
-    return isinstance(speed, int | float) and not isinstance(speed, bool) and 0.25 <= speed <= 4
 
 
 def spoken_seconds(text: str, speed: float) -> float:
@@ -392,15 +337,14 @@ def spoken_seconds(text: str, speed: float) -> float:
 
 def _speech(task: Task, call: Call) -> Json:
     shown = _begun(task, call, waiting="pending") | {"characters": task.facts["characters"]}
-    if task.state(call.now) == SUCCEEDED and task.plan.has_result:
-        file = sound_file(task.made_seconds, task.seed, task.facts["format"])
+    if task.state(call.now) == SUCCEEDED:
+        file = file_of(task.facts["format"], task.made_seconds)
         link, ends_at = call.link(task, file, LINK_SECONDS, is_renewed=True)
         shown |= {"audio_url": link, "expires_at": ends_at}
-    return shown | _ending(task, call)
+    return shown
 
 
-SPEECH.serve_tasks("/v1/audio/speech", "speech", _speech)
-
+_serve_tasks(SPEECH, "/v1/audio/speech", "speech", _speech)
 
 # Voices: presets and clones
 
@@ -409,16 +353,11 @@ VOICE_PRESETS: Final = {
     "preset-warm": ("Warm", "en"),
     "preset-ruhig": ("Ruhig", "de"),
 }
-PREVIEW_SECONDS: Final = 2.0
 
 
-@VOICES.serves(SUBMIT, "POST /v1/audio/voices")
+@VOICES.serves(SUBMIT, "POST /v1/audio/voices", shape(model=Text, name=Name, audio_url=Link))
 def clone_voice(call: Call) -> Json:
-    text_of(call.body, "model")
-    name, _ = text_of(call.body, "name"), text_of(call.body, "audio_url")
-    if len(name) > NAME_MAX:
-        raise Refusal(400, f"Invalid 'name': at most {NAME_MAX} characters.")
-    _check_link(call.body, "audio_url")
+    name = call.body["name"]
     voice = call.begin("voice", "voc_", name=name)
     shown = {"id": voice.id, "name": name, "kind": "cloned", "status": "ready"}
     return {**shown, "created_at": int(voice.created_at)}
@@ -440,8 +379,7 @@ def list_voices(call: Call) -> Json:
 
 def preview(call: Call, voice: str) -> str:
     """A link to a few words of a preset voice."""
-    file = sound_file(PREVIEW_SECONDS, len(voice))
-    return call.files.link(call.base, file, voice, call.now + DAY)
+    return call.files.link(call.base, file_of("mp3", 2.0), voice, call.now + DAY)
 
 
 # Transcripts: at once, or (directive `later`) as a task
@@ -453,11 +391,10 @@ SENTENCES: Final = (
 )
 
 
-@TRANSCRIPTS.serves(SUBMIT, "POST /v1/transcripts/extract")
+@TRANSCRIPTS.serves(SUBMIT, "POST /v1/transcripts/extract", shape(url=Link, language=str | None))
 def extract_script(call: Call) -> Json:
-    url = _check_link(call.body, "url")
-    language = text_of(call.body, "language", "en")
-    task = call.begin("transcript", "trs_", SENTENCES[-1][1], url=url, language=language)
+    language = call.body.get("language", "en")
+    task = call.begin("transcript", "trs_", SENTENCES[-1][1], language=language)
     if call.directive.later:
         return {"id": task.id, "status": task.state(call.now)}
     return {"id": task.id, **_script(task)}
@@ -465,10 +402,9 @@ def extract_script(call: Call) -> Json:
 
 @TRANSCRIPTS.serves("poll", "GET /v1/transcripts/extract/*")
 def poll_script(call: Call) -> Json:
-    task = call.task(call.path[0], "transcript")
-    state = task.state(call.now)
-    made = _script(task) if state == SUCCEEDED and task.plan.has_result else {}
-    return {"id": task.id, "status": state, **_ending(task, call), **made}
+    task = call.task("transcript")
+    shown = _begun(task, call)
+    return shown | (_script(task) if shown["status"] == SUCCEEDED else {})
 
 
 def _script(task: Task) -> Json:

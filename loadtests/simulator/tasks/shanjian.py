@@ -9,21 +9,12 @@ a list takes more than one.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final
+from typing import Annotated, Any, Final, Literal
 
-from loadtests.simulator.ask import Refusal
-from loadtests.simulator.dialects.base import encode
-from loadtests.simulator.tasks.call import (
-    DAY,
-    SUBMIT,
-    Call,
-    Json,
-    Wire,
-    WireRefusal,
-    film_file,
-    picture_file,
-    text_of,
-)
+import msgspec
+
+from loadtests.simulator.ask import Refusal, many, shape
+from loadtests.simulator.tasks.call import DAY, SUBMIT, Call, Json, Text, Wire, film_of
 from loadtests.simulator.tasks.plain import (
     AVATAR_PRESETS,
     CANVAS,
@@ -31,16 +22,14 @@ from loadtests.simulator.tasks.plain import (
     CLIP_SECONDS,
     SCENES,
     VOICE_PRESETS,
+    cover,
     find_template,
     preview,
     templates,
 )
-from loadtests.simulator.tasks.task import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, Task
+from loadtests.simulator.tasks.task import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
 
-GOOD: Final = "Succeed"
-BAD_PARAMETER: Final = "Param.Invalid"
 PAGE_MAX: Final = 2
-NEWS_SECONDS: Final = (5, 300)
 CODES: Final = {
     401: "Unauthorized",
     404: "Task.NotFound",
@@ -50,105 +39,93 @@ CODES: Final = {
     503: "Service.Error",
     504: "Failed.Timeout",
 }
-WORDS: Final = {
-    QUEUED: "submitted",
-    RUNNING: "processing",
-    SUCCEEDED: "succeed",
-    CANCELLED: FAILED,
-}
+WORDS: Final = {QUEUED: "submitted", RUNNING: "processing", SUCCEEDED: "succeed", CANCELLED: FAILED}
+_TRAINED: Final = "-trained"  # what a task has trained is called otherwise than the task
 
 
-class ShanjianWire(Wire):
-    """Errors in the envelope of a 200."""
-
-    def error(self, status: int, message: str, code: int | str | None) -> tuple[int, bytes]:
-        told = code or CODES.get(status, BAD_PARAMETER)
-        return 200, encode({"code": told, "data": None, "message": message})
-
-    def too_many(self, what: str) -> Refusal:
-        code = "Request.Limit" if what == "minute" else "Concurrency.Limit"
-        return WireRefusal(429, "The limit of this account is reached.", code)
+def _error(status: int, message: str, code: int | str | None) -> tuple[int, Json]:
+    """In the envelope of a 200."""
+    return 200, {
+        "code": code or CODES.get(status, "Param.Invalid"),
+        "data": None,
+        "message": message,
+    }
 
 
-SHANJIAN: Final = ShanjianWire("shanjian")
+SHANJIAN: Final = Wire("shanjian", _error)
+_AVATAR_FILM = shape(
+    virtualmanId=Text, audioUrl=Text | None, speakerId=Text | None, text=Text | None
+)
 
 
-@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/video")
+@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/video", _AVATAR_FILM)
 def avatar_video(call: Call) -> Json:
     body = call.body
-    if not _is_usable(call, text_of(body, "virtualmanId"), "avatar", AVATAR_PRESETS):
+    if not _is_usable(call, body["virtualmanId"], "avatar", AVATAR_PRESETS):
         raise Refusal(400, "virtualmanId is not usable")
     if body.get("audioUrl") is not None:
-        text_of(body, "audioUrl")
         return _begun(call, "video", CLIP_SECONDS)
-    if not _is_usable(call, text_of(body, "speakerId"), "voice", VOICE_PRESETS):
+    if not _is_usable(call, body.get("speakerId", ""), "voice", VOICE_PRESETS):
         raise Refusal(400, "speakerId is not usable")
-    return _begun(call, "video", max(1.0, len(text_of(body, "text")) / CHARACTERS_PER_SECOND))
+    return _begun(call, "video", max(1.0, len(body["text"]) / CHARACTERS_PER_SECOND))
 
 
-@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/realman_broadcast")
-def realman(call: Call) -> Json:
-    return _clip(call, "videoUrl")
+_Material = shape(type=Literal["image", "video"], fileUrl=Text)
+_MATERIALS: dict[str, Any] = {
+    "styleId": Text,
+    "materials": Annotated[many(_Material), msgspec.Meta(min_length=1)],
+}
+_Rules = shape(videoDuration=Annotated[float, msgspec.Meta(ge=5, le=300)] | None)
+_NEWS = shape(title=Text, processRules=_Rules | None, **_MATERIALS)
+_REALMAN = shape(videoUrl=Text, styleId=Text, materials=many(_Material) | None)
 
 
-@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/broadcast_mixcut")
-def mixcut(call: Call) -> Json:
-    return _clip(call, "audioUrl", needs_materials=True)
-
-
-@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/news_mixcut")
-def news(call: Call) -> Json:
+@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/realman_broadcast", _REALMAN)
+@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/broadcast_mixcut", shape(audioUrl=Text, **_MATERIALS))
+@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/news_mixcut", _NEWS)
+def clip(call: Call) -> Json:
+    if find_template(call.body["styleId"]) is None:
+        raise Refusal(400, "styleId does not exist")
     rules = call.body.get("processRules") or {}
-    seconds = rules.get("videoDuration", CLIP_SECONDS) if isinstance(rules, dict) else None
-    low, high = NEWS_SECONDS
-    if not isinstance(seconds, int | float) or not low <= seconds <= high:
-        raise Refusal(400, "processRules.videoDuration is out of range")
-    return _clip(call, "title", needs_materials=True, seconds=float(seconds))
+    return _begun(call, "video", float(rules.get("videoDuration", CLIP_SECONDS)))
 
 
-@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/image/train")
-def train_image(call: Call) -> Json:
-    text_of(call.body, "imageUrl")
+@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/image/train", shape(imageUrl=Text))
+@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/fast/train", shape(videoUrl=Text))
+def train_avatar(call: Call) -> Json:
     return _begun(call, "avatar")
 
 
-@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/fast/train")
-def train_video(call: Call) -> Json:
-    text_of(call.body, "videoUrl")
-    return _begun(call, "avatar")
-
-
-@SHANJIAN.serves(SUBMIT, "POST /v1/voice/train")
+@SHANJIAN.serves(SUBMIT, "POST /v1/voice/train", shape(audioUrl=Text, model=Text, language=Text))
 def train_voice(call: Call) -> Json:
-    for name in ("audioUrl", "model", "language"):
-        text_of(call.body, name)
     return _begun(call, "voice")
 
 
 @SHANJIAN.serves("poll", "GET /v1/task/info", query="taskId")
 def poll(call: Call) -> Json:
-    task = call.task(call.path[0])
+    task = call.task()
     state = task.state(call.now)
     shown: Json = {"taskId": task.id, "status": WORDS.get(state, state), "result": None}
-    if state == SUCCEEDED:
-        shown["result"] = _result(task, call) if task.plan.has_result else {}
-    elif task.is_over(call.now):
-        error = task.plan.error
-        told = error if isinstance(error, dict) else {"message": error}
-        shown |= {"errorCode": told.get("code"), "errorMessage": told.get("message")}
+    if task.has_failed(call.now):
+        shown["errorCode"], shown["errorMessage"] = task.reason
+    elif state == SUCCEEDED and task.kind == "video":
+        link, _ = call.link(task, film_of(task), DAY)
+        shown["result"] = {"videoUrl": link, "duration": task.reported_seconds}
+    elif state == SUCCEEDED:
+        name = "virtualmanId" if task.kind == "avatar" else "speakerId"
+        shown["result"] = {name: task.id + _TRAINED}
     return _good(shown)
 
 
 @SHANJIAN.serves("catalog", "GET /v1/clip/template")
 def listed(call: Call) -> Json:
     query = call.exchange.parameters()
-    scene, size, sid = query.get("scene", ""), query.get("pageSize", "20"), query.get("sid", "0")
-    if scene not in SCENES or not (size.isdecimal() and sid.isdecimal() and 1 <= int(size) <= 100):
-        raise Refusal(400, "scene, pageSize or sid is invalid")
-    every, start = templates(scene), int(sid)
-    end = start + min(int(size), PAGE_MAX)
+    size, start = int(query.get("pageSize", "20")), int(query.get("sid", "0"))
+    if query.get("scene") not in SCENES or not 1 <= size <= 100:
+        raise Refusal(400, "scene or pageSize is invalid")
+    every, end = templates(query["scene"]), start + min(size, PAGE_MAX)
     page = [
-        {"id": item["id"], "name": item["title"], "coverUrl": _cover(call, item["id"])}
+        {"id": item["id"], "name": item["title"], "coverUrl": cover(call, item["id"])}
         for item in every[start:end]
     ]
     return _good({"results": page, "sid": str(end) if end < len(every) else ""})
@@ -166,7 +143,7 @@ def detail(call: Call) -> Json:
         "videoLayer": {"id": "video", "name": "Video"},
     }
     shown = {"id": item["id"], "name": item["title"], "scene": item["scene"]}
-    shown |= {"coverUrl": _cover(call, item["id"]), "videoStructInfo": {"editInfo": layers}}
+    shown |= {"coverUrl": cover(call, item["id"]), "videoStructInfo": {"editInfo": layers}}
     return _good(shown)
 
 
@@ -179,59 +156,19 @@ def preset_avatars(call: Call) -> Json:
 @SHANJIAN.serves("catalog", "GET /v1/assets/voice/common")
 def preset_voices(call: Call) -> Json:
     found = [
-        {
-            "speakerId": one,
-            "name": name,
-            "language": language,
-            "demoUrl": preview(call, one),
-        }
+        {"speakerId": one, "name": name, "language": language, "demoUrl": preview(call, one)}
         for one, (name, language) in VOICE_PRESETS.items()
     ]
     return _good({"results": found})
 
 
 def _good(data: object) -> Json:
-    return {"code": GOOD, "data": data, "message": ""}
+    return {"code": "Succeed", "data": data, "message": ""}
 
 
 def _begun(call: Call, kind: str, seconds: float = 0.0) -> Json:
     return _good({"taskId": call.begin(kind, "", seconds).id})
 
 
-def _clip(
-    call: Call, required: str, *, needs_materials: bool = False, seconds: float = CLIP_SECONDS
-) -> Json:
-    body = call.body
-    text_of(body, required)
-    if find_template(text_of(body, "styleId")) is None:
-        raise Refusal(400, "styleId does not exist")
-    materials = body.get("materials", [])
-    if not isinstance(materials, list) or (needs_materials and not materials):
-        raise Refusal(400, "materials are required")
-    for item in materials:
-        if not isinstance(item, dict) or item.get("type") not in ("image", "video"):
-            raise Refusal(400, "materials: type is image or video")
-        text_of(item, "fileUrl")
-    return _begun(call, "video", seconds)
-
-
 def _is_usable(call: Call, one: str, kind: str, presets: Container[str]) -> bool:
     return call.is_usable(one, kind, presets, one.removesuffix(_TRAINED))
-
-
-_TRAINED = "-trained"  # what a task has trained is called otherwise than the task
-
-
-def _result(task: Task, call: Call) -> Json:
-    if task.kind == "avatar":
-        return {"virtualmanId": task.id + _TRAINED}
-    if task.kind == "voice":
-        return {"speakerId": task.id + _TRAINED}
-    file = film_file(task.made_seconds, (9, 16), task.seed, task.plan.file_bytes)
-    seconds = task.reported_seconds()
-    result: Json = {} if seconds is None else {"duration": seconds}
-    return {"videoUrl": call.link(task, file, DAY)[0], **result}
-
-
-def _cover(call: Call, name: str) -> str:
-    return call.files.link(call.base, picture_file(sum(name.encode())), name, call.now + DAY)

@@ -43,7 +43,7 @@ COLUMNS = ("calls", "answered", "lost", "double-settled", "open holds after 30 s
 @pytest.mark.parametrize("fault", ["worker-killed", "postgres-killed"])
 def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
     table = tmp_path / "table.md"
-    command = [sys.executable, "-m", "loadtests.chaos", "--only", fault, "--seconds", "2"]
+    command = [sys.executable, "-m", "loadtests", "chaos", "--only", fault, "--seconds", "2"]
     done = subprocess.run(
         [*command, "--write", str(table)],
         capture_output=True,

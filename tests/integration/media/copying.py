@@ -17,8 +17,8 @@ from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.media.canonical import VideoResult
+from loadtests.simulator.files import file_of, made
 from loadtests.simulator.server import Simulator
-from loadtests.simulator.tasks.call import film_file, made
 from metrics.prometheus import Metrics
 
 GIB = 1024**3
@@ -155,11 +155,11 @@ def film_link(simulator: Simulator, size: int, **sim: Any) -> str:
     name = f"film{next(_numbers)}"
     if sim:
         simulator.put_faults({"file": sim})
-    file = film_file(4.0, (16, 9), 7, size)
+    file = file_of("mp4", 4.0, size)
     return tasks.files.link(simulator.base_url, file, name, tasks.clock() + 3600)
 
 
 def film_bytes(size: int) -> bytes:
     """What is behind such a link."""
-    data, zeros = made(film_file(4.0, (16, 9), 7, size))
+    data, zeros = made(file_of("mp4", 4.0, size))
     return data + bytes(zeros)

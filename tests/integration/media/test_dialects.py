@@ -134,7 +134,7 @@ async def test_a_film_is_queued_runs_and_is_made(name: str) -> None:
     async with channel(name) as upstream:
         film = general(duration=8, resolution="720p", ratio="9:16")
         upstream_id = await upstream.begin(film)
-        assert upstream.at.simulator.tasks()[0]["idempotency_key"] == "vid_1"
+        assert upstream.at.simulator.tasks()[0].idempotency_key == "vid_1"
         assert (await upstream.poll("video", upstream_id)).state == "queued"
         upstream.at.now += 50
         running = await upstream.poll("video", upstream_id)
@@ -176,7 +176,8 @@ async def test_a_submit_is_refused_or_fails_in_every_dialect(name: str) -> None:
     submission = asked.get(name, general(duration=8))
     async with channel(name) as upstream:
         simulator = upstream.at.simulator
-        simulator.put_faults({"minute_max": 0})
+        word = {"minimax": 1002, "shanjian": "Request.Limit"}.get(name)
+        simulator.put_faults({"status": 429} if word is None else {"code": word})
         limited = await upstream.submit(submission)
         assert isinstance(limited, Refused)
         assert limited.status == 429

@@ -16,7 +16,7 @@ import pytest
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.store.database import Database
 from gw.keys.secret import Secret
-from loadtests.simulator.tasks.call import Files, film_file
+from loadtests.simulator.files import Files, file_of
 from tests.integration.actors.process import process
 from tests.integration.media.copying import film_bytes
 from tests.integration.media.finished_jobs import ended, made
@@ -39,9 +39,7 @@ def storing_house(database_url: str, folder: Path, **store: Any) -> Iterator[Hou
     with house(
         database_url, folder, is_funded=False, media_store={"kind": "local", **store}
     ) as built:
-        link = Files(SEED).link(
-            built.simulator.url, film_file(4.0, (16, 9), 7, SIZE), "film", NEVER
-        )
+        link = Files(SEED).link(built.simulator.url, file_of("mp4", 4.0, SIZE), "film", NEVER)
 
         async def make() -> None:
             async with Database(database_url) as database:
