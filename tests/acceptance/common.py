@@ -11,11 +11,14 @@ CREATED = 1_750_000_000
 LADDER = ("one", "two", "three")
 # More than the four plain members; the channel is in a dearer region.
 DIMENSIONS: dict[str, Any] = {
-    "input": "1", "output": "10", "cached_input": "0.1", "reasoning_output": "20",
+    "input": "1",
+    "output": "10",
+    "cached_input": "0.1",
+    "reasoning_output": "20",
     "per_request": "0.001",
     "above_tokens": [{"above": 100_000, "input": "2", "output": "15"}],
     "service_tiers": {"priority": {"factor": "2"}},
-}  # fmt: skip
+}
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(channel(name, priority=place) for place, name in enumerate(LADDER, start=1)),

@@ -18,9 +18,17 @@ WIKI = "/api/v1/ext/wiki"
 READERS = 8
 CHAT = ["chat", "messages", "responses", "native"]
 MEDIA = [
-    "images", "videos", "music", "speech", "voices", "transcripts", "avatars", "clips", "rerank",
+    "images",
+    "videos",
+    "music",
+    "speech",
+    "voices",
+    "transcripts",
+    "avatars",
+    "clips",
+    "rerank",
     "moderations",
-]  # fmt: skip
+]
 SETTINGS: dict[str, Any] = {
     "channels": [
         channel("one", protocols=[*CHAT, *MEDIA]),
@@ -32,19 +40,23 @@ SETTINGS: dict[str, Any] = {
     ],
     "models": [
         model("sim-model", "one", aliases=["sim-latest"]),
-        model("renamed", {"id": "one", "as": "vendor-large"}), model("unsteady", "flaky"),
-        model("closed", "locked"), model("below", {"id": "listed", "as": "gpt-5.5"}),
-        pictures.picture("picture", "one"), model("film", "one", **films.GENERAL),
+        model("renamed", {"id": "one", "as": "vendor-large"}),
+        model("unsteady", "flaky"),
+        model("closed", "locked"),
+        model("below", {"id": "listed", "as": "gpt-5.5"}),
+        pictures.picture("picture", "one"),
+        model("film", "one", **films.GENERAL),
         model("film-lost", "lost", **films.GENERAL),
         model("tts", "one", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
         model("clone", "one", endpoint_type="audio_voices", price={"per_call": "0.5"}),
         model("script", "one", endpoint_type="transcripts_extract", price={"per_call": "0.02"}),
         model("song", "one", endpoint_type="music_generations", price={"per_generation": "0.1"}),
-        model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"})],
+        model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
+    ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.3},
     "media_store": {"kind": "local"},
     "redis_url": "",
-}  # fmt: skip
+}
 USD_EACH = 10**12  # nano-USD of an account; nobody runs dry
 
 

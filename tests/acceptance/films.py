@@ -18,30 +18,45 @@ PROTOCOLS = ["chat", "videos", "avatars", "clips", "voices"]
 GENERAL = {"endpoint_type": "videos_generations", "price": {"per_second": "0.1"}}
 SETTINGS: dict[str, Any] = {
     "channels": [
-        *(channel(name, priority=place, protocols=PROTOCOLS) for place,
-            name in enumerate(("one", "two", "three"), start=1)),
+        *(
+            channel(name, priority=place, protocols=PROTOCOLS)
+            for place, name in enumerate(("one", "two", "three"), start=1)
+        ),
         channel("down", priority=0, protocols=["videos"], base_url="http://127.0.0.1:1"),
         channel("studio", protocols=["videos"], wire={"videos": "openai"}),
-        channel("ark", protocols=["videos"], wire={"videos": "ark"})],
+        channel("ark", protocols=["videos"], wire={"videos": "ark"}),
+    ],
     "models": [
         model("sim-model", "one"),
         model("film", {"id": "one", "as": "vendor-film"}, "two", "three", **GENERAL),
         model("film-down", "down", "two", "three", **GENERAL),
         model("film-lite", "one", aliases=["film-small"], **GENERAL),
         model("film-faces", "one", **GENERAL, video={"real_person": True}),
-        model("film-other", "one", endpoint_type="contents_generations_tasks",
+        model(
+            "film-other",
+            "one",
+            endpoint_type="contents_generations_tasks",
             price={"per_second": "0.1", "per_second_by_resolution": {"1080p": "0.3"}},
-            video={"third_party": True}), model("film-studio", "studio", **GENERAL),
+            video={"third_party": True},
+        ),
+        model("film-studio", "studio", **GENERAL),
         model("film-ark", "ark", **GENERAL),
         model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
-        model("dh-avatar", "one", **GENERAL), model("dh-lipsync-pro", "one", **GENERAL),
-        model("dh-motion", "one", endpoint_type="videos_generations",
-            price={"per_second": "0.1",
-                "per_second_by_resolution": {"fast": "0.05", "max": "0.3"}}),
-        model("clip-realman", "one", **GENERAL), model("clip-mixcut", "one", **GENERAL),
-        model("clip-news", "one", **GENERAL), model("dh-of-another-kind", "one", **GENERAL)],
+        model("dh-avatar", "one", **GENERAL),
+        model("dh-lipsync-pro", "one", **GENERAL),
+        model(
+            "dh-motion",
+            "one",
+            endpoint_type="videos_generations",
+            price={"per_second": "0.1", "per_second_by_resolution": {"fast": "0.05", "max": "0.3"}},
+        ),
+        model("clip-realman", "one", **GENERAL),
+        model("clip-mixcut", "one", **GENERAL),
+        model("clip-news", "one", **GENERAL),
+        model("dh-of-another-kind", "one", **GENERAL),
+    ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
-}  # fmt: skip
+}
 
 TEXT = {"type": "text", "text": "a boat"}
 

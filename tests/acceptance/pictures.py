@@ -24,16 +24,24 @@ def picture(model_id: str, *channels: Any, **more: Any) -> dict[str, Any]:
 
 SETTINGS: dict[str, Any] = {
     "channels": [
-        *(channel(name, priority=place, protocols=["images", "chat", "messages"]) for place,
-            name in enumerate(("one", "two", "three"), start=1)),
-        channel("quiet", protocols=["images"]), channel("talker", protocols=["chat"])],
+        *(
+            channel(name, priority=place, protocols=["images", "chat", "messages"])
+            for place, name in enumerate(("one", "two", "three"), start=1)
+        ),
+        channel("quiet", protocols=["images"]),
+        channel("talker", protocols=["chat"]),
+    ],
     "models": [
-        model("sim-model", "one"), picture("picture", "one", "two", "three"),
+        model("sim-model", "one"),
+        picture("picture", "one", "two", "three"),
         picture("renamed", {"id": "one", "as": "vendor/ünlike"}, aliases=["picture-nano"]),
-        picture("area", "one", price=AREA_PRICE), picture("promoted", "one", multiplier="0.3"),
-        picture("soon", "one", callable=False), picture("unserved", "talker"),
-        picture("hanging", "quiet")],
-}  # fmt: skip
+        picture("area", "one", price=AREA_PRICE),
+        picture("promoted", "one", multiplier="0.3"),
+        picture("soon", "one", callable=False),
+        picture("unserved", "talker"),
+        picture("hanging", "quiet"),
+    ],
+}
 
 
 def body(**members: Any) -> dict[str, Any]:

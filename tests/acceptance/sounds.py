@@ -25,51 +25,82 @@ PORTRAIT = "https://media.example/face.png"
 _ALL = ["speech", "voices", "transcripts", "music", "avatars", "clips", "videos"]
 SETTINGS: dict[str, Any] = {
     "channels": [
-        *(channel(name, priority=place, protocols=_ALL) for place,
-            name in enumerate(("one", "two", "three"), start=1)),
+        *(
+            channel(name, priority=place, protocols=_ALL)
+            for place, name in enumerate(("one", "two", "three"), start=1)
+        ),
         channel("hex", protocols=["speech"], wire={"speech": "minimax"}),
-        channel("quiet", protocols=["speech", "transcripts", "voices"])],
+        channel("quiet", protocols=["speech", "transcripts", "voices"]),
+    ],
     "models": [
         model("sim-model", "one"),
-        model("tts", "one", "two", endpoint_type="audio_speech",
-            price={"per_character": "0.00003"}),
+        model(
+            "tts", "one", "two", endpoint_type="audio_speech", price={"per_character": "0.00003"}
+        ),
         model("tts-hex", "hex", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
-        model("tts-quiet", "quiet", endpoint_type="audio_speech",
-            price={"per_character": "0.00003"}),
+        model(
+            "tts-quiet", "quiet", endpoint_type="audio_speech", price={"per_character": "0.00003"}
+        ),
         model("clone", "one", "two", endpoint_type="audio_voices", price={"per_call": "0.5"}),
-        model("script", {"id": "one", "as": "vendor-script"}, "two",
-            endpoint_type="transcripts_extract", price={"per_call": "0.02"}),
-        model("script-quiet", "quiet", endpoint_type="transcripts_extract",
-            price={"per_call": "0.02"}),
-        model("song", "one", "two", endpoint_type="music_generations",
-            price={"per_generation": "0.12"}),
+        model(
+            "script",
+            {"id": "one", "as": "vendor-script"},
+            "two",
+            endpoint_type="transcripts_extract",
+            price={"per_call": "0.02"},
+        ),
+        model(
+            "script-quiet", "quiet", endpoint_type="transcripts_extract", price={"per_call": "0.02"}
+        ),
+        model(
+            "song",
+            "one",
+            "two",
+            endpoint_type="music_generations",
+            price={"per_generation": "0.12"},
+        ),
         model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
-        model("dh-avatar", *("one", "two"), endpoint_type="videos_generations",
-            price={"per_second": "0.001"}),
-        model("film", "one", "two", endpoint_type="videos_generations",
-            price={"per_second": "0.1"}),
-        model("clip-news", "one", endpoint_type="videos_generations", price={"per_second": "0.1"})],
+        model(
+            "dh-avatar",
+            *("one", "two"),
+            endpoint_type="videos_generations",
+            price={"per_second": "0.001"},
+        ),
+        model(
+            "film", "one", "two", endpoint_type="videos_generations", price={"per_second": "0.1"}
+        ),
+        model("clip-news", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
+    ],
     "tasks": {"poll_first": 0.2, "poll_max": 0.5, "catalog_seconds": 1},
     "idempotency_max_kb": 64,
     "timeouts": {"speech": 3, "transcript": 3, "voice": 3},  # upstreams may not answer
-}  # fmt: skip
+}
 
 # A request of each kind, its price, and where its tasks are listed under which name.
 SUBMITS: dict[str, tuple[str, dict[str, Any]]] = {
     "speech": (SPEECH, {"model": "tts", "input": "Hello", "voice": "preset-warm"}),
     "speech-task": (
-        SPEECH, {"model": "tts", "input": "Hello", "voice": "preset-warm", "async": True}),
+        SPEECH,
+        {"model": "tts", "input": "Hello", "voice": "preset-warm", "async": True},
+    ),
     "voice": (VOICES, {"model": "clone", "name": "Me", "audio_url": RECORDING}),
     "script": (TRANSCRIPTS, {"url": "https://video.example/1"}),
     "music": (MUSIC, {"model": "song", "prompt": "a boat"}),
     "avatar": (AVATARS, {"name": "Anna", "source_url": PORTRAIT}),
     "film": (
-        VIDEOS, {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 2}),
-}  # fmt: skip
+        VIDEOS,
+        {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 2},
+    ),
+}
 COSTS = {
-    "speech": len("Hello") * CHARACTER, "speech-task": len("Hello") * CHARACTER, "voice": VOICE,
-    "script": SCRIPT, "music": SONG, "avatar": AVATAR, "film": 200_000_000,
-}  # fmt: skip
+    "speech": len("Hello") * CHARACTER,
+    "speech-task": len("Hello") * CHARACTER,
+    "voice": VOICE,
+    "script": SCRIPT,
+    "music": SONG,
+    "avatar": AVATAR,
+    "film": 200_000_000,
+}
 LISTS = {"speech-task": "data", "music": "data", "avatar": "avatars", "film": "data"}
 
 

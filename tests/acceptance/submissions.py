@@ -18,10 +18,16 @@ SETTINGS: dict[str, Any] = {
     "channels": [channel("one", protocols=["images", "chat"])],
     "models": [
         model("sim-model", "one"),
-        model("picture", "one", endpoint_type="images_generations", price={"per_image": "0.04"},
-            max_output_tokens=None)],
+        model(
+            "picture",
+            "one",
+            endpoint_type="images_generations",
+            price={"per_image": "0.04"},
+            max_output_tokens=None,
+        ),
+    ],
     "idempotency_max_kb": 1,
-}  # fmt: skip
+}
 
 
 def begin(client: Client, key: str | None, **members: Any) -> Call:

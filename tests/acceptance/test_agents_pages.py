@@ -59,11 +59,17 @@ def test_pages_stand_directly_before_the_latest_question(h: House, agent: Tenant
 @each(
     "messages",
     [
-        [said("zebra xylophone")], [said("")], [said(" \n")], [said([])], [said(None)],
-        [said([{"type": "text"}])], [said("High water", "system")], [said("& | ! <-> ' \" \\ : *")],
+        [said("zebra xylophone")],
+        [said("")],
+        [said(" \n")],
+        [said([])],
+        [said(None)],
+        [said([{"type": "text"}])],
+        [said("High water", "system")],
+        [said("& | ! <-> ' \" \\ : *")],
         [said("x" * 2000 + " high water")],
     ],
-)  # fmt: skip
+)
 def test_nothing_is_added_where_nothing_is_found(h: House, agent: Tenant, messages: Any) -> None:
     assert agent.client.chat(messages=messages).status == 200
     assert sent(h)["messages"] == [ME, *messages]

@@ -24,11 +24,14 @@ def test_balance_is_exact_right_after_each_of_fifty_calls(h: House, tenant: Tena
 
 def _free_endpoints(client: Client) -> dict[str, int]:
     paths = [
-        "/v1/models", "/api/v1/models/public", "/v1/key/balance",
-        "/v1/dashboard/billing/subscription", "/dashboard/billing/subscription",
+        "/v1/models",
+        "/api/v1/models/public",
+        "/v1/key/balance",
+        "/v1/dashboard/billing/subscription",
+        "/dashboard/billing/subscription",
         "/v1/dashboard/billing/usage?start_date=2026-01-01&end_date=2026-02-01",
         "/dashboard/billing/usage",
-    ]  # fmt: skip
+    ]
     return {path: client.get(path).status for path in paths}
 
 

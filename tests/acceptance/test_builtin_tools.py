@@ -31,18 +31,25 @@ CUT = "The upstream ended the stream before it was complete."
 RUNS: dict[str, Any] = {"protocols": ["chat", "responses"], "tools": TOOLS}
 SETTINGS: dict[str, Any] = {
     "channels": [
-        channel("runs", **RUNS, priority=1), channel("spare", **RUNS, priority=2),
+        channel("runs", **RUNS, priority=1),
+        channel("spare", **RUNS, priority=2),
         channel("plain", protocols=["chat", "responses"]),
         channel("searches", protocols=["responses"], tools=["web_search"]),
         channel("tight", **RUNS, max_concurrency=1),
         channel("claims", protocols=["chat"], tools=TOOLS),
-        channel("messages", protocols=["messages"], tools=TOOLS)],
+        channel("messages", protocols=["messages"], tools=TOOLS),
+    ],
     "models": [
         model("gpt-5", "runs", "plain", "spare", capabilities=["web_search", "image_gen"]),
-        model("unsaid", "runs"), model("no-drawing", "runs", capabilities=["tools", "web_search"]),
-        model("plain", "plain"), model("searches", "searches"), model("tight", "tight"),
-        model("claims", "claims"), model("claude", "messages")],
-}  # fmt: skip
+        model("unsaid", "runs"),
+        model("no-drawing", "runs", capabilities=["tools", "web_search"]),
+        model("plain", "plain"),
+        model("searches", "searches"),
+        model("tight", "tight"),
+        model("claims", "claims"),
+        model("claude", "messages"),
+    ],
+}
 
 
 def said(text: str = "Hello", **directive: Any) -> list[Any]:

@@ -94,10 +94,13 @@ def test_failed_attempts_are_folded_into_their_row(h: House, tenant: Tenant) -> 
 @each(
     "path",
     [
-        "/v1/chat/completions", "/v1/messages", "/v1/responses",
-        "/v1beta/models/sim-model:generateContent", "/v1/images/generations",
+        "/v1/chat/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/v1beta/models/sim-model:generateContent",
+        "/v1/images/generations",
     ],
-)  # fmt: skip
+)
 def test_call_refused_for_its_parameters_is_found_by_its_model(h: House, path: str) -> None:
     tenant = h.tenant()
     reply = tenant.client.send("POST", path, {"model": "sim-model", "n": {}, "contents": 5})

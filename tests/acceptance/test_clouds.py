@@ -48,22 +48,38 @@ def channels(simulator_url: str) -> list[dict[str, Any]]:
         cloud("bedrock-signed", **bedrock, credentials=LENT),
         cloud("bedrock-keyed", **bedrock, api_key="key-of-bedrock-keyed"),
         cloud("bedrock-wrong", **bedrock, credentials={**LENT, "secret_access_key": "hidden-1"}),
-        cloud("vertex-sim", kind="vertex", project="sim-project", region="us-east5",
-            credentials={"file": "key.json"}),
-        cloud("azure-sim", kind="azure-openai", auth="azure-ad",
-            credentials={**azure, "client_id": "app", "client_secret": "secret-of-app"}),
-        cloud("azure-unknown", kind="azure-openai", auth="azure-ad",
-            credentials={**azure, "client_id": "another", "client_secret": "hidden-2"}),
+        cloud(
+            "vertex-sim",
+            kind="vertex",
+            project="sim-project",
+            region="us-east5",
+            credentials={"file": "key.json"},
+        ),
+        cloud(
+            "azure-sim",
+            kind="azure-openai",
+            auth="azure-ad",
+            credentials={**azure, "client_id": "app", "client_secret": "secret-of-app"},
+        ),
+        cloud(
+            "azure-unknown",
+            kind="azure-openai",
+            auth="azure-ad",
+            credentials={**azure, "client_id": "another", "client_secret": "hidden-2"},
+        ),
         channel("plain-claude", protocols=["messages"], priority=2),
         channel("plain-chat", priority=2),
-    ]  # fmt: skip
+    ]
 
 
 MODELS = [
     model("claude-signed", {"id": "bedrock-signed", "as": PROFILE}),
     model("claude-keyed", {"id": "bedrock-keyed", "as": "arn:aws:bedrock:x:1:p/claude-1"}),
-    model("claude-tiered", {"id": "bedrock-signed", "as": PROFILE},
-        price={**PRICE, "service_tiers": {"priority": {"factor": "2"}}}),
+    model(
+        "claude-tiered",
+        {"id": "bedrock-signed", "as": PROFILE},
+        price={**PRICE, "service_tiers": {"priority": {"factor": "2"}}},
+    ),
     model("claude-vertex", {"id": "vertex-sim", "as": "claude-sim@20250929"}),
     model("nova-signed", {"id": "bedrock-signed", "as": NOVA}),
     model("nova-keyed", {"id": "bedrock-keyed", "as": NOVA}),
@@ -73,7 +89,7 @@ MODELS = [
     model("gpt-azure", "azure-sim"),
     model("gpt-both", "azure-unknown", "plain-chat"),
     model("gpt-alone", "azure-unknown"),
-]  # fmt: skip
+]
 TRANSLATIONS = ["chat_to_messages", "chat_to_native", "native_to_messages", "messages_to_chat"]
 
 

@@ -28,15 +28,19 @@ def test_kept_connection_survives_whatever_ends_well(h: House, tenant: Tenant) -
         connection.connect()
         local = connection.sock.getsockname()
         statuses = [
-            ask("POST", CHAT, chat_body()), ask("POST", CHAT, chat_body(stream=True)),
+            ask("POST", CHAT, chat_body()),
+            ask("POST", CHAT, chat_body(stream=True)),
             ask("POST", CHAT, chat_body(stream=True, sim={"events": 9, "cut_after_events": 4})),
-            ask("GET", "/v1/models"), ask("POST", CHAT, b"no JSON"),
+            ask("GET", "/v1/models"),
+            ask("POST", CHAT, b"no JSON"),
             ask("POST", CHAT, chat_body(model="nothing")),
-            ask("POST", CHAT, chat_body(), Authorization="Bearer junk"), ask("GET", CHAT),
-            ask("GET", "/nowhere"), ask("POST", CHAT, chat_body(sim={"status": 429})),
+            ask("POST", CHAT, chat_body(), Authorization="Bearer junk"),
+            ask("GET", CHAT),
+            ask("GET", "/nowhere"),
+            ask("POST", CHAT, chat_body(sim={"status": 429})),
             ask("POST", CHAT, chat_body(stream=True, sim={"status": 500})),
             ask("POST", CHAT, chat_body(stream=True)),
-        ]  # fmt: skip
+        ]
         assert statuses == [200, 200, 200, 200, 400, 400, 401, 405, 404, 429, 500, 200]
         assert connection.sock.getsockname() == local  # it has never been made anew
     finally:

@@ -123,11 +123,27 @@ def test_a_new_user_makes_a_key_uses_it_and_sees_where_the_money_went(
 
 
 PATHS = (
-    "/", "/accounts", "/accounts/ACCOUNT", "/accounts/ACCOUNT/keys", "/accounts/ACCOUNT/keys/KEY",
-    "/accounts/ACCOUNT/calls", "/calls", "/calls/CALL", "/channels", "/models", "/playground",
-    "/requests", "/tokens", "/system", "/agents", "/bases", "/tasks", "/audit", "/sessions",
+    "/",
+    "/accounts",
+    "/accounts/ACCOUNT",
+    "/accounts/ACCOUNT/keys",
+    "/accounts/ACCOUNT/keys/KEY",
+    "/accounts/ACCOUNT/calls",
+    "/calls",
+    "/calls/CALL",
+    "/channels",
+    "/models",
+    "/playground",
+    "/requests",
+    "/tokens",
+    "/system",
+    "/agents",
+    "/bases",
+    "/tasks",
+    "/audit",
+    "/sessions",
     "/nowhere",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

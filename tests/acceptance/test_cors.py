@@ -21,11 +21,17 @@ ENDPOINTS = {
     "/v1/messages": "POST",
     "/v1/responses": "POST",
     "/v1beta/models/sim-model:streamGenerateContent": "POST",
-    "/v1/models": "GET", "/v1/models/sim-model": "GET", "/api/v1/models/public": "GET",
-    "/v1/key/balance": "GET", "/v1/images/generations": "POST",
-    "/v1/videos/generations/some": "GET", "/v1/videos/avatars/some": "DELETE", "/v1/logs": "GET",
-    "/api/v1/ext/wiki/search": "GET", "/mcp": "POST",
-}  # fmt: skip
+    "/v1/models": "GET",
+    "/v1/models/sim-model": "GET",
+    "/api/v1/models/public": "GET",
+    "/v1/key/balance": "GET",
+    "/v1/images/generations": "POST",
+    "/v1/videos/generations/some": "GET",
+    "/v1/videos/avatars/some": "DELETE",
+    "/v1/logs": "GET",
+    "/api/v1/ext/wiki/search": "GET",
+    "/mcp": "POST",
+}
 WANTED = "authorization,content-type,x-stainless-arch"
 
 

@@ -27,13 +27,19 @@ def failed(h: House, *channels: str, **directive: Any) -> None:
 
 # What a channel does, and whether the call is streamed. Nothing has been sent to the client yet.
 BROKEN: list[tuple[dict[str, Any], bool]] = [
-    ({"status": 500}, False), ({"status": 529}, True),
-    ({"status": 599, "body": "<html>gone</html>"}, False), ({"refuse": True}, True),
-    ({"refuse": True, "cut": "reset"}, False), ({"malformed": "http"}, False),
-    ({"cut_after_events": 0}, True), ({"cut_after_bytes": 10}, True),
-    ({"malformed": "chunk", "cut_after_events": 0}, True), ({"cut_after_bytes": 20}, False),
-    ({"malformed": "json"}, False), ({"malformed": "html"}, False),
-]  # fmt: skip
+    ({"status": 500}, False),
+    ({"status": 529}, True),
+    ({"status": 599, "body": "<html>gone</html>"}, False),
+    ({"refuse": True}, True),
+    ({"refuse": True, "cut": "reset"}, False),
+    ({"malformed": "http"}, False),
+    ({"cut_after_events": 0}, True),
+    ({"cut_after_bytes": 10}, True),
+    ({"malformed": "chunk", "cut_after_events": 0}, True),
+    ({"cut_after_bytes": 20}, False),
+    ({"malformed": "json"}, False),
+    ({"malformed": "html"}, False),
+]
 
 
 @each("directive, stream", BROKEN)

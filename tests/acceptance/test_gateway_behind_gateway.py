@@ -110,11 +110,19 @@ def test_films_are_made_and_paid_for_once_on_either_side(
         begun = [
             films.submit(tenant.client, model="film-other", resolution="1080p", duration=3),
             films.submit(tenant.client, model="dh-avatar", avatar=made, audio_url=films.RECORDING),
-            films.submit(tenant.client, model="dh-lipsync-pro", source_video_url=films.SOURCE,
-                audio_url=films.RECORDING),
-            films.submit(tenant.client, model="clip-realman", style_id="realman-bold",
-                source_video_url=films.SOURCE),
-        ]  # fmt: skip
+            films.submit(
+                tenant.client,
+                model="dh-lipsync-pro",
+                source_video_url=films.SOURCE,
+                audio_url=films.RECORDING,
+            ),
+            films.submit(
+                tenant.client,
+                model="clip-realman",
+                style_id="realman-bold",
+                source_video_url=films.SOURCE,
+            ),
+        ]
         assert [reply.status for reply in begun] == [200] * 4, begun
         done = [films.ended(tenant.client, reply.json["id"]) for reply in begun]
         assert [one["status"] for one in done] == ["succeeded"] * 4

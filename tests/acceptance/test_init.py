@@ -25,15 +25,26 @@ pytestmark = pytest.mark.long
 KEY = "key-of-the-operator"
 # The keys that are set; for each call a model, the client's path, and where the provider is asked.
 SETS = [
-    (["ANTHROPIC_API_KEY", "GEMINI_API_KEY"],
-     [("claude-haiku-4-5", "/v1/messages", "/v1/messages"),
-      ("gemini-2.5-flash", "/v1beta/models/gemini-2.5-flash:generateContent",
-       "/v1beta/models/gemini-2.5-flash:generateContent")]),
-    (["DEEPSEEK_API_KEY", "ZHIPUAI_API_KEY", "MISTRAL_API_KEY"],
-     [("deepseek-flash", "/v1/messages", "/anthropic/v1/messages"),
-      ("glm-4.7", "/v1/chat/completions", "/api/paas/v4/chat/completions"),
-      ("codestral-latest", "/v1/chat/completions", "/v1/chat/completions")]),
-]  # fmt: skip
+    (
+        ["ANTHROPIC_API_KEY", "GEMINI_API_KEY"],
+        [
+            ("claude-haiku-4-5", "/v1/messages", "/v1/messages"),
+            (
+                "gemini-2.5-flash",
+                "/v1beta/models/gemini-2.5-flash:generateContent",
+                "/v1beta/models/gemini-2.5-flash:generateContent",
+            ),
+        ],
+    ),
+    (
+        ["DEEPSEEK_API_KEY", "ZHIPUAI_API_KEY", "MISTRAL_API_KEY"],
+        [
+            ("deepseek-flash", "/v1/messages", "/anthropic/v1/messages"),
+            ("glm-4.7", "/v1/chat/completions", "/api/paas/v4/chat/completions"),
+            ("codestral-latest", "/v1/chat/completions", "/v1/chat/completions"),
+        ],
+    ),
+]
 # What each set is given of the specification's own members for one short question.
 ASKED = {"role": "user", "content": "Hello"}
 BODIES: dict[str, dict[str, Any]] = {

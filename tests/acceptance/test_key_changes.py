@@ -94,9 +94,12 @@ def test_expiry_and_spend_cap_are_edited(h: House, tenant: Tenant) -> None:
 
 
 LIMIT_HEADERS = {
-    "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests",
-    "x-ratelimit-limit-concurrency", "x-ratelimit-remaining-concurrency",
-}  # fmt: skip
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-limit-concurrency",
+    "x-ratelimit-remaining-concurrency",
+}
 
 
 def limits_in(headers: Any) -> dict[str, str]:

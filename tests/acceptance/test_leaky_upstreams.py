@@ -98,10 +98,16 @@ def cloud(channel_id: str, url: str, **more: Any) -> dict[str, Any]:
     """A channel whose tokens come from where it is itself, with a secret in the file."""
     app = {"tenant_id": "t", "client_id": "app", "client_secret": APP_SECRET, "authority": url}
     return {
-        "id": channel_id, "kind": "azure-openai", "base_url": url, "auth": "azure-ad",
-        "credentials": app, "headers": {"X-Team-Key": f"Token {WRITTEN}"},
-        "protocols": [*PROTOCOLS, *MEDIA], "health": {"failures": 1000}, **more,
-    }  # fmt: skip
+        "id": channel_id,
+        "kind": "azure-openai",
+        "base_url": url,
+        "auth": "azure-ad",
+        "credentials": app,
+        "headers": {"X-Team-Key": f"Token {WRITTEN}"},
+        "protocols": [*PROTOCOLS, *MEDIA],
+        "health": {"failures": 1000},
+        **more,
+    }
 
 
 def media_models(channel_id: str) -> list[dict[str, Any]]:
@@ -125,12 +131,19 @@ def leaky() -> Iterator[LeakyUpstream]:
 @pytest.fixture(scope="module")
 def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[House]:
     settings: dict[str, Any] = {
-        "channels": [channel("leaky", base_url=leaky.url, protocols=PROTOCOLS),
-            cloud("leaky-cloud", leaky.url), cloud("leaky-closed", leaky.url, protocols=["chat"])],
+        "channels": [
+            channel("leaky", base_url=leaky.url, protocols=PROTOCOLS),
+            cloud("leaky-cloud", leaky.url),
+            cloud("leaky-closed", leaky.url, protocols=["chat"]),
+        ],
         "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
-        "models": [model("leaky", "leaky"), model("leaky-cloud", "leaky-cloud"),
-            model("leaky-closed", "leaky-closed"), *media_models("leaky-cloud")],
-    }  # fmt: skip
+        "models": [
+            model("leaky", "leaky"),
+            model("leaky-cloud", "leaky-cloud"),
+            model("leaky-closed", "leaky-closed"),
+            *media_models("leaky-cloud"),
+        ],
+    }
     with shared_house(postgres, **settings) as built:
         yield built
 
@@ -148,9 +161,12 @@ def check(h: House, reply: Reply, leaky: LeakyUpstream) -> None:
 WHOLE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "chat": (
         "/v1/chat/completions",
-        lambda said: {"id": "c", "choices": [{"message": {"content": said}}]}),
+        lambda said: {"id": "c", "choices": [{"message": {"content": said}}]},
+    ),
     "messages": (
-        "/v1/messages", lambda said: {"id": "m", "content": [{"type": "text", "text": said}]}),
+        "/v1/messages",
+        lambda said: {"id": "m", "content": [{"type": "text", "text": said}]},
+    ),
     "responses": (
         "/v1/responses",
         lambda said: {
@@ -161,8 +177,9 @@ WHOLE: dict[str, tuple[str, Callable[[str], Any]]] = {
     ),
     "native": (
         "/v1beta/models/leaky:generateContent",
-        lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}}]}),
-}  # fmt: skip
+        lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}}]},
+    ),
+}
 ASKED: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "Hello"}]},
     "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9},

@@ -17,14 +17,18 @@ from tests.support.tenants import Tenant
 SUPPLIERS = ("supplier-alpha", "supplier-beta", "supplier-gamma")
 SECRETS = ("supplier-", "key-of-", "127.0.0.1", "sk-platform")
 SETTINGS: dict[str, Any] = {
-    "channels": [
-        *(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1))],
+    "channels": [*(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1))],
     "models": [
         model("sim-model", *SUPPLIERS),
-        model("promoted", "supplier-alpha", multiplier="0.3",
+        model(
+            "promoted",
+            "supplier-alpha",
+            multiplier="0.3",
             price={"input": "1.25", "output": "9.99", "cached_input": "0.0625"},
-            aliases=["promoted-latest"])],
-}  # fmt: skip
+            aliases=["promoted-latest"],
+        ),
+    ],
+}
 USAGE = {"input": 1000, "output": 77, "cached": 333}
 
 

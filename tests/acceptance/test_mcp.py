@@ -228,9 +228,13 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("search_wiki", {"q": "x", "limit": 0}),
     ("search_wiki", {"q": "x", "limit": True}),
     ("search_wiki", {"q": "x", "offset": -1}),
-    ("read_page", {}), ("read_pages", {"ids": []}), ("read_pages", {"ids": ["Otters", 5]}),
-    ("list_by_tag", {"tag": ""}), ("backlinks", {"id": None}), ("get_source", {"page": "Otters"}),
-]  # fmt: skip
+    ("read_page", {}),
+    ("read_pages", {"ids": []}),
+    ("read_pages", {"ids": ["Otters", 5]}),
+    ("list_by_tag", {"tag": ""}),
+    ("backlinks", {"id": None}),
+    ("get_source", {"page": "Otters"}),
+]
 
 
 @each("tool, arguments", BAD)

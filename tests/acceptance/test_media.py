@@ -34,16 +34,21 @@ UNITS = {"speech": "audio", "speech-task": "audio", "script": "transcript", "fil
 TASKS = tuple(LISTS)
 
 BAD_FIELDS: list[tuple[str, dict[str, Any]]] = [
-    ("speech", {"input": "x" * 10_001}), ("speech", {"speed": "1"}),
-    ("speech", {"voice": "voc_" + "0" * 32}), ("speech-task", {"input": "x" * 50_001}),
-    ("voice", {"name": "x" * 21}), ("voice", {"audio_url": "http://printer.local/a"}),
-    ("script", {"url": "http://10.0.0.1/"}), ("script", {"language": 5}),
-    ("music", {"prompt": "x" * 201}), ("music", {"prompt": None}),
+    ("speech", {"input": "x" * 10_001}),
+    ("speech", {"speed": "1"}),
+    ("speech", {"voice": "voc_" + "0" * 32}),
+    ("speech-task", {"input": "x" * 50_001}),
+    ("voice", {"name": "x" * 21}),
+    ("voice", {"audio_url": "http://printer.local/a"}),
+    ("script", {"url": "http://10.0.0.1/"}),
+    ("script", {"language": 5}),
+    ("music", {"prompt": "x" * 201}),
+    ("music", {"prompt": None}),
     ("avatar", {"source_kind": "sound"}),
     ("avatar", {"source_url": "http://169.254.169.254/latest"}),
     ("film", {"content": [{"type": "image_url", "image_url": {"url": "https://a.example/1"}}]}),
     ("film", {"duration": True}),
-]  # fmt: skip
+]
 
 
 @each("kind, asked", BAD_FIELDS)

@@ -20,15 +20,19 @@ FILM = {"content": [{"type": "text", "text": "a boat"}], "duration": 8}
 SETTINGS: dict[str, Any] = {
     "channels": [
         channel("one", protocols=["music", "speech", "videos"]),
-        channel("sora", protocols=["videos"], wire={"videos": "openai"})],
+        channel("sora", protocols=["videos"], wire={"videos": "openai"}),
+    ],
     "models": [
-        *(model(name, at, endpoint_type="videos_generations", price={"per_second": "0.1"}) for name,
-            at in (("film", "one"), ("sora-film", "sora"))),
+        *(
+            model(name, at, endpoint_type="videos_generations", price={"per_second": "0.1"})
+            for name, at in (("film", "one"), ("sora-film", "sora"))
+        ),
         model("song", "one", endpoint_type="music_generations", price={"per_generation": "0.12"}),
-        model("tts", "one", endpoint_type="audio_speech", price={"per_character": "0.00003"})],
+        model("tts", "one", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
+    ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.2},
     "media_store": {"kind": "local"},
-}  # fmt: skip
+}
 
 
 def test_what_was_made_is_there_when_their_upstream_is_not(

@@ -52,11 +52,14 @@ TROUBLES: dict[str, dict[str, Any]] = {
     "no HTTP": {"sim": {"malformed": "http"}},
     "broken chunk": {"stream": True, "sim": {"malformed": "chunk"}},
     "cut": {"stream": True, "sim": {"events": 9, "cut_after_events": 3, "cut": "reset"}},
-    "refused": {"sim": {"refuse": True}}, "unreachable": {"model": "away"},
-    "opened": {"model": "fragile", "sim": {"status": 500}}, "open": {"model": "fragile"},
-    "not covered": {"max_tokens": 10**12}, "no model": {"model": UNKNOWN_KEY},
+    "refused": {"sim": {"refuse": True}},
+    "unreachable": {"model": "away"},
+    "opened": {"model": "fragile", "sim": {"status": 500}},
+    "open": {"model": "fragile"},
+    "not covered": {"max_tokens": 10**12},
+    "no model": {"model": UNKNOWN_KEY},
     "wrong type": {"temperature": UNKNOWN_KEY},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

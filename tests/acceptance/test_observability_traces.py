@@ -78,22 +78,37 @@ def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -
     assert attempt.end_ns <= settle.start_ns <= call.end_ns
     answer = reply.json
     assert call.attributes == {
-        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "sim",
-        "gen_ai.conversation.id": "dialogue-7", "gen_ai.request.model": "sim-model",
-        "gen_ai.request.stream": False, "gen_ai.request.max_tokens": 50,
-        "gen_ai.request.temperature": 0.5, "gen_ai.response.id": answer["id"],
-        "gen_ai.response.model": answer["model"], "gen_ai.response.finish_reasons": ["stop"],
-        "gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 20,
-        "gen_ai.usage.cache_read.input_tokens": 40, "gen_ai.usage.cache_creation.input_tokens": 0,
-        "gen_ai.usage.reasoning.output_tokens": 5, "gw.account": tenant.account,
-        "gw.call": reply.trace, "gw.cost_nano_usd": 60 * 1_000 + 40 * 100 + 20 * 10_000,
-        "gw.protocol": "chat", "gw.status": "success",
-    }  # fmt: skip
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "sim",
+        "gen_ai.conversation.id": "dialogue-7",
+        "gen_ai.request.model": "sim-model",
+        "gen_ai.request.stream": False,
+        "gen_ai.request.max_tokens": 50,
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.response.id": answer["id"],
+        "gen_ai.response.model": answer["model"],
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.cache_read.input_tokens": 40,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
+        "gen_ai.usage.reasoning.output_tokens": 5,
+        "gw.account": tenant.account,
+        "gw.call": reply.trace,
+        "gw.cost_nano_usd": 60 * 1_000 + 40 * 100 + 20 * 10_000,
+        "gw.protocol": "chat",
+        "gw.status": "success",
+    }
     assert attempt.attributes == {
-        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "sim",
-        "gen_ai.request.model": "sim-model", "http.response.status_code": 200, "gw.channel": "one",
-        "gw.outcome": "ok", "gw.protocol": "chat", **server_of(h),
-    }  # fmt: skip
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "sim",
+        "gen_ai.request.model": "sim-model",
+        "http.response.status_code": 200,
+        "gw.channel": "one",
+        "gw.outcome": "ok",
+        "gw.protocol": "chat",
+        **server_of(h),
+    }
     assert hold.attributes["gw.hold_nano_usd"] > call.attributes["gw.cost_nano_usd"]
 
 
@@ -159,11 +174,14 @@ def test_translated_call_of_a_third_party_says_where_it_went_and_tells_it_nothin
 # Refused before a channel is looked for: what is sent, and the error that its span names.
 EARLY: dict[str, tuple[dict[str, Any], str]] = {
     "no such key": ({"key": "sk-platform-" + "0" * 64}, "invalid_api_key"),
-    "no key": ({"key": None}, "invalid_api_key"), "no JSON": ({"body": b"{"}, "invalid_request"),
+    "no key": ({"key": None}, "invalid_api_key"),
+    "no JSON": ({"body": b"{"}, "invalid_request"),
     "no such model": ({"model": "nothing"}, "model_not_found"),
-    "a tool that no channel has": ({"stream": True, "tools": [{"type": "web_search"}]},
-        "tool_not_supported"),
-}  # fmt: skip
+    "a tool that no channel has": (
+        {"stream": True, "tools": [{"type": "web_search"}]},
+        "tool_not_supported",
+    ),
+}
 
 
 @each("sent, error", EARLY.values())

@@ -12,18 +12,31 @@ from tests.support.house import House
 from tests.support.rows import each
 
 COSTS = {
-    "cached": ("sim-model", {"input": 1_000, "output": 100, "cached": 400},
-        600 * 1_000 + 400 * 100 + 100 * 10_000),
-    "reasoning is output, once": ("sim-model", {"input": 10, "output": 300, "reasoning": 256},
-        10 * 1_000 + 300 * 10_000),
-    "multiplier, cached too": ("promoted", {"input": 1_000, "output": 100, "cached": 400},
-        (600 * 1_000 + 400 * 100 + 100 * 10_000) * 6 // 10),
-    "no cached price": ("uncached", {"input": 1_000, "output": 100, "cached": 400},
-        1_000 * 1_000 + 100 * 10_000), "half is rounded up": ("fine", {"input": 1, "output": 0}, 1),
+    "cached": (
+        "sim-model",
+        {"input": 1_000, "output": 100, "cached": 400},
+        600 * 1_000 + 400 * 100 + 100 * 10_000,
+    ),
+    "reasoning is output, once": (
+        "sim-model",
+        {"input": 10, "output": 300, "reasoning": 256},
+        10 * 1_000 + 300 * 10_000,
+    ),
+    "multiplier, cached too": (
+        "promoted",
+        {"input": 1_000, "output": 100, "cached": 400},
+        (600 * 1_000 + 400 * 100 + 100 * 10_000) * 6 // 10,
+    ),
+    "no cached price": (
+        "uncached",
+        {"input": 1_000, "output": 100, "cached": 400},
+        1_000 * 1_000 + 100 * 10_000,
+    ),
+    "half is rounded up": ("fine", {"input": 1, "output": 0}, 1),
     "once, not in parts": ("fine", {"input": 1, "output": 1}, 2),
     "zero is no usage missing": ("sim-model", {"input": 0, "output": 0}, 0),
     "free": ("free", {"input": 1_000_000, "output": 1_000_000}, 0),
-}  # fmt: skip
+}
 
 
 @each("stream", [False, True])
@@ -48,11 +61,15 @@ def test_usage_of_the_upstream_is_charged(
 
 # With the region's factor of 1.1, and 0.001 USD a request.
 DIMENSIONAL = {
-    "reasoning apart": ({"input": 1_000, "output": 100, "cached": 400, "reasoning": 30},
-        600 * 1_100 + 400 * 110 + 70 * 11_000 + 30 * 22_000 + 1_000_000),
-    "above the step": ({"input": 100_001, "output": 2, "cached": 100_000, "reasoning": 1},
-        2_200 + 100_000 * 110 + 16_500 + 22_000 + 1_000_000),
-}  # fmt: skip
+    "reasoning apart": (
+        {"input": 1_000, "output": 100, "cached": 400, "reasoning": 30},
+        600 * 1_100 + 400 * 110 + 70 * 11_000 + 30 * 22_000 + 1_000_000,
+    ),
+    "above the step": (
+        {"input": 100_001, "output": 2, "cached": 100_000, "reasoning": 1},
+        2_200 + 100_000 * 110 + 16_500 + 22_000 + 1_000_000,
+    ),
+}
 
 
 @each("stream", [False, True])
@@ -76,9 +93,13 @@ TIERS = {
     "chat": ("/v1/chat/completions", {"messages": [HELLO]}, "service_tier", "priority"),
     "responses": ("/v1/responses", {"input": "Hello"}, "service_tier", "fast"),
     "messages": ("/v1/messages", {"messages": [HELLO], "max_tokens": 5}, "speed", "fast"),
-    "native": ("/v1beta/models/sim-model:generateContent",
-        {"contents": [{"parts": [{"text": "Hello"}]}]}, "serviceTier", "priority"),
-}  # fmt: skip
+    "native": (
+        "/v1beta/models/sim-model:generateContent",
+        {"contents": [{"parts": [{"text": "Hello"}]}]},
+        "serviceTier",
+        "priority",
+    ),
+}
 
 
 @each("path, body, member, tier", TIERS.values())

@@ -17,11 +17,15 @@ from tests.support.tenants import Tenant
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 SETTINGS: dict[str, Any] = {
-    "channels": [channel("first", protocols=["responses"], priority=1),
-        channel("second", protocols=["responses"], priority=2)],
-    "models": [model("codex", "first", "second", aliases=["codex-latest"]),
-        model("other", "first")],
-}  # fmt: skip
+    "channels": [
+        channel("first", protocols=["responses"], priority=1),
+        channel("second", protocols=["responses"], priority=2),
+    ],
+    "models": [
+        model("codex", "first", "second", aliases=["codex-latest"]),
+        model("other", "first"),
+    ],
+}
 COST_NANO_USD = 1_640_000  # of USAGE
 HELLO = [{"role": "user", "content": "Hello"}]
 SAY = {"type": "response.create", "model": "codex", "input": HELLO, "instructions": "Be brief."}

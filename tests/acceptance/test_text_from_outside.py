@@ -26,11 +26,15 @@ pytestmark = pytest.mark.long
 
 SETTINGS: dict[str, Any] = {
     **every_family.SETTINGS,
-    "models": [*every_family.SETTINGS["models"], model("dh-avatar", "one", **films.GENERAL),
-        model("dh-motion", "one", **films.GENERAL), model("clip-news", "one", **films.GENERAL),
+    "models": [
+        *every_family.SETTINGS["models"],
+        model("dh-avatar", "one", **films.GENERAL),
+        model("dh-motion", "one", **films.GENERAL),
+        model("clip-news", "one", **films.GENERAL),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.001"}),
-        model("guard", "one", endpoint_type="moderations", price={})],
-}  # fmt: skip
+        model("guard", "one", endpoint_type="moderations", price={}),
+    ],
+}
 WIKI = every_family.WIKI
 MEGABYTE = "x" * 1_000_000
 NUL, HALF = "a\0b", "a\ud800b"
@@ -104,12 +108,19 @@ ASKS = (
         )
         for version, verb in (("v1beta", "generateContent"), ("v1", "streamGenerateContent"))
     ),
-    Ask("POST", "/v1/messages/count_tokens",
-        {"model": "sim-model", "system": "s", "messages": [HELLO]}),
+    Ask(
+        "POST",
+        "/v1/messages/count_tokens",
+        {"model": "sim-model", "system": "s", "messages": [HELLO]},
+    ),
     Ask("POST", "/v1/responses/input_tokens", {"model": "sim-model", "input": "Hi"}),
     Ask("POST", "/v1/responses/compact", {"model": "sim-model", "input": "Hi"}),
-    Ask("POST", "/v1beta/models/{}:countTokens",
-        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}, identifier="sim-model"),
+    Ask(
+        "POST",
+        "/v1beta/models/{}:countTokens",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+        identifier="sim-model",
+    ),
     Ask("GET", "/v1/responses"),
     Ask("POST", "/v1/audio/transcriptions"),
     Ask("POST", "/v1/images/edits"),
@@ -124,9 +135,12 @@ ASKS = (
     Ask("GET", "/v1/dashboard/billing/subscription"),
     Ask("GET", "/v1/dashboard/billing/usage", query=("start_date", "end_date")),
     Ask("POST", IMAGES, {"model": "picture", "prompt": "a boat", "size": "1024x1024", "user": "u"}),
-    Ask("POST", films.VIDEOS,
+    Ask(
+        "POST",
+        films.VIDEOS,
         {"model": "dh-avatar", "avatar": "avt_x", "voice": "voc_x", "text": "t", "title": "t"},
-        is_ours=True),
+        is_ours=True,
+    ),
     Ask(
         "POST",
         films.VIDEOS,
@@ -152,11 +166,14 @@ ASKS = (
         Ask("GET", f"{WIKI}/pages/{{}}{part}?kb_id=otters", identifier="Otters")
         for part in ("", "/backlinks", "/source")
     ),
-    tool_call("search_wiki", q="otters"), tool_call("read_page", id="Otters"),
-    tool_call("read_pages", ids=["Otters"]), tool_call("list_by_tag", tag="animals"),
-    tool_call("backlinks", id="Otters"), tool_call("get_source", id="Otters"),
+    tool_call("search_wiki", q="otters"),
+    tool_call("read_page", id="Otters"),
+    tool_call("read_pages", ids=["Otters"]),
+    tool_call("list_by_tag", tag="animals"),
+    tool_call("backlinks", id="Otters"),
+    tool_call("get_source", id="Otters"),
     Ask("POST", "/v1/embeddings", {"model": "sim-model", "input": "Hello"}),
-)  # fmt: skip
+)
 HEADERS = (
     *("Authorization", "X-Api-Key", "X-Goog-Api-Key", "Accept", "Accept-Encoding", "Content-Type"),
     *("Idempotency-Key", "Session_id", "Conversation_id", "Anthropic-Version", "Anthropic-Beta"),

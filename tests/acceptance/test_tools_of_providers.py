@@ -25,30 +25,45 @@ COST_NANO_USD = 1_640_000
 SETTINGS: dict[str, Any] = {
     "translations": [row.setting for row in TRANSLATIONS.values()],
     "channels": [
-        channel("has", protocols=PROTOCOLS, tools=TOOLS), channel("lacks", protocols=PROTOCOLS),
+        channel("has", protocols=PROTOCOLS, tools=TOOLS),
+        channel("lacks", protocols=PROTOCOLS),
         channel("speaks-chat", protocols=["chat"], tools=TOOLS),
         channel("speaks-messages", protocols=["messages"], tools=TOOLS),
-        channel("speaks-native", protocols=["native"], tools=TOOLS)],
+        channel("speaks-native", protocols=["native"], tools=TOOLS),
+    ],
     "models": [
-        model("has", "has"), model("lacks", "lacks"), model("either", "lacks", "has"),
-        model("chat", "speaks-chat"), model("messages", "speaks-messages"),
-        model("native", "speaks-native")],
-}  # fmt: skip
+        model("has", "has"),
+        model("lacks", "lacks"),
+        model("either", "lacks", "has"),
+        model("chat", "speaks-chat"),
+        model("messages", "speaks-messages"),
+        model("native", "speaks-native"),
+    ],
+}
 # What the protocols call a web search, and what else there is that a provider runs.
 SEARCHES: dict[str, list[dict[str, Any]]] = {
     "chat": [
-        {"type": "web_search", "search_context_size": "low"}, {"type": "web_search_preview"},
-        {"type": "web_search_2025_08_26"}],
+        {"type": "web_search", "search_context_size": "low"},
+        {"type": "web_search_preview"},
+        {"type": "web_search_2025_08_26"},
+    ],
     "messages": [
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 1},
-        {"type": "web_search_20260209", "name": "web_search"}],
+        {"type": "web_search_20260209", "name": "web_search"},
+    ],
     "responses": [
-        {"type": "web_search"}, {"type": "web_search_preview"},
-        {"type": "web_search_preview_2025_03_11"}, {"type": "web_search_2025_08_26"}],
+        {"type": "web_search"},
+        {"type": "web_search_preview"},
+        {"type": "web_search_preview_2025_03_11"},
+        {"type": "web_search_2025_08_26"},
+    ],
     "native": [
-        {"googleSearch": {}}, {"google_search": {}},
-        {"googleSearchRetrieval": {"dynamicRetrievalConfig": {}}}, {"enterpriseWebSearch": {}}],
-}  # fmt: skip
+        {"googleSearch": {}},
+        {"google_search": {}},
+        {"googleSearchRetrieval": {"dynamicRetrievalConfig": {}}},
+        {"enterpriseWebSearch": {}},
+    ],
+}
 REFUSED: dict[str, dict[str, Any]] = {
     "chat": {"type": "invalid_request_error", "code": "tool_not_supported"},
     "messages": {"type": "invalid_request_error"},

@@ -26,19 +26,29 @@ BODIES: dict[str, Any] = {
 }
 # Path and model: each protocol on its own kind of channel, then each translation.
 CALLS = [
-    ("/v1/chat/completions", "gpt"), ("/v1/messages", "claude"), ("/v1/responses", "codex"),
-    ("native", "gemini"), ("/v1/chat/completions", "claude"), ("/v1/chat/completions", "gemini"),
-    ("/v1/messages", "gpt"), ("native", "gpt"), ("native", "claude"),
-]  # fmt: skip
+    ("/v1/chat/completions", "gpt"),
+    ("/v1/messages", "claude"),
+    ("/v1/responses", "codex"),
+    ("native", "gemini"),
+    ("/v1/chat/completions", "claude"),
+    ("/v1/chat/completions", "gemini"),
+    ("/v1/messages", "gpt"),
+    ("native", "gpt"),
+    ("native", "claude"),
+]
 KEY_HEADERS = {"claude": "x-api-key", "gemini": "x-goog-api-key"}
 # What the official libraries send along, and what a browser or a proxy might.
 INJECTED = {
-    "User-Agent": "Anthropic/Python 2.12.0", "X-Stainless-Lang": "python",
-    "x-goog-api-client": "google-genai-sdk/3.4.0", "x-goog-user-project": "project-of-the-client",
-    "x-server-timeout": "60", "OpenAI-Organization": "org-of-the-client",
-    "Cookie": "session=of-the-client", "X-Forwarded-For": "192.0.2.7",
+    "User-Agent": "Anthropic/Python 2.12.0",
+    "X-Stainless-Lang": "python",
+    "x-goog-api-client": "google-genai-sdk/3.4.0",
+    "x-goog-user-project": "project-of-the-client",
+    "x-server-timeout": "60",
+    "OpenAI-Organization": "org-of-the-client",
+    "Cookie": "session=of-the-client",
+    "X-Forwarded-For": "192.0.2.7",
     "anthropic-beta": "interleaved-thinking-2025-05-14,context-1m-2025-08-07",
-}  # fmt: skip
+}
 EXPECTED = {
     *("host", "user-agent", "accept", "accept-encoding", "content-type", "content-length"),
     *("authorization", "x-api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta"),
@@ -90,18 +100,24 @@ def test_beta_header_that_is_no_list_of_names_is_refused(h: House, tenant: Tenan
 # What a client sends -> whether a channel of its own protocol gets it.
 PROVIDERS: dict[str, dict[str, tuple[str, bool]]] = {
     "claude": {
-        "anthropic-beta": ("one, two", True), "anthropic-feature-of-tomorrow": ("on", True),
+        "anthropic-beta": ("one, two", True),
+        "anthropic-feature-of-tomorrow": ("on", True),
         "anthropic-workspace-id": ("wrkspc_of-the-client", False),
         "anthropic-api-key": ("sk-of-the-client", False),
         "anthropic-dangerous-direct-browser-access": ("true", False),
-        "anthropic-hop": ("by-hop", False), "openai-beta": ("responses=v1", False)},
+        "anthropic-hop": ("by-hop", False),
+        "openai-beta": ("responses=v1", False),
+    },
     "codex": {
-        "openai-beta": ("responses=v1", True), "openai-organization": ("org-of-the-client", False),
-        "openai-project": ("proj-of-the-client", False), "anthropic-beta": ("one", False),
-        "x-stainless-arch": ("x64", False)},
+        "openai-beta": ("responses=v1", True),
+        "openai-organization": ("org-of-the-client", False),
+        "openai-project": ("proj-of-the-client", False),
+        "anthropic-beta": ("one", False),
+        "x-stainless-arch": ("x64", False),
+    },
     "gpt": {"openai-beta": ("assistants=v2", True), "anthropic-beta": ("one", False)},
     "gemini": {"x-goog-user-project": ("of-the-client", False), "openai-beta": ("a", False)},
-}  # fmt: skip
+}
 PATHS = {
     "claude": "/v1/messages",
     "codex": "/v1/responses",

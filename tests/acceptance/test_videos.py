@@ -123,13 +123,16 @@ NO_CHANNEL = (503, "server_error", "no_channel_available")
 REFUSED: list[tuple[dict[str, Any], tuple[int, str, str]]] = [
     ({"content": [image()]}, INVALID),
     ({"content": [TEXT, image("http://10.0.0.1/x.png")]}, INVALID),
-    ({"model": "nobody"}, (400, BAD, "model_not_found")), ({"model": "dh-nobody"}, UNKNOWN_HUMAN),
-    ({"model": "clip-nobody"}, UNKNOWN_HUMAN), ({"model": "dh-of-another-kind"}, NO_CHANNEL),
-    ({"model": "sim-model"}, NO_CHANNEL), ({"model": "film-lite"}, INVALID),
+    ({"model": "nobody"}, (400, BAD, "model_not_found")),
+    ({"model": "dh-nobody"}, UNKNOWN_HUMAN),
+    ({"model": "clip-nobody"}, UNKNOWN_HUMAN),
+    ({"model": "dh-of-another-kind"}, NO_CHANNEL),
+    ({"model": "sim-model"}, NO_CHANNEL),
+    ({"model": "film-lite"}, INVALID),
     ({**LIPS, "duration": None}, INVALID),
     ({"model": "film-faces", "content": [TEXT, image("data:image/png;base64,AAAA")]}, INVALID),
     ({"duration": 3600}, (402, "insufficient_quota", "quota_exceeded")),
-]  # fmt: skip
+]
 
 
 @each("asked, refusal", REFUSED)

@@ -56,13 +56,21 @@ def test_a_page_has_every_field(reader: Tenant) -> None:
     assert source["r2_key"].endswith("/otters.pdf")
     del page["body"]
     assert page == {
-        "id": "Otters", "kb_id": "default", "title": "Otters of the river",
-        "summary": "Who they are", "tags": ["animals", "rivers"], "aliases": ["River Dog"],
-        "links": ["Beavers", "river DOG", "Nobody"], "confidence": "", "needs_review": False,
-        "outgoing_links": [{"id": "Beavers", "resolved": True, "title": "Beavers"},
+        "id": "Otters",
+        "kb_id": "default",
+        "title": "Otters of the river",
+        "summary": "Who they are",
+        "tags": ["animals", "rivers"],
+        "aliases": ["River Dog"],
+        "links": ["Beavers", "river DOG", "Nobody"],
+        "confidence": "",
+        "needs_review": False,
+        "outgoing_links": [
+            {"id": "Beavers", "resolved": True, "title": "Beavers"},
             {"id": "Otters", "resolved": True, "title": "Otters of the river"},
-            {"id": "Nobody", "resolved": False, "title": None}],
-    }  # fmt: skip
+            {"id": "Nobody", "resolved": False, "title": None},
+        ],
+    }
 
 
 def test_pages_tags_and_backlinks(reader: Tenant) -> None:

@@ -50,14 +50,18 @@ SETTINGS: dict[str, Any] = {
         channel("speaks-messages", protocols=["messages"]),
         channel("speaks-responses", protocols=["responses"]),
         channel("failing", protocols=["native"], priority=1),
-        channel("next", protocols=["chat"], priority=2)],
+        channel("next", protocols=["chat"], priority=2),
+    ],
     "models": [
-        model("gemini", "speaks-native"), model("gpt", "speaks-chat"),
-        model("claude", "speaks-messages"), model("codex", "speaks-responses"),
+        model("gemini", "speaks-native"),
+        model("gpt", "speaks-chat"),
+        model("claude", "speaks-messages"),
+        model("codex", "speaks-responses"),
         model("both", "failing", "next"),
         model("writing", "speaks-messages", price={**PRICE, "cache_write": "1.25"}),
-        model("unread", "speaks-messages", price={"input": "1", "output": "10"})],
-}  # fmt: skip
+        model("unread", "speaks-messages", price={"input": "1", "output": "10"}),
+    ],
+}
 
 
 def told_to(h: House, of_model: str, **directive: Any) -> None:

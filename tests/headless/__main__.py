@@ -40,11 +40,15 @@ INPUT, CACHED, OUTPUT = 1000, 100, 10_000
 NANO_PER_THOUSANDTH = 10**6  # `cost` of a log is in thousandths of a USD
 SETTINGS: dict[str, Any] = {
     "translations": ["messages_to_chat", "native_to_chat", "responses_to_chat"],
-    "channels": [channel("all", protocols=["chat", "messages", "responses", "native"]),
-        channel("chat-only")],
-    "models": [model("native-model", "all", max_output_tokens=64_000),
-        model("translated-model", "chat-only", max_output_tokens=64_000)],
-}  # fmt: skip
+    "channels": [
+        channel("all", protocols=["chat", "messages", "responses", "native"]),
+        channel("chat-only"),
+    ],
+    "models": [
+        model("native-model", "all", max_output_tokens=64_000),
+        model("translated-model", "chat-only", max_output_tokens=64_000),
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -86,17 +90,44 @@ def _call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 AGENTS = (
-    Agent("claude-code", "@anthropic-ai/claude-code",
+    Agent(
+        "claude-code",
+        "@anthropic-ai/claude-code",
         ("claude", "--allowedTools", "Read,Write", "--permission-mode", "acceptEdits", "-p"),
-        "Read", "Write", "file_path", {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
-        unknown_paths=1),
-    Agent("codex", "@openai/codex",
+        "Read",
+        "Write",
+        "file_path",
+        {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        unknown_paths=1,
+    ),
+    Agent(
+        "codex",
+        "@openai/codex",
         ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
-        "exec_command", "exec_command", "cmd", {}),
-    Agent("gemini", "@google/gemini-cli", ("gemini", "--yolo", "--skip-trust", "-p"), "read_file",
-        "write_file", "file_path", {"GEMINI_CLI_TRUST_WORKSPACE": "true"}),
-    Agent("opencode", "opencode-ai", ("opencode", "run"), "read", "write", "filePath", {},
-        is_piped=True),
+        "exec_command",
+        "exec_command",
+        "cmd",
+        {},
+    ),
+    Agent(
+        "gemini",
+        "@google/gemini-cli",
+        ("gemini", "--yolo", "--skip-trust", "-p"),
+        "read_file",
+        "write_file",
+        "file_path",
+        {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    ),
+    Agent(
+        "opencode",
+        "opencode-ai",
+        ("opencode", "run"),
+        "read",
+        "write",
+        "filePath",
+        {},
+        is_piped=True,
+    ),
     Agent(
         "cline",
         "cline",
@@ -106,11 +137,20 @@ AGENTS = (
         "path",
         {"CLINE_SESSION_BACKEND_MODE": "local"},  # no process that stays
     ),
-    Agent("aider", "aider-chat",
-        (*("aider", "--no-git", "--yes-always", "--no-check-update", "--analytics-disable"),
-         *("--no-show-release-notes", "--edit-format", "whole"),
-         *("--read", "task.txt", "--file", "made.txt", "--message")), "", "", "",
-        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, is_of_pip=True),
+    Agent(
+        "aider",
+        "aider-chat",
+        (
+            *("aider", "--no-git", "--yes-always", "--no-check-update", "--analytics-disable"),
+            *("--no-show-release-notes", "--edit-format", "whole"),
+            *("--read", "task.txt", "--file", "made.txt", "--message"),
+        ),
+        "",
+        "",
+        "",
+        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        is_of_pip=True,
+    ),
     Agent(
         "qwen-code",
         "@qwen-code/qwen-code",
@@ -120,7 +160,7 @@ AGENTS = (
         "file_path",
         {"HTTPS_PROXY": "", "https_proxy": ""},  # it would send everything there
     ),
-)  # fmt: skip
+)
 
 
 def main() -> int:

@@ -53,7 +53,8 @@ KINDS: Mapping[str, Kind] = {
     "plain, late": Kind(8, {"sim": {"delay_headers_ms": 40}}),
     "stream": Kind(24, {"stream": True, "sim": PACED}),
     "stream with usage": Kind(
-        6, {"stream": True, "stream_options": {"include_usage": True}, "sim": PACED}),
+        6, {"stream": True, "stream_options": {"include_usage": True}, "sim": PACED}
+    ),
     "no usage": Kind(5, {"stream": True, "sim": {**PACED, "no_usage": True}}),
     "tools": Kind(5, {"stream": True, "sim": {"tool_calls": 2}}),
     "large": Kind(2, {"sim": {"chars": 200_000}}),
@@ -68,20 +69,34 @@ KINDS: Mapping[str, Kind] = {
     ),
     "broken chunk": Kind(2, {"stream": True, "sim": {"malformed": "chunk"}}, **failing(200, 502)),
     "hangs": Kind(
-        1, {"sim": {"hang": "headers"}}, statuses=frozenset({504}), rows=frozenset({"interrupted"}),
-        is_complete=False),
+        1,
+        {"sim": {"hang": "headers"}},
+        statuses=frozenset({504}),
+        rows=frozenset({"interrupted"}),
+        is_complete=False,
+    ),
     "leaves a stream": Kind(
-        6, {"stream": True, "sim": {"endless": True, "delay_event_ms": 4}},
-        rows=frozenset({"interrupted"}), is_complete=False, leaves=True),
+        6,
+        {"stream": True, "sim": {"endless": True, "delay_event_ms": 4}},
+        rows=frozenset({"interrupted"}),
+        is_complete=False,
+        leaves=True,
+    ),
     "leaves a plain call": Kind(
-        3, {"sim": {"delay_headers_ms": 120}}, rows=_LEFT, is_complete=False, leaves=True),
+        3, {"sim": {"delay_headers_ms": 120}}, rows=_LEFT, is_complete=False, leaves=True
+    ),
     "images": Kind(6, {"n": 3, "sim": {"delay_headers_ms": 20}}, makes_images=True),
     "fewer images": Kind(2, {"n": 3, "sim": {"events": 1}}, makes_images=True),
     "refused images": Kind(2, {"sim": {"status": 422}}, makes_images=True, **failing(422)),
     "leaves images": Kind(
-        3, {"n": 2, "sim": {"delay_headers_ms": 120}}, rows=_LEFT, is_complete=False, leaves=True,
-        makes_images=True),
-}  # fmt: skip
+        3,
+        {"n": 2, "sim": {"delay_headers_ms": 120}},
+        rows=_LEFT,
+        is_complete=False,
+        leaves=True,
+        makes_images=True,
+    ),
+}
 
 
 @dataclass

@@ -24,9 +24,12 @@ from tests.simulation.upstreams import Upstreams
 # USD for a million tokens, an image, a second: with them most costs must be rounded, some of them
 # in the very middle between two nano-USD.
 PRICES = {
-    "input": "1.0005", "cached_input": "0.10025", "output": "10.00025", "per_image": "0.0400000005",
+    "input": "1.0005",
+    "cached_input": "0.10025",
+    "output": "10.00025",
+    "per_image": "0.0400000005",
     "per_second": "0.1000000005",
-}  # fmt: skip
+}
 MULTIPLIER = "1.5"
 MILLION = 1_000_000
 CHARACTERS_PER_TOKEN = 4

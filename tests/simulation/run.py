@@ -56,10 +56,16 @@ ALL_ENDS_SECONDS = 400.0
 # Lines that say of themselves that something is wrong in the gateway.
 DEFECTS = frozenset(
     {
-        "child_returned", "hold_leaked", "media_copier_died", "media_not_copied",
-        "ledger_batch_failed", "ledger_message_refused", "supervisor_gave_up", "task_poll_broken",
+        "child_returned",
+        "hold_leaked",
+        "media_copier_died",
+        "media_not_copied",
+        "ledger_batch_failed",
+        "ledger_message_refused",
+        "supervisor_gave_up",
+        "task_poll_broken",
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,17 @@ class Trouble:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         kinds = (
-            self._change_mood, self._fail_all, self._kill, self._replace, self._lose_database,
-            self._freeze_database, self._cut_off, self._lose_judge, self._move_clock, self._begin,
-        )  # fmt: skip
+            self._change_mood,
+            self._fail_all,
+            self._kill,
+            self._replace,
+            self._lose_database,
+            self._freeze_database,
+            self._cut_off,
+            self._lose_judge,
+            self._move_clock,
+            self._begin,
+        )
         # A few of them each time: troubles of many kinds get in each other's way.
         events = self._chance.sample(kinds, self._chance.randint(1, len(kinds)))
         while loop.time() < end:

@@ -16,9 +16,13 @@ from tests.support.waiting import PATIENCE_SECONDS
 # Of the distribution's packages; ops/test installs it.
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 def console_port() -> int:

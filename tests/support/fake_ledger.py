@@ -460,13 +460,30 @@ class FakeLedger:
 
 
 _SETTLEMENT = (
-    "call_id", "cost", "created_at", "submitted_at", "protocol", "model", "status", "input_tokens",
-    "output_tokens", "cached_tokens", "latency_ms", "has_detail", "rare",
-)  # fmt: skip
+    "call_id",
+    "cost",
+    "created_at",
+    "submitted_at",
+    "protocol",
+    "model",
+    "status",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "latency_ms",
+    "has_detail",
+    "rare",
+)
 _RARE = (
-    "error_code", "error_message", "unit_count", "unit_type", "task_id", "result_urls",
-    "result_expires_at", "attempts",
-)  # fmt: skip
+    "error_code",
+    "error_message",
+    "unit_count",
+    "unit_type",
+    "task_id",
+    "result_urls",
+    "result_expires_at",
+    "attempts",
+)
 _HOLD = ("seq", "call_id", "account_id", "key_id", "amount", "cap")
 _NUMBERS = frozenset(
     ("cost", "input_tokens", "output_tokens", "cached_tokens", "latency_ms", "seq", "amount")

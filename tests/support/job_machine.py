@@ -33,11 +33,16 @@ RANK = {"submitting": 0, "queued": 1, "running": 2, **dict.fromkeys(ENDS, 3)}
 running = st.builds(lambda n: polled("running", progress=n), st.integers(0, 100))
 silence = st.sampled_from(
     [
-        polled("queued"), polled("queued"), polled(None), NotFound(),
-        Trouble(reason="500", status=500), TimedOut(), Unreachable(reason="no"),
+        polled("queued"),
+        polled("queued"),
+        polled(None),
+        NotFound(),
+        Trouble(reason="500", status=500),
+        TimedOut(),
+        Unreachable(reason="no"),
         RateLimited(retry_after_seconds=300.0),
     ]
-)  # fmt: skip
+)
 ends = st.one_of(
     st.sampled_from([polled("failed"), polled("cancelled"), polled("expired")]),
     st.builds(lambda ms: polled("succeeded", seconds_ms=ms), st.integers(1, 60_000) | st.none()),

@@ -12,9 +12,12 @@ SUBMITTED = 1_790_000_000.0  # seconds since 1970
 def facts(number: int, **more: Any) -> CallFacts:
     """A call of this number, by the usual account and key unless `more` says otherwise."""
     usual: dict[str, Any] = {
-        "account_id": ACCOUNT, "key_id": KEY, "protocol": "chat", "model": "m",
+        "account_id": ACCOUNT,
+        "key_id": KEY,
+        "protocol": "chat",
+        "model": "m",
         "submitted_at": SUBMITTED,
-    }  # fmt: skip
+    }
     return CallFacts(call_id=UUID(int=number), **{**usual, **more})
 
 

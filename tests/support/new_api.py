@@ -37,17 +37,31 @@ RATIOS: Mapping[str, Any] = {
     "GroupRatio": {"default": 1, "vip": 0.8},
 }
 CHANNELS: Sequence[Mapping[str, Any]] = (
-    {"id": 1, "type": 1, "name": "first", "key": "sk-first-upstream",
-     "models": "gpt-4o,llama-3,half,painted",
-     "model_mapping": json.dumps({"llama-3": "meta/llama-3"}), "priority": 10,
-     "openai_organization": "org-of-ours"},
-    {"id": 2, "type": 43, "name": "second", "key": "sk-a-of-second\nsk-b-of-second\nsk-c-of-second",
-     "models": "odd,llama-3", "weight": 5, "group": "default,vip",
-     "channel_info": json.dumps(
-         {"is_multi_key": True, "multi_key_status_list": {"1": 2}, "multi_key_mode": "polling"})},
+    {
+        "id": 1,
+        "type": 1,
+        "name": "first",
+        "key": "sk-first-upstream",
+        "models": "gpt-4o,llama-3,half,painted",
+        "model_mapping": json.dumps({"llama-3": "meta/llama-3"}),
+        "priority": 10,
+        "openai_organization": "org-of-ours",
+    },
+    {
+        "id": 2,
+        "type": 43,
+        "name": "second",
+        "key": "sk-a-of-second\nsk-b-of-second\nsk-c-of-second",
+        "models": "odd,llama-3",
+        "weight": 5,
+        "group": "default,vip",
+        "channel_info": json.dumps(
+            {"is_multi_key": True, "multi_key_status_list": {"1": 2}, "multi_key_mode": "polling"}
+        ),
+    },
     {"id": 3, "type": 41, "name": "vertex", "key": "{}", "models": "gemini-2.5-pro"},
     {"id": 4, "type": 1, "name": "off", "key": "sk-off-upstream", "models": "x", "status": 2},
-)  # fmt: skip
+)
 USERS: Sequence[Mapping[str, Any]] = (
     {"id": 1, "username": "root", "quota": 5_000_000, "aff_code": "aaaa"},
     {"id": 2, "username": "Ann", "quota": 617_284, "aff_code": "bbbb", "group": "vip"},
@@ -56,12 +70,21 @@ USERS: Sequence[Mapping[str, Any]] = (
 )
 TOKENS: Sequence[Mapping[str, Any]] = (
     {"id": 1, "user_id": 2, "key": "k1", "name": "laptop", "unlimited_quota": True},
-    {"id": 2, "user_id": 2, "key": "k2", "name": "capped", "remain_quota": 250_000,
-     "unlimited_quota": False, "expired_time": 1_900_000_000, "model_limits_enabled": True,
-     "model_limits": "llama-3,nobody-has-it", "allow_ips": "10.0.0.1"},
+    {
+        "id": 2,
+        "user_id": 2,
+        "key": "k2",
+        "name": "capped",
+        "remain_quota": 250_000,
+        "unlimited_quota": False,
+        "expired_time": 1_900_000_000,
+        "model_limits_enabled": True,
+        "model_limits": "llama-3,nobody-has-it",
+        "allow_ips": "10.0.0.1",
+    },
     {"id": 3, "user_id": 2, "key": "k3", "name": "off", "status": 2, "unlimited_quota": True},
     {"id": 4, "user_id": 2, "key": "k4", "name": "gone", "deleted_at": "2026-01-01 00:00:00"},
-)  # fmt: skip
+)
 
 
 def rows(ratios: Mapping[str, Any] = RATIOS) -> dict[str, list[dict[str, Any]]]:

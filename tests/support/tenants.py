@@ -19,9 +19,15 @@ from tests.support.client import NANO_PER_USD, Client
 
 PERSONA = 'You are "Ahoy", a harbour master.\n'
 AGENT: dict[str, Any] = {
-    "name": "harbour", "user_name": "owner", "system_prompt": PERSONA, "model": "sim-model",
-    "temperature": None, "web_search": False, "image_generation": False, "kbs": (),
-}  # fmt: skip
+    "name": "harbour",
+    "user_name": "owner",
+    "system_prompt": PERSONA,
+    "model": "sim-model",
+    "temperature": None,
+    "web_search": False,
+    "image_generation": False,
+    "kbs": (),
+}
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ WIDE = {
     "Request": (20, "what all four protocols can ask for; and the stages of one request's reading"),
     "Database": (14, "a pool's limits, and its connections by state"),
     "SharedLimits": (13, "the link's state, and what is owed over it"),
-}  # fmt: skip
+}
 
 
 def fields_of(node: ast.ClassDef) -> set[str]:

@@ -45,10 +45,13 @@ WORDS = {
     "channels/dialects/chat/request.py": "a member of the body",
     "channels/kinds.py": "what kinds of upstreams speak",
     "channels/translation/model.py": "a member of the body",
-    "gw/api/matrix.py": "how a cell is served", "gw/cli/matrix.py": "how a cell is served",
-    "gw/api/chat.py": "a route's label", "gw/api/logs/record.py": "how a channel was spoken to",
+    "gw/api/matrix.py": "how a cell is served",
+    "gw/cli/matrix.py": "how a cell is served",
+    "gw/api/chat.py": "a route's label",
+    "gw/api/logs/record.py": "how a channel was spoken to",
     "gw/api/logs/list_query.py": "rows billed by tokens",
-    "gw/calls/chat.py": "a value of `precharge`", "gw/config/config.py": "a value of `precharge`",
+    "gw/calls/chat.py": "a value of `precharge`",
+    "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo.py": "first calls to be pasted",
     "gw/console/playground.py": "a prompt in each protocol",
@@ -59,7 +62,7 @@ WORDS = {
     "gw/moving_in/plan.py": "what a channel of no kind speaks",
     "gw/moving_in/writing.py": "what a channel of no kind speaks",
     "metrics/genai.py": "an operation's name in traces",
-}  # fmt: skip
+}
 
 
 def test_no_file_names_a_dialect_but_those_that_may() -> None:

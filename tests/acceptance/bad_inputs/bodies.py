@@ -45,42 +45,66 @@ _BODIES: dict[str, tuple[bytes, Answer]] = {
     "member: a wrong type": (with_members(b'"stream":"true"'), invalid("stream")),
     "member: beyond its bounds": (with_members(b'"max_tokens":-1'), invalid("max_tokens")),
     "twice: model in escapes": (
-        with_members(rb'"\u006dodel":"other-model"'), invalid("more than once")),
+        with_members(rb'"\u006dodel":"other-model"'),
+        invalid("more than once"),
+    ),
     "twice: an option": (
-        with_members(b'"stream":true,"stream_options":{"x":1,"x":2}'), invalid("more than once")),
+        with_members(b'"stream":true,"stream_options":{"x":1,"x":2}'),
+        invalid("more than once"),
+    ),
     "lookalike: Model beside model": (
-        with_members(b'"Model":"other-model"'), invalid("did you mean")),
+        with_members(b'"Model":"other-model"'),
+        invalid("did you mean"),
+    ),
     "deep: an array nobody reads": (
-        with_members(b'"x":' + DEEP + b"]" * len(DEEP)), invalid("deep")),
+        with_members(b'"x":' + DEEP + b"]" * len(DEEP)),
+        invalid("deep"),
+    ),
     "deep: only opened": (b'{"x":' + DEEP, invalid("deep")),
     "large: 900 unknown members": (
         with_members(b",".join(b'"x%d":%d' % (n, n) for n in range(900)), model=b'"x"'),
-        UNKNOWN_MODEL),
+        UNKNOWN_MODEL,
+    ),
     "large: 10 000 unknown members": (
-        with_members(b",".join(b'"x%d":%d' % (n, n) for n in range(10_000))), invalid("members")),
+        with_members(b",".join(b'"x%d":%d' % (n, n) for n in range(10_000))),
+        invalid("members"),
+    ),
     "large: half a megabyte of name": (
-        with_members(b'"%b":1' % (b"n" * 500_000), model=b'"x"'), UNKNOWN_MODEL),
+        with_members(b'"%b":1' % (b"n" * 500_000), model=b'"x"'),
+        UNKNOWN_MODEL,
+    ),
     "large: half a megabyte of model": (
-        with_members(b'"x":1', model=b'"%b"' % (b"m" * 500_000)), invalid("model")),
-}  # fmt: skip
+        with_members(b'"x":1', model=b'"%b"' % (b"m" * 500_000)),
+        invalid("model"),
+    ),
+}
 _ORDER = (
     Case("order: bad key, broken JSON", request(body=b"{", key="x-api-key: x"), (MALFORMED_KEY,)),
     Case("order: no money, no model", request(body=BODY, key="x-api-key: {POOR}"), (NO_MONEY,)),
-    Case("order: broken JSON, allowlist", request(body=b"{", key="x-api-key: {ALLOWED}"),
-        (INVALID,)),
-    Case("order: model, allowlist", request(body=BODY, key="x-api-key: {ALLOWED}"),
-        (UNKNOWN_MODEL,)),
+    Case(
+        "order: broken JSON, allowlist", request(body=b"{", key="x-api-key: {ALLOWED}"), (INVALID,)
+    ),
+    Case(
+        "order: model, allowlist", request(body=BODY, key="x-api-key: {ALLOWED}"), (UNKNOWN_MODEL,)
+    ),
     Case("order: embeddings without a key", request(key=None, target="/v1/embeddings"), (NO_KEY,)),
-    Case("order: embeddings", request(body=b"{", target="/v1/embeddings"),
-        (Answer(404, "model_not_found"),)),
-)  # fmt: skip
+    Case(
+        "order: embeddings",
+        request(body=b"{", target="/v1/embeddings"),
+        (Answer(404, "model_not_found"),),
+    ),
+)
 
 CASES = (
     *(
         Case(name, request(body=body), (answer,), is_recorded=True)
         for name, (body, answer) in _BODIES.items()
     ),
-    Case("compressed body, said so", request("Content-Encoding: gzip", body=gzip.compress(GOOD)),
-        (invalid("Content-Encoding"),), is_recorded=True),
+    Case(
+        "compressed body, said so",
+        request("Content-Encoding: gzip", body=gzip.compress(GOOD)),
+        (invalid("Content-Encoding"),),
+        is_recorded=True,
+    ),
     *_ORDER,
-)  # fmt: skip
+)

@@ -17,12 +17,16 @@ MAX_BODY_MB = 1
 
 # The type that goes with each code of the first shape (spec: Errors).
 TYPES = {
-    "invalid_request": "invalid_request_error", "model_not_found": "invalid_request_error",
-    "model_not_allowed": "invalid_request_error", "tool_not_supported": "invalid_request_error",
-    "request_too_large": "invalid_request_error", "not_found": "invalid_request_error",
-    "method_not_allowed": "invalid_request_error", "invalid_api_key": "authentication_error",
+    "invalid_request": "invalid_request_error",
+    "model_not_found": "invalid_request_error",
+    "model_not_allowed": "invalid_request_error",
+    "tool_not_supported": "invalid_request_error",
+    "request_too_large": "invalid_request_error",
+    "not_found": "invalid_request_error",
+    "method_not_allowed": "invalid_request_error",
+    "invalid_api_key": "authentication_error",
     "quota_exceeded": "insufficient_quota",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,11 +59,18 @@ def _chunks(body: bytes, *lines: str, **more: Any) -> bytes:
 
 # Each of them hides a second request, which must not be answered.
 _SMUGGLING = (
-    Case("smuggling: length before chunked", request(CHUNKED, body=b"0\r\n\r\n" + NEXT),
-        (invalid("exclude each other"),), stays=False),
-    Case("smuggling: chunked before length",
+    Case(
+        "smuggling: length before chunked",
+        request(CHUNKED, body=b"0\r\n\r\n" + NEXT),
+        (invalid("exclude each other"),),
+        stays=False,
+    ),
+    Case(
+        "smuggling: chunked before length",
         _chunks(b"%x\r\n%b\r\n0\r\n\r\n" % (len(NEXT), NEXT), "Content-Length: 4"),
-        (invalid("exclude each other"),), stays=False),
+        (invalid("exclude each other"),),
+        stays=False,
+    ),
     *(
         Case(
             f"smuggling: transfer encoding {name}",
@@ -73,32 +80,61 @@ _SMUGGLING = (
         )
         for name, (line, answer) in _ENCODINGS.items()
     ),
-    Case("smuggling: a request in the body of a GET",
-        request(method="GET", target="/v1/models", body=NEXT), (GOOD,)),
+    Case(
+        "smuggling: a request in the body of a GET",
+        request(method="GET", target="/v1/models", body=NEXT),
+        (GOOD,),
+    ),
     Case("smuggling: a request in a body that is refused", request(body=NEXT, key=None), (NO_KEY,)),
-    Case("smuggling: a request behind an unknown method with a body",
-        request(method="BREW", body=BODY) + NEXT, (WRONG_METHOD,), stays=False),
-)  # fmt: skip
+    Case(
+        "smuggling: a request behind an unknown method with a body",
+        request(method="BREW", body=BODY) + NEXT,
+        (WRONG_METHOD,),
+        stays=False,
+    ),
+)
 
 _PIPELINED = (
-    Case("pipelined: good and bad in turn",
+    Case(
+        "pipelined: good and bad in turn",
         request(body=b"{") + NEXT + request(body=BODY) + request(target="/v1/nothing") + NEXT,
-        (invalid("breaks off"), GOOD, UNKNOWN_MODEL, NOT_FOUND, GOOD)),
-    Case("pipelined: nothing behind a request that cannot be trusted",
-        NEXT + request("Content-Length: 1", body=BODY) + NEXT, (GOOD, _LENGTH), stays=False),
-    Case("pipelined: nothing behind a body that is malformed", NEXT + _chunks(b"zz\r\n") + NEXT,
-        (GOOD, invalid("chunk")), stays=False),
-    Case("pipelined: nothing behind a client's own close",
-        request("Connection: close", body=BODY) + NEXT, (UNKNOWN_MODEL,), stays=False),
-)  # fmt: skip
+        (invalid("breaks off"), GOOD, UNKNOWN_MODEL, NOT_FOUND, GOOD),
+    ),
+    Case(
+        "pipelined: nothing behind a request that cannot be trusted",
+        NEXT + request("Content-Length: 1", body=BODY) + NEXT,
+        (GOOD, _LENGTH),
+        stays=False,
+    ),
+    Case(
+        "pipelined: nothing behind a body that is malformed",
+        NEXT + _chunks(b"zz\r\n") + NEXT,
+        (GOOD, invalid("chunk")),
+        stays=False,
+    ),
+    Case(
+        "pipelined: nothing behind a client's own close",
+        request("Connection: close", body=BODY) + NEXT,
+        (UNKNOWN_MODEL,),
+        stays=False,
+    ),
+)
 
 CASES = (
     Case("length missing", request(body=b"", length=False), (invalid("empty"),)),
     # Without a length there is no body: what follows is another request, and no good one.
-    Case("length missing before a body", request(body=BODY + b"\r\n\r\n", length=False),
-        (invalid("empty"), invalid("request line")), stays=False),
-    Case("length too short", request("Content-Length: 5", body=BODY + b"\r\n\r\n", length=False),
-        (invalid("breaks off"), invalid("request line")), stays=False),
+    Case(
+        "length missing before a body",
+        request(body=BODY + b"\r\n\r\n", length=False),
+        (invalid("empty"), invalid("request line")),
+        stays=False,
+    ),
+    Case(
+        "length too short",
+        request("Content-Length: 5", body=BODY + b"\r\n\r\n", length=False),
+        (invalid("breaks off"), invalid("request line")),
+        stays=False,
+    ),
     *(
         Case(f"length {name}", request(line, body=BODY, length=False), (_LENGTH,), stays=False)
         for name, line in _LENGTHS.items()
@@ -112,22 +148,33 @@ CASES = (
         )
         for name, (line, answer) in _ENCODINGS.items()
     ),
-    Case("chunked before HTTP/1.1", _chunks(chunked(BODY), version="HTTP/1.0"),
-        (invalid("HTTP/1.1"),), stays=False),
+    Case(
+        "chunked before HTTP/1.1",
+        _chunks(chunked(BODY), version="HTTP/1.0"),
+        (invalid("HTTP/1.1"),),
+        stays=False,
+    ),
     *(
         Case(f"chunks: {name}", _chunks(body), (invalid("chunk"),), stays=False)
         for name, body in _CHUNKS.items()
     ),
     # An answer that is out already is the only one.
     Case("bad chunks without a key", _chunks(b"zz\r\n", key=None), (NO_KEY,), stays=False),
-    Case("bad chunks with an unknown method", _chunks(b"zz\r\n", method="BREW"), (WRONG_METHOD,),
-        stays=False),
+    Case(
+        "bad chunks with an unknown method",
+        _chunks(b"zz\r\n", method="BREW"),
+        (WRONG_METHOD,),
+        stays=False,
+    ),
     Case("too large by its length", request(body=TOO_MANY), (TOO_LARGE,), stays=False),
-    Case("too large by its length, and not there",
+    Case(
+        "too large by its length, and not there",
         request("Content-Length: 999999999999999999", "Expect: 100-continue", length=False),
-        (TOO_LARGE,), stays=False),
+        (TOO_LARGE,),
+        stays=False,
+    ),
     Case("too large in one chunk", _chunks(chunked(TOO_MANY)), (TOO_LARGE,), stays=False),
     Case("too large without a key", request(body=TOO_MANY, key=None), (NO_KEY,), stays=False),
     *_SMUGGLING,
     *_PIPELINED,
-)  # fmt: skip
+)

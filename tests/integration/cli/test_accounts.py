@@ -15,10 +15,17 @@ def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
     assert len(account["id"]) == 25
     assert instant(account.pop("created_at"))
     assert account == {
-        "id": account["id"], "name": "Ann", "enabled": True, "balance_usd": "0", "held_usd": "0",
-        "available_usd": "0", "rpm_limit": None, "concurrency_limit": None, "default_model": None,
+        "id": account["id"],
+        "name": "Ann",
+        "enabled": True,
+        "balance_usd": "0",
+        "held_usd": "0",
+        "available_usd": "0",
+        "rpm_limit": None,
+        "concurrency_limit": None,
+        "default_model": None,
         "allowed_models": None,
-    }  # fmt: skip
+    }
     options = ["--credit-usd", "2.000000001", "--trial", "--rpm", "60", "--concurrency", "3"]
     account = gw.answers("account", "create", "Bob", *options)
     assert account["balance_usd"] == account["available_usd"] == "2.300000001"
@@ -98,10 +105,18 @@ def test_account_that_is_not_there_is_named(gw: Gw) -> None:
 def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
     gw.answers("account", "create", "Ann", "--trial", "--credit-usd", "1")
     assert gw.answers("ledger", "verify") == {
-        "ok": True, "since": None, "sealed": [],
-        "counts": {"accounts": 1, "entries": 2, "open_holds": 0, "call_log_rows": 0,
-            "idempotency_keys": 0}, "faults": [],
-    }  # fmt: skip
+        "ok": True,
+        "since": None,
+        "sealed": [],
+        "counts": {
+            "accounts": 1,
+            "entries": 2,
+            "open_holds": 0,
+            "call_log_rows": 0,
+            "idempotency_keys": 0,
+        },
+        "faults": [],
+    }
     assert "the ledger adds up" in gw.says("ledger", "verify").out
 
 

@@ -37,10 +37,18 @@ def test_an_agent_is_shown_with_every_field(gw: Gw, account: str, prompt: str) -
     assert agent_id.startswith("agent_")
     assert created_at.endswith("Z")
     assert agent == {
-        "account_id": account, "name": "harbour", "user": "owner", "system_prompt": PERSONA,
-        "model": None, "effective_model": "gpt-latest", "temperature": None, "web_search": False,
-        "image_generation": False, "kbs": [], "enabled": True,
-    }  # fmt: skip
+        "account_id": account,
+        "name": "harbour",
+        "user": "owner",
+        "system_prompt": PERSONA,
+        "model": None,
+        "effective_model": "gpt-latest",
+        "temperature": None,
+        "web_search": False,
+        "image_generation": False,
+        "kbs": [],
+        "enabled": True,
+    }
     whole = {**agent, "id": agent_id, "created_at": created_at}
     assert gw.answers("agent", "show", agent_id) == whole
     assert gw.answers("agent", "list") == {"agents": [whole]}
@@ -203,9 +211,17 @@ def test_an_agent_that_was_never_called_has_cost_nothing(gw: Gw, account: str, p
     agent = make(gw, account, prompt)["id"]
     usage = gw.answers("agent", "usage", agent, "--from", "2026-01-01", "--to", "2026-01-31")
     assert usage == {
-        "agent_id": agent, "name": "harbour", "period_from": "2026-01-01T00:00:00Z",
-        "period_to": "2026-02-01T00:00:00Z", "requests": 0, "cost_usd": "0", "cost": "0",
-        "input_tokens": 0, "output_tokens": 0, "cached_tokens": 0,
-        "status_counts": {"success": 0, "error": 0, "interrupted": 0, "rejected": 0}, "by_key": [],
-    }  # fmt: skip
+        "agent_id": agent,
+        "name": "harbour",
+        "period_from": "2026-01-01T00:00:00Z",
+        "period_to": "2026-02-01T00:00:00Z",
+        "requests": 0,
+        "cost_usd": "0",
+        "cost": "0",
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cached_tokens": 0,
+        "status_counts": {"success": 0, "error": 0, "interrupted": 0, "rejected": 0},
+        "by_key": [],
+    }
     assert gw.says("agent", "usage", agent, "--period", "all").exit_code == 0

@@ -115,10 +115,23 @@ def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path
     lines = said.err.splitlines()
     starts = [line.split(": ")[0] for line in lines]
     assert starts == [
-        "b/Otters.md:1", "c/a,b.md:1", "c/bytes.md:2", "c/gone.md:2", "c/linked.md:3",
-        "c/list.md:2", "c/long.md:1", "c/nul.md:2", "c/open.md:1", "c/out.md:2", "c/twice.md:3",
-        "c/type.md:2", "c/type.md:3", "c/type.md:4", "c/type.md:5", "c/yaml.md:2",
-    ]  # fmt: skip
+        "b/Otters.md:1",
+        "c/a,b.md:1",
+        "c/bytes.md:2",
+        "c/gone.md:2",
+        "c/linked.md:3",
+        "c/list.md:2",
+        "c/long.md:1",
+        "c/nul.md:2",
+        "c/open.md:1",
+        "c/out.md:2",
+        "c/twice.md:3",
+        "c/type.md:2",
+        "c/type.md:3",
+        "c/type.md:4",
+        "c/type.md:5",
+        "c/yaml.md:2",
+    ]
     assert "a/Otters.md and b/Otters.md" in lines[0]
     assert gw.answers("kb", "show", "--account", account)["pages"] == 2
     empty = tmp_path / "empty"

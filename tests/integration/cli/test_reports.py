@@ -304,11 +304,15 @@ def test_each_call_is_priced_by_what_its_row_counts(
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
 DETAIL: dict[str, Any] = {
-    "request": {"model": "m", "max_tokens": "9"}, "price": PRICE, "hold": 100_000,
-    "estimate": [10, 9], "order": [["one", "chat"], ["two", "messages"], ["three", "messages"]],
-    "passed_over": {"one": "full"}, "tried": [["two", 1_790_000_000.5, 250, "ok"]],
+    "request": {"model": "m", "max_tokens": "9"},
+    "price": PRICE,
+    "hold": 100_000,
+    "estimate": [10, 9],
+    "order": [["one", "chat"], ["two", "messages"], ["three", "messages"]],
+    "passed_over": {"one": "full"},
+    "tried": [["two", 1_790_000_000.5, 250, "ok"]],
     "upstream": {"status": 200, "id": "r1", "finish": "stop"},
-}  # fmt: skip
+}
 # (600 x 1 + 400 x 0.1 + 100 x 10) x 0.5 USD per million
 COST = 820_000
 

@@ -382,8 +382,11 @@ POLL, ROW = "job_has_its_hold_and_its_poll", "job_agrees_with_its_row"
 # Of a job that is being submitted, one that is open, one that was cancelled, one that succeeded.
 INCONSISTENCIES = [
     ("DELETE FROM job_polls", POLL),
-    ("INSERT INTO job_polls SELECT 'vid_none', kind, channel_id, now(), NULL, now() FROM jobs"
-     " WHERE state = 'queued'", POLL),
+    (
+        "INSERT INTO job_polls SELECT 'vid_none', kind, channel_id, now(), NULL, now() FROM jobs"
+        " WHERE state = 'queued'",
+        POLL,
+    ),
     ("UPDATE job_polls SET job_id = (SELECT id FROM jobs WHERE state = 'succeeded')", POLL),
     ("UPDATE jobs SET state = 'failed', ended_at = now() WHERE state = 'queued'", POLL),
     ("UPDATE jobs SET state = 'running', ended_at = NULL WHERE state = 'cancelled'", POLL),
@@ -398,7 +401,7 @@ INCONSISTENCIES = [
     ("UPDATE call_logs SET status = 'success' WHERE status = 'interrupted'", ROW),
     ("UPDATE call_logs SET task_id = NULL", ROW),
     ("DELETE FROM call_logs WHERE status = 'interrupted'", ROW),
-]  # fmt: skip
+]
 
 
 async def made_jobs(mine: Watched) -> None:
@@ -475,18 +478,31 @@ STATEMENTS: list[tuple[str, str, Any, int]] = [
         },
         500,
     ),
-    ("of_account", SQL["of_account"],
-     {"account": "acct_1", "kind": "video", "states": ["queued", "running", "succeeded", "failed"],
-      "limit": 100, "before": None}, 800),
+    (
+        "of_account",
+        SQL["of_account"],
+        {
+            "account": "acct_1",
+            "kind": "video",
+            "states": ["queued", "running", "succeeded", "failed"],
+            "limit": 100,
+            "before": None,
+        },
+        800,
+    ),
     ("quiet", SQL["quiet"], (0.25, [CHANNEL, "other"]), 150),
     ("open", SQL["open"], ("vid_77",), 30),
-    ("newest", SQL["newest"],
-     {"account": None, "kind": None, "state": None, "before": None, "limit": 100}, 300),
+    (
+        "newest",
+        SQL["newest"],
+        {"account": None, "kind": None, "state": None, "before": None, "limit": 100},
+        300,
+    ),
     ("holds_of", PROCESSES["holds_of"], ("proc_a",), 80),
     ("old_holds_of", PROCESSES["old_holds_of"], ("proc_a", 60.0), 80),
     ("orphans", PROCESSES["orphans"], (10.0,), 80),
     ("summary", LEDGER["holds_summary"], (), 80),
-]  # fmt: skip
+]
 
 
 async def fill(database: Database) -> None:

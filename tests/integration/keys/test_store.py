@@ -253,10 +253,13 @@ async def move(world: Running) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (revoke, "revoked"), (disable, "disabled"), (disable_account, "account_inactive"),
-        (remove, "unknown"), (move, "account_inactive"),
+        (revoke, "revoked"),
+        (disable, "disabled"),
+        (disable_account, "account_inactive"),
+        (remove, "unknown"),
+        (move, "account_inactive"),
     ],
-)  # fmt: skip
+)
 async def test_key_refused_elsewhere_is_refused_here(
     database_url: str, change: Change, reason: str
 ) -> None:

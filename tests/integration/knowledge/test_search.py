@@ -79,15 +79,28 @@ async def test_nearness_and_rarity_decide_where_frequency_does_not(
 @pytest.mark.parametrize(
     ("q", "ids"),
     [
-        ("余额不足", ["zh"]), ("余额 检索", ["zh"]), ("検索エンジン", ["ja"]), ("けんさく", ["ja"]),
-        ("검색", ["ko"]), ("GPT模型", ["mixed"]), ("gpt 模型", ["mixed"]),
-        ("getUserName", ["code"]), ("username", []), ("user name", ["code"]),
-        ("max_tokens", ["code", "words"]), ("MAX-TOKENS", ["code", "words"]),
-        ("tokens max", ["code", "words"]), ("v1.2", ["code"]), ("🚀", ["emoji"]),
-        ("👍🏽", ["emoji"]), ('"max tokens of"', ["words"]), ('"检索余额"', ["zh"]),
-        ("CAFÉ", ["words"]), ("ｃａｆｅ", ["words"]),
+        ("余额不足", ["zh"]),
+        ("余额 检索", ["zh"]),
+        ("検索エンジン", ["ja"]),
+        ("けんさく", ["ja"]),
+        ("검색", ["ko"]),
+        ("GPT模型", ["mixed"]),
+        ("gpt 模型", ["mixed"]),
+        ("getUserName", ["code"]),
+        ("username", []),
+        ("user name", ["code"]),
+        ("max_tokens", ["code", "words"]),
+        ("MAX-TOKENS", ["code", "words"]),
+        ("tokens max", ["code", "words"]),
+        ("v1.2", ["code"]),
+        ("🚀", ["emoji"]),
+        ("👍🏽", ["emoji"]),
+        ('"max tokens of"', ["words"]),
+        ('"检索余额"', ["zh"]),
+        ("CAFÉ", ["words"]),
+        ("ｃａｆｅ", ["words"]),
     ],
-)  # fmt: skip
+)
 async def test_languages_code_and_emoji(
     database_url: str, tmp_path: Path, q: str, ids: list[str]
 ) -> None:
@@ -108,11 +121,17 @@ async def test_languages_code_and_emoji(
 @pytest.mark.parametrize(
     ("q", "ids"),
     [
-        ("知识", ["inner", "wrapped"]), ("识库", ["inner"]), ("库检", ["inner"]),
-        ("检索", ["inner", "wrapped"]), ("知识库检索", ["inner"]), ("全文检索", ["wrapped"]),
-        ("段一", []), ("索知", []), ("鲸鱼", []),
+        ("知识", ["inner", "wrapped"]),
+        ("识库", ["inner"]),
+        ("库检", ["inner"]),
+        ("检索", ["inner", "wrapped"]),
+        ("知识库检索", ["inner"]),
+        ("全文检索", ["wrapped"]),
+        ("段一", []),
+        ("索知", []),
+        ("鲸鱼", []),
     ],
-)  # fmt: skip
+)
 async def test_two_characters_are_found_wherever_they_stand_together(
     database_url: str, tmp_path: Path, q: str, ids: list[str]
 ) -> None:

@@ -16,9 +16,12 @@ def window_of(parameters: dict[str, str]) -> tuple[datetime, datetime]:
         return _edge(parameters["from"], False), _edge(parameters["to"], True)
     today = datetime(NOW.year, NOW.month, NOW.day, tzinfo=UTC)
     starts = {
-        "today": today, "7d": NOW - timedelta(days=7), "30d": NOW - timedelta(days=30),
-        "this_month": today.replace(day=1), "all": datetime(1970, 1, 1, tzinfo=UTC),
-    }  # fmt: skip
+        "today": today,
+        "7d": NOW - timedelta(days=7),
+        "30d": NOW - timedelta(days=30),
+        "this_month": today.replace(day=1),
+        "all": datetime(1970, 1, 1, tzinfo=UTC),
+    }
     return starts[parameters["period"] or ("all" if "ref" in parameters else "30d")], NOW
 
 

@@ -74,11 +74,15 @@ def list_queries(draw: st.DrawFn) -> dict[str, Any]:
     """The parameters of a list, each filter often there and often not."""
     scope = draw(st.sampled_from(("", "key", "account")))
     parameters = {
-        "scope": scope, **draw(windows), "model": draw(some(*MODELS, "m-unknown")),
-        "status": draw(some(*STATUSES)), "unit_type": draw(some(*UNITS, "chat", "music")),
+        "scope": scope,
+        **draw(windows),
+        "model": draw(some(*MODELS, "m-unknown")),
+        "status": draw(some(*STATUSES)),
+        "unit_type": draw(some(*UNITS, "chat", "music")),
         "error_code": draw(some(*CODES, "unknown")),
-        "order": draw(st.sampled_from(("", "desc", "asc"))), "limit": str(draw(st.integers(1, 6))),
-    }  # fmt: skip
+        "order": draw(st.sampled_from(("", "desc", "asc"))),
+        "limit": str(draw(st.integers(1, 6))),
+    }
     if scope == "account":
         parameters["key_id"] = draw(st.sampled_from(("", *KEYS, "key_unknown")))
     if draw(st.integers(0, 7)) == 0:

@@ -51,10 +51,18 @@ def test_jobs_of_what_the_key_sees_are_shown_with_what_they_hold(table: Table) -
             jobs = await read_in_flight(table.database, read)
             shown[query] = [rendering.job(job) for job in jobs]
         assert shown[""] == [
-            {"object": "log.in_flight", "task_id": "task_1", "request_id": UUID(int=1).hex,
-             "submitted_at": "2026-11-03T12:00:00Z", "key_id": "key_a", "key_name": "name of key_a",
-             "key_prefix": "sk-platform-1234", "model": "film", "held": "1.5"},
-        ]  # fmt: skip
+            {
+                "object": "log.in_flight",
+                "task_id": "task_1",
+                "request_id": UUID(int=1).hex,
+                "submitted_at": "2026-11-03T12:00:00Z",
+                "key_id": "key_a",
+                "key_name": "name of key_a",
+                "key_prefix": "sk-platform-1234",
+                "model": "film",
+                "held": "1.5",
+            },
+        ]
         assert [job["key_id"] for job in shown["scope=account"]] == ["key_b", "key_a"]
         assert [job["key_id"] for job in shown[narrow]] == ["key_b"]
         assert shown[foreign] == []

@@ -39,9 +39,15 @@ async def test_values_come_back_as_python_values(empty_url: str) -> None:
     assert row is not None
     *plain, blob, identifier = row
     assert plain == [
-        2**63 - 1, Decimal("1.50"), "a", ["b", "c"], None, True,
-        datetime(2026, 1, 1, 22, 4, 5, tzinfo=UTC), {"a": [1]},
-    ]  # fmt: skip
+        2**63 - 1,
+        Decimal("1.50"),
+        "a",
+        ["b", "c"],
+        None,
+        True,
+        datetime(2026, 1, 1, 22, 4, 5, tzinfo=UTC),
+        {"a": [1]},
+    ]
     assert bytes(blob) == b"\x00\xff"
     assert identifier == "0190a0b0-0000-7000-8000-000000000001"
 

@@ -371,11 +371,14 @@ def end(health: Health, verdict: Verdict, *, is_probe: bool = False, now: float 
     (Health(failures=1), "failure", False, Health(failures=2)),
     (Health(failures=2), "failure", False, OPEN),
     (Health(failures=2), "abandoned", False, Health(failures=2)),
-    (OPEN, "success", False, OPEN), (OPEN, "failure", False, OPEN),
-    (PROBING, "success", False, PROBING), (PROBING, "failure", False, PROBING),
-    (PROBING, "success", True, Health()), (PROBING, "failure", True, OPEN),
+    (OPEN, "success", False, OPEN),
+    (OPEN, "failure", False, OPEN),
+    (PROBING, "success", False, PROBING),
+    (PROBING, "failure", False, PROBING),
+    (PROBING, "success", True, Health()),
+    (PROBING, "failure", True, OPEN),
     (PROBING, "abandoned", True, Health(state="half_open")),
-)  # fmt: skip
+)
 def test_finished_attempt_moves_by_the_table(
     before: Health, verdict: Verdict, is_probe: bool, after: Health
 ) -> None:

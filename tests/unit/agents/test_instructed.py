@@ -134,11 +134,17 @@ USUAL = [
     body_of("Hi", [{"type": "text", "text": "x"}], model=5, max_tokens=3),
 ]
 UNUSUAL = [
-    b"{", b"[]", body_of(), body_of("\u00e9"), body_of([{"type": "image_url"}]),
-    body_of([{"type": 5}]), body_of("Hi", tools=[]), body_of("Hi", Session_ID=1),
+    b"{",
+    b"[]",
+    body_of(),
+    body_of("\u00e9"),
+    body_of([{"type": "image_url"}]),
+    body_of([{"type": 5}]),
+    body_of("Hi", tools=[]),
+    body_of("Hi", Session_ID=1),
     body_of("Hi", temperature=3),
     body_of("Hi", max_tokens=1, max_completion_tokens=2),
-]  # fmt: skip
+]
 
 
 @cases("temperature", None, 0.5)
@@ -217,11 +223,20 @@ def test_pieces_become_one_message_for_each_choice() -> None:
     assert sent.head == ("application/json", {"X-A": "1"})
     annotated = {"content": "one two", "annotations": [{"a": 1}, {"b": 2}], "role": "assistant"}
     assert sent.body == {
-        "id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage,
-        "choices": [{"index": 0, "message": annotated, "finish_reason": "stop"},
-            {"index": 1, "message": {"content": "other", "role": "assistant"},
-             "finish_reason": "length"}],
-    }  # fmt: skip
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "usage": usage,
+        "choices": [
+            {"index": 0, "message": annotated, "finish_reason": "stop"},
+            {
+                "index": 1,
+                "message": {"content": "other", "role": "assistant"},
+                "finish_reason": "length",
+            },
+        ],
+    }
 
 
 @cases(
@@ -245,9 +260,18 @@ def test_a_stream_that_is_too_large_fails_where_it_is() -> None:
 
 TAGS = ("<reference_data", "</reference_data", "<page", "</page")
 PIECES = (
-    *TAGS, *"<>/\"'&; \n\t", "reference_data", "page", "PAGE", "\u200b", "\u00ad", "id=", "&lt;",
-    "x", "知",
-)  # fmt: skip
+    *TAGS,
+    *"<>/\"'&; \n\t",
+    "reference_data",
+    "page",
+    "PAGE",
+    "\u200b",
+    "\u00ad",
+    "id=",
+    "&lt;",
+    "x",
+    "知",
+)
 HOSTILE = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 _UNSEEN = re.compile("[\u200b\u00ad]")
 
@@ -310,10 +334,18 @@ REGISTRY = Registry.of(
 
 def agent(**changes: Any) -> Agent:
     values: dict[str, Any] = {
-        "id": "agent_1", "user": "owner", "system_prompt": b'"p"', "model": "own",
-        "temperature": None, "web_search": False, "image_generation": False, "kbs": (),
-        "enabled": True, "default_model": "theirs", "allowed_models": None,
-    }  # fmt: skip
+        "id": "agent_1",
+        "user": "owner",
+        "system_prompt": b'"p"',
+        "model": "own",
+        "temperature": None,
+        "web_search": False,
+        "image_generation": False,
+        "kbs": (),
+        "enabled": True,
+        "default_model": "theirs",
+        "allowed_models": None,
+    }
     return Agent(**{**values, **changes})
 
 

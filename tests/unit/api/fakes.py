@@ -32,11 +32,19 @@ MAX_BODY_BYTES = 200_000
 
 def make_principal(**changes: Any) -> Principal:
     values: dict[str, Any] = {
-        "key_id": "key_1", "account_id": "acct_1", "key_name": "test",
-        "key_prefix": "sk-platform-aaaa", "kind": "console", "agent_id": None,
-        "allowed_models": None, "expires_at": None, "account_logs": False,
-        "spend_cap_nano_usd": None, "rpm_limit": None, "concurrency_limit": None,
-    }  # fmt: skip
+        "key_id": "key_1",
+        "account_id": "acct_1",
+        "key_name": "test",
+        "key_prefix": "sk-platform-aaaa",
+        "kind": "console",
+        "agent_id": None,
+        "allowed_models": None,
+        "expires_at": None,
+        "account_logs": False,
+        "spend_cap_nano_usd": None,
+        "rpm_limit": None,
+        "concurrency_limit": None,
+    }
     return Principal(**{**values, **changes})
 
 

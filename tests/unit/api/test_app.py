@@ -35,9 +35,14 @@ def test_an_endpoint_is_there_and_wants_a_key(method: str, path: str) -> None:
 
 @cases(
     "path",
-    "/v1/dashboard/billing/credit_grants", "/dashboard/billing/credit_grants",
-    "/v1/v1/dashboard/billing/usage", "/key/balance", "/models", "/v1/models/", "/api/v1/models",
-)  # fmt: skip
+    "/v1/dashboard/billing/credit_grants",
+    "/dashboard/billing/credit_grants",
+    "/v1/v1/dashboard/billing/usage",
+    "/key/balance",
+    "/models",
+    "/v1/models/",
+    "/api/v1/models",
+)
 def test_what_is_not_in_the_table_is_404(path: str) -> None:
     answer = ask("GET", path)
     assert (answer.status, answer.code) == (404, "not_found")

@@ -88,9 +88,13 @@ def test_unknown_model_is_unknown_to_a_key_that_allows_nothing() -> None:
 # --- A large body holds nobody up: no media endpoint reads it in the process that serves ---
 
 PATHS = (
-    "/v1/audio/speech", "/v1/audio/voices", "/v1/transcripts/extract", "/v1/music/generations",
-    "/v1/videos/avatars", "/v1/videos/generations",
-)  # fmt: skip
+    "/v1/audio/speech",
+    "/v1/audio/voices",
+    "/v1/transcripts/extract",
+    "/v1/music/generations",
+    "/v1/videos/avatars",
+    "/v1/videos/generations",
+)
 FIELDS: dict[str, Any] = {"model": "m", "name": 7, "url": 7, "content": 7}
 
 

@@ -165,8 +165,13 @@ def test_an_endpoint_may_give_an_error_its_own_status() -> None:
 
 # What a request may be repeated for: time or another process may mend it.
 MENDED_BY_TIME = {
-    409: {"idempotency_in_flight"}, 429: None, 500: None, 502: None, 503: None, 504: None,
-}  # fmt: skip
+    409: {"idempotency_in_flight"},
+    429: None,
+    500: None,
+    502: None,
+    503: None,
+    504: None,
+}
 
 
 @each("kind", ERROR_TABLE)
@@ -198,8 +203,14 @@ def message_of(body: bytes) -> str:
 
 @cases(
     "message",
-    "", "plain", 'quotes " and \\', "slash / path", "tab\tnewline\n", "nul\x00", "æøå 漢字 😀",
-)  # fmt: skip
+    "",
+    "plain",
+    'quotes " and \\',
+    "slash / path",
+    "tab\tnewline\n",
+    "nul\x00",
+    "æøå 漢字 😀",
+)
 def test_a_message_comes_back_as_it_was(message: str) -> None:
     assert message_of(render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, message))) == message
 

@@ -184,9 +184,14 @@ async def test_workloads_token_is_read_from_its_file_each_time(tmp_path: Path) -
 
 @cases(
     "body",
-    "no JSON", "[]", '{"access_token": 1}', '{"access_token": "t"}', '{"expires_in": 5}',
-    '{"access_token": "a\\nb", "expires_in": 5}', '{"access_token": "t", "expires_in": -1}',
-)  # fmt: skip
+    "no JSON",
+    "[]",
+    '{"access_token": 1}',
+    '{"access_token": "t"}',
+    '{"expires_in": 5}',
+    '{"access_token": "a\\nb", "expires_in": 5}',
+    '{"access_token": "t", "expires_in": -1}',
+)
 async def test_answer_of_the_token_server_that_is_none_is_told_of(body: str) -> None:
     async with cloud() as there:
         there.simulator.put_faults({"body": body}, api_key="app")

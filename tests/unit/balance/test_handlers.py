@@ -114,9 +114,12 @@ def test_the_figures_add_up_exactly(balance: int, held: int, spent: int, cap: in
 
 BALANCE = "/v1/key/balance"
 PATHS = (
-    BALANCE, "/v1/dashboard/billing/subscription", "/dashboard/billing/subscription",
-    "/v1/dashboard/billing/usage", "/dashboard/billing/usage",
-)  # fmt: skip
+    BALANCE,
+    "/v1/dashboard/billing/subscription",
+    "/dashboard/billing/subscription",
+    "/v1/dashboard/billing/usage",
+    "/dashboard/billing/usage",
+)
 
 
 @pytest.fixture
@@ -155,9 +158,14 @@ async def test_a_cap_and_an_expiry_are_shown(world: World) -> None:
     )
     assert await get(world, BALANCE) == (
         200,
-        {"object": "key.balance", "remaining_usd": "1.5", "used_usd": "0.5", "total_usd": "2",
-         "expires_at": "2030-03-17T17:46:40Z"},
-    )  # fmt: skip
+        {
+            "object": "key.balance",
+            "remaining_usd": "1.5",
+            "used_usd": "0.5",
+            "total_usd": "2",
+            "expires_at": "2030-03-17T17:46:40Z",
+        },
+    )
 
 
 async def test_settlements_on_their_way_are_waited_for(world: World) -> None:

@@ -38,9 +38,14 @@ EVENTS = (
     sse.usage_event(0, 0),
     sse.usage_event(10**15, 10**15),
     sse.event({"choices": [], "usage": {"prompt_tokens": -1, "completion_tokens": 1}}),
-    sse.error_event(), sse.KEEP_ALIVE, b"data: {broken\n\n", b"\n\n",
-    b"event: ping\r\ndata: {}\r\n\r\n", sse.DONE, sse.DONE,
-)  # fmt: skip
+    sse.error_event(),
+    sse.KEEP_ALIVE,
+    b"data: {broken\n\n",
+    b"\n\n",
+    b"event: ping\r\ndata: {}\r\n\r\n",
+    sse.DONE,
+    sse.DONE,
+)
 BODIES = (
     sse.whole(usage=sse.usage_of(40, 4)),
     sse.whole("no usage"),

@@ -146,10 +146,14 @@ async def test_time_running_out_is_told_and_terminated() -> None:
 
 @cases(
     "script",
-    (UpstreamCut(),), answer(status=503), stream(CREATED), stream(CREATED, ERROR),
-    stream(CREATED, FAILED), stream(CREATED, ERROR, FAILED),
+    (UpstreamCut(),),
+    answer(status=503),
+    stream(CREATED),
+    stream(CREATED, ERROR),
+    stream(CREATED, FAILED),
+    stream(CREATED, ERROR, FAILED),
     stream(CREATED, {"type": "response.web_search_call.searching"}, UpstreamCut()),
-)  # fmt: skip
+)
 async def test_next_channel_with_the_tool_answers(script: Script) -> None:
     specs = [
         *channels("a"),
@@ -248,9 +252,12 @@ def test_chat_completions_needs_a_channel_that_runs_the_tool_over_responses(
 
 @cases(
     "capabilities, expected",
-    (NONE, None), ({"web_search", "image_gen"}, None), ({"web_search"}, DRAW),
-    ({"image_gen", "tools"}, SEARCH), ({"json"}, SEARCH),
-)  # fmt: skip
+    (NONE, None),
+    ({"web_search", "image_gen"}, None),
+    ({"web_search"}, DRAW),
+    ({"image_gen", "tools"}, SEARCH),
+    ({"json"}, SEARCH),
+)
 def test_flags_of_a_model_bound_what_is_run_for_it(
     capabilities: frozenset[str], expected: str | None
 ) -> None:

@@ -88,21 +88,31 @@ def text_stream(upstream: str, text: str) -> bytes:
     """A stream of one event with this text, and its end."""
     quoted = json.dumps(text, ensure_ascii=False)
     parts: dict[str, list[str]] = {
-        "chat": [f'{{"choices":[{{"index":0,"delta":{{"role":"assistant","content":{quoted}}}}}]}}',
-            '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', "[DONE]"],
+        "chat": [
+            f'{{"choices":[{{"index":0,"delta":{{"role":"assistant","content":{quoted}}}}}]}}',
+            '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+            "[DONE]",
+        ],
         "messages": [
             '{"type":"message_start","message":{"usage":{"input_tokens":1,"output_tokens":1}}}',
             '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
             '{"type":"content_block_delta","index":0,"delta":'
-            f'{{"type":"text_delta","text":{quoted}}}}}', '{"type":"content_block_stop","index":0}',
+            f'{{"type":"text_delta","text":{quoted}}}}}',
+            '{"type":"content_block_stop","index":0}',
             '{"type":"message_delta","delta":{"stop_reason":"end_turn"},'
-            '"usage":{"output_tokens":9}}', '{"type":"message_stop"}'],
-        "responses": ['{"type":"response.created","response":{"id":"resp_1"}}',
+            '"usage":{"output_tokens":9}}',
+            '{"type":"message_stop"}',
+        ],
+        "responses": [
+            '{"type":"response.created","response":{"id":"resp_1"}}',
             f'{{"type":"response.output_text.delta","output_index":0,"delta":{quoted}}}',
-            '{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}'],
-        "native": [f'{{"candidates":[{{"content":{{"parts":[{{"text":{quoted}}}]}},"index":0}}]}}',
-            '{"candidates":[{"content":{"parts":[]},"finishReason":"STOP","index":0}]}'],
-    }  # fmt: skip
+            '{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}',
+        ],
+        "native": [
+            f'{{"candidates":[{{"content":{{"parts":[{{"text":{quoted}}}]}},"index":0}}]}}',
+            '{"candidates":[{"content":{"parts":[]},"finishReason":"STOP","index":0}]}',
+        ],
+    }
     return "".join(f"data: {part}\n\n" for part in parts[upstream]).encode()
 
 
@@ -131,18 +141,22 @@ UNKNOWN: dict[str, list[bytes]] = {
     "chat": [
         b'data: {"object":"chat.completion.mood","mood":{"level":3}}\n\n',
         b'data: {"choices":[{"index":0,"delta":{"hologram":"~~"}}]}\n\n',
-        b'data: {"choices":[]}\n\n'],
+        b'data: {"choices":[]}\n\n',
+    ],
     "messages": [
         b'event: mood\ndata: {"type":"mood","mood":{"level":3}}\n\n',
         b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
-        b'"delta":{"type":"hologram_delta","hologram":"~~"}}\n\n'],
+        b'"delta":{"type":"hologram_delta","hologram":"~~"}}\n\n',
+    ],
     "responses": [
         b'event: response.mood\ndata: {"type":"response.mood","sequence_number":7}\n\n',
-        b'event: response.hologram.delta\ndata: {"type":"response.hologram.delta","x":[1]}\n\n'],
+        b'event: response.hologram.delta\ndata: {"type":"response.hologram.delta","x":[1]}\n\n',
+    ],
     "native": [
         b'data: {"mood":{"level":3}}\n\n',
-        b'data: {"candidates":[{"content":{"parts":[{"hologram":{"x":1}}]},"index":0}]}\n\n'],
-}  # fmt: skip
+        b'data: {"candidates":[{"content":{"parts":[{"hologram":{"x":1}}]},"index":0}]}\n\n',
+    ],
+}
 NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a comment\n\n", b"\n"]
 
 

@@ -44,38 +44,51 @@ PAGE = b"<html><title>Welcome to nginx</title></html>"
 # Of every answer, plain or streamed.
 BEFORE_THE_BODY = {
     "not connected, or lost before the first byte": Fails(
-        (UpstreamUnreachable("refused by 10.0.0.7"),), UNREACHABLE, "upstream_unreachable",
-        "unreachable"),
+        (UpstreamUnreachable("refused by 10.0.0.7"),),
+        UNREACHABLE,
+        "upstream_unreachable",
+        "unreachable",
+    ),
     "lost within the head": Fails((UpstreamCut(),), ERROR, "upstream_cut", "cut"),
     "no HTTP": Fails((UpstreamMalformed(),), ERROR, "upstream_malformed", "malformed"),
     "500": Fails(
         answer(REPORT, status=500), (500, "upstream_error"), "upstream_500", "status_5xx", says=True
     ),
     "503 without a body": Fails(
-        answer(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"),
+        answer(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"
+    ),
     "529": Fails(answer(status=529), (529, "upstream_error"), "upstream_529", "status_5xx"),
     "502 whose body breaks off": Fails(
-        answer(PAGE, UpstreamCut(), status=502), ERROR, "upstream_502", "status_5xx"),
+        answer(PAGE, UpstreamCut(), status=502), ERROR, "upstream_502", "status_5xx"
+    ),
     "302": Fails(
-        answer(PAGE, status=302, location="http://elsewhere.example/"), ERROR, "upstream_302",
-        "status_3xx", next_is_tried=False),
+        answer(PAGE, status=302, location="http://elsewhere.example/"),
+        ERROR,
+        "upstream_302",
+        "status_3xx",
+        next_is_tried=False,
+    ),
     "304": Fails(answer(status=304), ERROR, "upstream_304", "status_3xx", next_is_tried=False),
     "204": Fails(answer(status=204), ERROR, "upstream_204", "malformed", next_is_tried=False),
     "no status of HTTP": Fails(
-        answer(status=700), ERROR, "upstream_700", "status_3xx", next_is_tried=False),
+        answer(status=700), ERROR, "upstream_700", "status_3xx", next_is_tried=False
+    ),
     "nothing": Fails(answer(), ERROR, "upstream_malformed", "malformed"),
     "a web page": Fails(answer(PAGE), ERROR, "upstream_malformed", "malformed"),
     "broken JSON": Fails(answer(b'{"choices": [{"mess'), ERROR, "upstream_malformed", "malformed"),
     "JSON of something else": Fails(
-        answer(b'{"ready": true}'), ERROR, "upstream_malformed", "malformed"),
+        answer(b'{"ready": true}'), ERROR, "upstream_malformed", "malformed"
+    ),
     "an error body": Fails(answer(REPORT), ERROR, "upstream_error", "error_event", says=True),
     "an error body of another form": Fails(
-        answer(OTHER_REPORT), ERROR, "upstream_error", "error_event", says=True),
+        answer(OTHER_REPORT), ERROR, "upstream_error", "error_event", says=True
+    ),
     "lost within the body": Fails(answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"),
     "without an end": Fails(answer(b" " * 1_000_001), ERROR, "upstream_malformed", "malformed"),
     "broken on its way": Fails(
-        answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"),
-}  # fmt: skip
+        answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
+    ),
+}
 
 WAYS = {
     **{protocol: untranslated(protocol) for protocol in CHAT_DIALECTS},

@@ -171,14 +171,21 @@ STAND_IN = "here it stands"
 HOSTILE = {
     "arrays, 500 deep": "[" * 500 + '"x"' + "]" * 500,
     "objects, 500 deep": '{"content":' * 500 + '"x"' + "}" * 500,
-    "arrays, 990 deep": "[" * 990 + "]" * 990, "arrays, 20,000 deep": "[" * 20_000 + "]" * 20_000,
-    "arrays that end nowhere": "[" * 5_000, "a huge integer": "9" * 400,
-    "an integer of 5,000 digits": "9" * 5_000, "the largest integer there is": str(2**63 - 1),
-    "minus the largest": str(-(2**63)), "infinity": "1e999", "not a number": "NaN",
-    "half a character": '"\\ud800"', "halves in names": '{"\\udfff": "\\ud83d", "type": "\\ud83d"}',
-    "no character": '"\\u0000"', "a long text of escapes": '"' + "\\\\" * 5_000 + '"',
+    "arrays, 990 deep": "[" * 990 + "]" * 990,
+    "arrays, 20,000 deep": "[" * 20_000 + "]" * 20_000,
+    "arrays that end nowhere": "[" * 5_000,
+    "a huge integer": "9" * 400,
+    "an integer of 5,000 digits": "9" * 5_000,
+    "the largest integer there is": str(2**63 - 1),
+    "minus the largest": str(-(2**63)),
+    "infinity": "1e999",
+    "not a number": "NaN",
+    "half a character": '"\\ud800"',
+    "halves in names": '{"\\udfff": "\\ud83d", "type": "\\ud83d"}',
+    "no character": '"\\u0000"',
+    "a long text of escapes": '"' + "\\\\" * 5_000 + '"',
     "a list of everything": '[null, true, {}, [], "", 1.5, {"text": {"text": []}}]',
-}  # fmt: skip
+}
 
 
 def fail(error: Exception) -> UpstreamError:

@@ -22,14 +22,21 @@ MASKED = "Bearer [redacted] at https://[host]/v1, and [redacted]"
 WHOLE: dict[str, Any] = {
     "chat": {"id": "c", "choices": [{"message": {"content": LEAK}, "finish_reason": "stop"}]},
     "messages": {
-        "id": "m", "type": "message", "role": "assistant",
-        "content": [{"type": "text", "text": LEAK}], "stop_reason": "end_turn",
-        "usage": {"input_tokens": 1, "output_tokens": 2}},
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": LEAK}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    },
     "responses": {
-        "id": "r", "object": "response", "status": "completed",
-        "output": [{"type": "message", "content": [{"type": "output_text", "text": LEAK}]}]},
+        "id": "r",
+        "object": "response",
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": LEAK}]}],
+    },
     "native": {"candidates": [{"content": {"parts": [{"text": LEAK}]}, "finishReason": "STOP"}]},
-}  # fmt: skip
+}
 SAYS: dict[str, Callable[[str], bytes]] = {
     "chat": sse.delta,
     "messages": lambda text: sse.event(

@@ -38,12 +38,15 @@ def refused(status: int, message: str = "because of this", **headers: str) -> Sc
 # Upstream status -> code and type, as the specification's table has them.
 TABLE = [
     (400, "invalid_request", "invalid_request_error"),
-    (401, "invalid_api_key", "authentication_error"), (402, "upstream_error", "api_error"),
-    (403, "permission_denied", "permission_error"), (404, "not_found", "invalid_request_error"),
-    (408, "upstream_error", "api_error"), (413, "upstream_error", "api_error"),
+    (401, "invalid_api_key", "authentication_error"),
+    (402, "upstream_error", "api_error"),
+    (403, "permission_denied", "permission_error"),
+    (404, "not_found", "invalid_request_error"),
+    (408, "upstream_error", "api_error"),
+    (413, "upstream_error", "api_error"),
     (422, "invalid_request", "invalid_request_error"),
     (429, "rate_limit_exceeded", "rate_limit_error"),
-]  # fmt: skip
+]
 
 
 @each("status, code, kind", TABLE)

@@ -48,11 +48,15 @@ FLOOD = b": " + b"x" * 30_000 + b"\n\n"
 UNREACHABLE, ERROR = (502, "upstream_unreachable"), (502, "upstream_error")
 # A stream that fails before its first event is begun elsewhere.
 SILENT: list[Script] = [
-    answer(UpstreamCut()), answer(), answer(sse.KEEP_ALIVE, sse.KEEP_ALIVE, UpstreamCut()),
+    answer(UpstreamCut()),
+    answer(),
+    answer(sse.KEEP_ALIVE, sse.KEEP_ALIVE, UpstreamCut()),
     answer(b'data: {"choices":[{"delta"', UpstreamCut()),
-    answer(sse.usage_event(10, 1), UpstreamCut()), answer(sse.error_body("quota")),
-    answer(b"data: " + b"x" * (33 * 1024 * 1024)), (Head(), 5, UpstreamCut()),
-]  # fmt: skip
+    answer(sse.usage_event(10, 1), UpstreamCut()),
+    answer(sse.error_body("quota")),
+    answer(b"data: " + b"x" * (33 * 1024 * 1024)),
+    (Head(), 5, UpstreamCut()),
+]
 ELSEWHERE: dict[str, Any] = {
     "sent": STREAM_OF_B,
     "status": SUCCESS,

@@ -239,13 +239,17 @@ CHARGED: list[tuple[tuple[Script, ...], tuple[int, int, int], str]] = [
 ]
 CUT: list[tuple[Script, tuple[int, int, int]]] = [
     ((sse.delta("x" * 9),), (ESTIMATED_INPUT, 3, 0)),
-    ((THOUGHT, sse.event({"choices": [{"delta": {"tool_calls": [LOOK]}}]})),
-     (ESTIMATED_INPUT, 6, 0)),
+    (
+        (THOUGHT, sse.event({"choices": [{"delta": {"tool_calls": [LOOK]}}]})),
+        (ESTIMATED_INPUT, 6, 0),
+    ),
     ((sse.delta("x"), USED), (50, 4, 0)),
-    ((sse.delta("x", usage=sse.usage_of(50, 1)), sse.delta("y", usage=sse.usage_of(50, 2))),
-     (50, 2, 0)),
+    (
+        (sse.delta("x", usage=sse.usage_of(50, 1)), sse.delta("y", usage=sse.usage_of(50, 2))),
+        (50, 2, 0),
+    ),
     ((sse.delta(),), (0, 0, 0)),
-]  # fmt: skip
+]
 
 
 @each("scripts, tokens, basis", CHARGED)
@@ -365,8 +369,12 @@ async def test_call_that_failed_is_counted_by_whose_fault_it_is(
 
 @cases(
     "how, begun",
-    ("time", False), ("time", True), ("leave", False), ("leave", True), ("slow reader", True),
-)  # fmt: skip
+    ("time", False),
+    ("time", True),
+    ("leave", False),
+    ("leave", True),
+    ("slow reader", True),
+)
 async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
     script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     reads = asyncio.Event() if how == "slow reader" else None

@@ -76,10 +76,13 @@ STREAMS: dict[str, tuple[bytes, bytes]] = {
     "chat": (HELLO, sse.DONE),
     "messages": (
         sse.event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi"}}),
-        b"event: message_stop\n" + sse.event({"type": "message_stop"})),
-    "responses": (sse.event({"type": "response.output_text.delta", "delta": "Hi"}),
-        sse.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}})),
-}  # fmt: skip
+        b"event: message_stop\n" + sse.event({"type": "message_stop"}),
+    ),
+    "responses": (
+        sse.event({"type": "response.output_text.delta", "delta": "Hi"}),
+        sse.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}}),
+    ),
+}
 RESTS: dict[str, list[bytes]] = {
     "the terminator of another protocol": [sse.DONE],
     "comments": [b": bye\n\n", b": bye\r\n\r\n"],
@@ -250,18 +253,26 @@ CASES = [
     streamed(answer(HELLO, STOP), sent=HELLO + STOP, status=CUT),
     streamed(answer(HELLO, OOPS, sse.DONE), GOOD, sent=HELLO + OOPS + sse.DONE, **BEGUN),
     streamed(answer(HELLO, OOPS, UpstreamCut()), GOOD, sent=HELLO + OOPS, **BEGUN),
-    streamed(answer(HELLO, sse.DONE, COMMENT, UpstreamCut()), sent=HELLO + sse.DONE + COMMENT,
-        has_ended=True, status=SUCCESS),
+    streamed(
+        answer(HELLO, sse.DONE, COMMENT, UpstreamCut()),
+        sent=HELLO + sse.DONE + COMMENT,
+        has_ended=True,
+        status=SUCCESS,
+    ),
     *(
         streamed(answer(*LEAKS, *end), sent=HELLO + sse.DONE + SHOWN + SHOWN + b": x")
         for end in ((), (UpstreamCut(),))
     ),
     # Of native-content, which has no terminator.
     streamed(answer(HI, b": bye"), plan=in_gemini, sent=HI + b": bye", status=SUCCESS),
-    streamed(answer(ONE, ENDED, TWO, THREE), plan=in_gemini, sent=ONE + ENDED + TWO + THREE,
-        status=SUCCESS),
+    streamed(
+        answer(ONE, ENDED, TWO, THREE),
+        plan=in_gemini,
+        sent=ONE + ENDED + TWO + THREE,
+        status=SUCCESS,
+    ),
     streamed(answer(ONE, TWO, ENDED), plan=in_gemini, sent=ONE + TWO + ENDED, status=CUT),
-]  # fmt: skip
+]
 DELTA = sse.event({"type": "content_block_delta", "delta": {"text": "Hello"}})
 # The last event of a dialect, without its blank line: passed on as it is.
 CASES += [

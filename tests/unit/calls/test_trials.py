@@ -172,15 +172,19 @@ async def test_what_is_sold_by_the_piece_is_no_trial() -> None:
 
 # What channels are, in their order -> the one that a call leases first, and why.
 CHOICES: dict[str, tuple[str, str]] = {
-    "closed due": ("b", "the standby"), "closed closed due": ("c", "a third is within three tries"),
+    "closed due": ("b", "the standby"),
+    "closed closed due": ("c", "a third is within three tries"),
     "closed due due": ("b", "one trial for a call"),
     "full closed due": ("c", "one that is full does not take the call"),
     "open open closed due": ("d", "nor does one that is open"),
-    "due due": ("a", "its turn has come"), "due closed due": ("a", "one probe for a call"),
+    "due due": ("a", "its turn has come"),
+    "due closed due": ("a", "one probe for a call"),
     "closed closed closed due": ("a", "it would be a fourth try"),
-    "closed open": ("a", "it cools down"), "closed translated": ("a", "its client would notice"),
-    "closed aside": ("a", "its key is refused"), "closed taken": ("a", "it has no slot left"),
-}  # fmt: skip
+    "closed open": ("a", "it cools down"),
+    "closed translated": ("a", "its client would notice"),
+    "closed aside": ("a", "its key is refused"),
+    "closed taken": ("a", "it has no slot left"),
+}
 
 
 @asynccontextmanager

@@ -38,12 +38,18 @@ def model(name: str, *channels: str, **changes: Any) -> ModelSpec:
     values: dict[str, Any] = {
         "id": name,
         "bindings": tuple(Binding(channel_id) for channel_id in channels),
-        "display_name": name.upper(), "owned_by": "maker", "created": 1_754_524_800,
-        "context_size": 400_000, "max_output_tokens": 128_000,
+        "display_name": name.upper(),
+        "owned_by": "maker",
+        "created": 1_754_524_800,
+        "context_size": 400_000,
+        "max_output_tokens": 128_000,
         "price": PriceSpec(input=Decimal("1.25"), output=Decimal("10")),
-        "multiplier": Decimal(1), "capabilities": frozenset(), "callable": True,
-        "endpoint_type": None, "aliases": (),
-    }  # fmt: skip
+        "multiplier": Decimal(1),
+        "capabilities": frozenset(),
+        "callable": True,
+        "endpoint_type": None,
+        "aliases": (),
+    }
     return ModelSpec(**{**values, **changes})
 
 
@@ -70,14 +76,29 @@ def test_a_public_entry_is_complete() -> None:
         capabilities=frozenset({"tools", "vision", "open_source"}),
     )
     assert public_entries(registry(spec)) == [
-        {"id": "gpt-5", "display_name": "GPT-5", "context_size": 400_000, "input_price": "1.25",
-         "output_price": "10", "cached_input_price": "0.1250",
-         "capabilities": {"tools": True, "vision": True, "web_search": False, "image_gen": False,
-             "video_gen": False, "thinking": False, "json": False, "open_source": True},
-         "callable": True, "endpoint_type": None,
-         "supported_protocols": ["chat_completions", "messages", "responses", "native_content"],
-         "price_multiplier": "0.6"},
-    ]  # fmt: skip
+        {
+            "id": "gpt-5",
+            "display_name": "GPT-5",
+            "context_size": 400_000,
+            "input_price": "1.25",
+            "output_price": "10",
+            "cached_input_price": "0.1250",
+            "capabilities": {
+                "tools": True,
+                "vision": True,
+                "web_search": False,
+                "image_gen": False,
+                "video_gen": False,
+                "thinking": False,
+                "json": False,
+                "open_source": True,
+            },
+            "callable": True,
+            "endpoint_type": None,
+            "supported_protocols": ["chat_completions", "messages", "responses", "native_content"],
+            "price_multiplier": "0.6",
+        },
+    ]
 
 
 def test_a_model_billed_by_the_piece_shows_what_a_piece_costs() -> None:

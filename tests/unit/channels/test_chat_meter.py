@@ -55,11 +55,17 @@ def test_terminator_finishes(mark: bytes) -> None:
     ({"choices": []}, True),
     ({}, True),
     ({"choices": [{"delta": {}}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
-    ({"error": {"message": "x"}, "choices": [],
-     "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
+    (
+        {
+            "error": {"message": "x"},
+            "choices": [],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+        },
+        True,
+    ),
     ({"id": 7, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
     ({"id": 7, "choices": [{}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
-)  # fmt: skip
+)
 def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: bool) -> None:
     assert ChatMeter().event(json.dumps(event).encode()) is is_forwarded
 
@@ -88,8 +94,12 @@ def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent 
     ({"status_code": 1008, "status_msg": "No balance."}, ErrorEvent("1008", "No balance.")),
     ({"status_code": "1026"}, ErrorEvent("1026", None)),
     ({"status_code": 0, "status_msg": "success"}, None),
-    ({"status_code": None}, None), ({}, None), ([1008], None), ("No balance.", None), (None, None),
-)  # fmt: skip
+    ({"status_code": None}, None),
+    ({}, None),
+    ([1008], None),
+    ("No balance.", None),
+    (None, None),
+)
 @cases("choices", None, [])
 def test_error_in_base_resp_is_noted(
     choices: object, base_resp: object, expected: ErrorEvent | None
@@ -232,40 +242,90 @@ def usage_of(usage: object) -> Usage | None:
     "stated, expected",
     ({"prompt_tokens": 3, "completion_tokens": 2}, Usage(3, 2)),
     ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(0, 0)),
-    ({"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150,
-     "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
-     "completion_tokens_details": {"reasoning_tokens": 40}},
-     Usage(100, 50, cached_tokens=64, reasoning_tokens=40)),
-    ({"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": None,
-     "completion_tokens_details": {"reasoning_tokens": None}}, Usage(3, 2)),
-    ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0},
-     "prompt_cache_hit_tokens": 5}, Usage(9, 2)),
-    ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 5},
-     Usage(9, 2, cached_tokens=5)),
+    (
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 50,
+            "total_tokens": 150,
+            "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 40},
+        },
+        Usage(100, 50, cached_tokens=64, reasoning_tokens=40),
+    ),
+    (
+        {
+            "prompt_tokens": 3,
+            "completion_tokens": 2,
+            "prompt_tokens_details": None,
+            "completion_tokens_details": {"reasoning_tokens": None},
+        },
+        Usage(3, 2),
+    ),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "prompt_cache_hit_tokens": 5,
+        },
+        Usage(9, 2),
+    ),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 5},
+        Usage(9, 2, cached_tokens=5),
+    ),
     # A cache part larger than the whole cannot be priced as stated.
-    ({"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 9}},
-     Usage(5, 2, cached_tokens=5)),
-    ({"prompt_tokens": 10, "completion_tokens": 2,
-     "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5}},
-     Usage(10, 2, cached_tokens=4, cache_write_tokens=5)),
-    ({"prompt_tokens": 10, "completion_tokens": 2,
-     "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9}},
-     Usage(10, 2, cached_tokens=4, cache_write_tokens=6)),
+    (
+        {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 9}},
+        Usage(5, 2, cached_tokens=5),
+    ),
+    (
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5},
+        },
+        Usage(10, 2, cached_tokens=4, cache_write_tokens=5),
+    ),
+    (
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9},
+        },
+        Usage(10, 2, cached_tokens=4, cache_write_tokens=6),
+    ),
     # Cached tokens at the top: they count like those in the details, which come first.
-    ({"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11, "cached_tokens": 5},
-     Usage(9, 2, cached_tokens=5)),
-    ({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 5,
-     "prompt_tokens_details": {"cached_tokens": 3}}, Usage(9, 2, cached_tokens=3)),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11, "cached_tokens": 5},
+        Usage(9, 2, cached_tokens=5),
+    ),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "cached_tokens": 5,
+            "prompt_tokens_details": {"cached_tokens": 3},
+        },
+        Usage(9, 2, cached_tokens=3),
+    ),
     ({"prompt_tokens": 5, "total_tokens": 5}, Usage(5, 0)),
     ({"completion_tokens": 5, "total_tokens": 7}, Usage(2, 5)),
-)  # fmt: skip
+)
 def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
     assert usage_of(stated) == expected
 
 
 @cases(
     "stated",
-    {}, [], 7, "many", True, {"total_tokens": 0}, {"total_tokens": -9}, {"prompt_tokens": 3},
+    {},
+    [],
+    7,
+    "many",
+    True,
+    {"total_tokens": 0},
+    {"total_tokens": -9},
+    {"prompt_tokens": 3},
     {"completion_tokens": 3},
     {"prompt_tokens": None, "completion_tokens": None},
     {"prompt_tokens": -1, "completion_tokens": 2},
@@ -275,11 +335,17 @@ def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
     {"prompt_tokens": True, "completion_tokens": 2},
     {"prompt_tokens": 10, "total_tokens": 5},
     {"prompt_tokens": 1, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": -1}},
-    {"prompt_tokens": 1, "completion_tokens": 2,
-     "prompt_tokens_details": {"cache_write_tokens": -1}},
-    {"prompt_tokens": 1, "completion_tokens": 2,
-     "completion_tokens_details": {"reasoning_tokens": -1}},
-)  # fmt: skip
+    {
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cache_write_tokens": -1},
+    },
+    {
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "completion_tokens_details": {"reasoning_tokens": -1},
+    },
+)
 def test_malformed_usage_is_ignored_and_counted(stated: object) -> None:
     good = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
     meter = metered(good, {"choices": [], "usage": stated})

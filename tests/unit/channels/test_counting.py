@@ -99,12 +99,16 @@ def test_a_texts_tokens_grow_with_it_alone() -> None:
 
 IMAGE = "A" * 400_000
 BY_PROTOCOL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "messages": ({"type": "text", "text": "What is this?"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}),
+    "messages": (
+        {"type": "text", "text": "What is this?"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}},
+    ),
     "native": ({"text": "What is this?"}, {"inlineData": {"mimeType": "image/png", "data": IMAGE}}),
-    "responses": ({"type": "input_text", "text": "What is this?"},
-        {"type": "input_image", "image_url": f"data:image/png;base64,{IMAGE}"}),
-}  # fmt: skip
+    "responses": (
+        {"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{IMAGE}"},
+    ),
+}
 
 
 @each("protocol", BY_PROTOCOL)
@@ -138,8 +142,16 @@ def test_instructions_tools_and_files_count() -> None:
 
 def test_any_value_is_counted_without_a_fault() -> None:
     values: tuple[Any, ...] = (
-        None, 1, "x", [], {}, [None, 1, [["x"]]], {"role": 1}, {"type": []}, {"source": 3},
-    )  # fmt: skip
+        None,
+        1,
+        "x",
+        [],
+        {},
+        [None, 1, [["x"]]],
+        {"role": 1},
+        {"type": []},
+        {"source": 3},
+    )
     for value in values:
         for protocol, turns in TURNS.items():
             assert counted(protocol, **{turns: value, "tools": value, "system": value}) >= 1

@@ -25,8 +25,10 @@ class Dialect(NamedTuple):
 
 DIALECTS = {
     "messages": Dialect(
-        MESSAGES, messages.read_request,
-        lambda request: messages.upstream_body(request, upstream_model="m")),
+        MESSAGES,
+        messages.read_request,
+        lambda request: messages.upstream_body(request, upstream_model="m"),
+    ),
     "responses": Dialect(
         RESPONSES,
         responses.read_request,
@@ -35,24 +37,46 @@ DIALECTS = {
         ),
     ),
     "gemini": Dialect(
-        GEMINI, lambda body: gemini.read_request(body, model="m", stream=False),
-        lambda request: gemini.upstream_body(request, upstream_model="m", default_max_tokens=None)),
-}  # fmt: skip
+        GEMINI,
+        lambda body: gemini.read_request(body, model="m", stream=False),
+        lambda request: gemini.upstream_body(request, upstream_model="m", default_max_tokens=None),
+    ),
+}
 
 # Members that stand at the top, and values that none of them may have.
 VALUES: dict[str, dict[str, list[Any]]] = {
     "messages": {
         "model": [None, "", 7, "m" * 257, "a\nb"],
-        "max_tokens": [None, 0, -1, 1.5, "5", True, 2**60], "messages": [[], "Hi"], "system": [7],
-        "stream": ["true", 1], "tools": [{}], "tool_choice": ["auto"], "temperature": ["1"]},
+        "max_tokens": [None, 0, -1, 1.5, "5", True, 2**60],
+        "messages": [[], "Hi"],
+        "system": [7],
+        "stream": ["true", 1],
+        "tools": [{}],
+        "tool_choice": ["auto"],
+        "temperature": ["1"],
+    },
     "responses": {
-        "model": [None, "", "a\x7fb"], "input": [None, [], {}, 7], "instructions": [["Hi"]],
-        "stream": ["yes"], "max_output_tokens": [0, 1.5, "5"], "reasoning": ["low"],
-        "temperature": ["1"], "top_p": [[]], "frequency_penalty": ["0"], "presence_penalty": [{}],
-        "tools": [{}], "tool_choice": [7], "parallel_tool_calls": ["no"], "background": ["no"]},
+        "model": [None, "", "a\x7fb"],
+        "input": [None, [], {}, 7],
+        "instructions": [["Hi"]],
+        "stream": ["yes"],
+        "max_output_tokens": [0, 1.5, "5"],
+        "reasoning": ["low"],
+        "temperature": ["1"],
+        "top_p": [[]],
+        "frequency_penalty": ["0"],
+        "presence_penalty": [{}],
+        "tools": [{}],
+        "tool_choice": [7],
+        "parallel_tool_calls": ["no"],
+        "background": ["no"],
+    },
     "gemini": {
-        "contents": [None, [], "Hi"], "systemInstruction": ["Be brief."], "generationConfig": [[]]},
-}  # fmt: skip
+        "contents": [None, [], "Hi"],
+        "systemInstruction": ["Be brief."],
+        "generationConfig": [[]],
+    },
+}
 
 FAULTS: dict[str, Faults] = {
     "messages": [
@@ -62,18 +86,23 @@ FAULTS: dict[str, Faults] = {
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
-        ({"tools": ["f"]}, "tools[0]"), ({"tools": [{"type": "", "name": "f"}]}, "tools[0].type"),
-        ({"tools": [{"type": 7, "name": "f"}]}, "tools[0].type")],
+        ({"tools": ["f"]}, "tools[0]"),
+        ({"tools": [{"type": "", "name": "f"}]}, "tools[0].type"),
+        ({"tools": [{"type": 7, "name": "f"}]}, "tools[0].type"),
+    ],
     "responses": [
-        ({"input": ["Hi"]}, "input[0]"), ({"input": [{}]}, "input[0].role"),
+        ({"input": ["Hi"]}, "input[0]"),
+        ({"input": [{}]}, "input[0].role"),
         ({"input": [{"content": "Hi"}]}, "input[0].role"),
         ({"input": [{"role": "user"}]}, "input[0].content"),
         ({"input": [{"role": "user", "content": 7}]}, "input[0].content"),
-        ({"input": [{"type": 7}]}, "input[0].type")],
+        ({"input": [{"type": 7}]}, "input[0].type"),
+    ],
     "gemini": [
         ({"contents": {}}, "contents.parts"),
         ({"contents": {"parts": [], "role": "robot"}}, "contents.role"),
-        ({"contents": ["Hi"]}, "contents[0]"), ({"contents": [{}]}, "contents[0].parts"),
+        ({"contents": ["Hi"]}, "contents[0]"),
+        ({"contents": [{}]}, "contents[0].parts"),
         ({"contents": [{"parts": "Hi"}]}, "contents[0].parts"),
         ({"contents": [{"parts": [], "role": "assistant"}]}, "contents[0].role"),
         ({"contents": [{"parts": [], "role": 7}]}, "contents[0].role"),
@@ -81,8 +110,9 @@ FAULTS: dict[str, Faults] = {
         ({"generationConfig": {"maxOutputTokens": "5"}}, "generationConfig.maxOutputTokens"),
         ({"generation_config": {"max_output_tokens": 1.5}}, "generation_config.max_output_tokens"),
         ({"generationConfig": {"temperature": "1"}}, "generationConfig.temperature"),
-        ({"tools": ["googleSearch"]}, "tools[0]")],
-}  # fmt: skip
+        ({"tools": ["googleSearch"]}, "tools[0]"),
+    ],
+}
 
 
 def said(part: Any) -> dict[str, Any]:
@@ -103,7 +133,8 @@ def put(part: Any) -> dict[str, Any]:
 # Faults that only an upstream can judge: forwarded to one of this protocol.
 JUDGED_UPSTREAM: dict[str, Faults] = {
     "messages": [
-        (said("Hi"), "messages[0].content[0]"), (said({}), "messages[0].content[0].type"),
+        (said("Hi"), "messages[0].content[0]"),
+        (said({}), "messages[0].content[0].type"),
         (said({"type": "text", "text": 7}), "messages[0].content[0].text"),
         (said({"type": "tool_use", "input": "{}"}), "messages[0].content[0].input"),
         (said({"type": "image", "source": "a.png"}), "messages[0].content[0].source"),
@@ -118,24 +149,35 @@ JUDGED_UPSTREAM: dict[str, Faults] = {
         ({"tool_choice": {"type": "required"}}, "tool_choice.type"),
         ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),
         ({"tool_choice": {"type": "tool", "name": 7}}, "tool_choice.name"),
-        ({"thinking": True}, "thinking"), ({"thinking": {"budget_tokens": 5}}, "thinking.type"),
+        ({"thinking": True}, "thinking"),
+        ({"thinking": {"budget_tokens": 5}}, "thinking.type"),
         ({"stop_sequences": "END"}, "stop_sequences"),
-        ({"stop_sequences": [7]}, "stop_sequences[0]"), ({"metadata": "u"}, "metadata")],
+        ({"stop_sequences": [7]}, "stop_sequences[0]"),
+        ({"metadata": "u"}, "metadata"),
+    ],
     "responses": [
         ({"input": [{"role": "tool", "content": "Hi"}]}, "input[0].role"),
-        (asked("Hi"), "input[0].content[0]"), (asked({"type": 7}), "input[0].content[0].type"),
+        (asked("Hi"), "input[0].content[0]"),
+        (asked({"type": 7}), "input[0].content[0].type"),
         (asked({"type": "input_text", "text": 7}), "input[0].content[0].text"),
         (asked({"image_url": {"url": "x"}}), "input[0].content[0].image_url"),
-        ({"reasoning": {"effort": 3}}, "reasoning.effort"), ({"tools": [{}]}, "tools[0].type"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+        ({"tools": [{}]}, "tools[0].type"),
         ({"tools": [{"type": "function", "name": "f", "parameters": "{}"}]}, "tools[0].parameters"),
-        ({"tool_choice": {"type": 7}}, "tool_choice.type")],
+        ({"tool_choice": {"type": 7}}, "tool_choice.type"),
+    ],
     "gemini": [
-        (put("Hi"), "contents[0].parts[0]"), (put({"text": 7}), "contents[0].parts[0].text"),
+        (put("Hi"), "contents[0].parts[0]"),
+        (put({"text": 7}), "contents[0].parts[0].text"),
         (put({"inlineData": {"data": 7}}), "contents[0].parts[0].inlineData.data"),
-        (put({"functionCall": {"name": "f", "args": "{}"}}),
-         "contents[0].parts[0].functionCall.args"),
-        (put({"functionResponse": {"response": "42"}}),
-         "contents[0].parts[0].functionResponse.response"),
+        (
+            put({"functionCall": {"name": "f", "args": "{}"}}),
+            "contents[0].parts[0].functionCall.args",
+        ),
+        (
+            put({"functionResponse": {"response": "42"}}),
+            "contents[0].parts[0].functionResponse.response",
+        ),
         ({"systemInstruction": {}}, "systemInstruction.parts"),
         ({"system_instruction": {"parts": [{"text": 7}]}}, "system_instruction.parts[0].text"),
         ({"generationConfig": {"stopSequences": "END"}}, "generationConfig.stopSequences"),
@@ -144,9 +186,12 @@ JUDGED_UPSTREAM: dict[str, Faults] = {
         ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0].name"),
         ({"tools": [{"function_declarations": [7]}]}, "tools[0].function_declarations[0]"),
         ({"toolConfig": []}, "toolConfig"),
-        ({"toolConfig": {"functionCallingConfig": {"mode": 1}}},
-         "toolConfig.functionCallingConfig.mode")],
-}  # fmt: skip
+        (
+            {"toolConfig": {"functionCallingConfig": {"mode": 1}}},
+            "toolConfig.functionCallingConfig.mode",
+        ),
+    ],
+}
 
 
 def of_each(tables: dict[str, Faults]) -> Iterator[Any]:

@@ -104,17 +104,30 @@ def test_names_for_the_log_are_bounded_and_printable(name: str, event: dict[str,
 
 @cases(
     "name, event",
-    ("messages",
-     {"type": "content_block_start", "content_block": {"type": "x", "data": "A" * 4_000_000}}),
-    ("responses",
-     {"type": "response.output_item.done", "output_index": 0,
-      "item": {"type": "image_generation_call", "result": "A" * 4_000_000}}),
-    ("responses",
-     {"type": "response.image_generation_call.partial_image",
-      "partial_image_b64": "A" * 4_000_000}),
-    ("native",
-     {"candidates": [{"content": {"parts": [{"inlineData": {"data": "A" * 4_000_000}}]}}]}),
-)  # fmt: skip
+    (
+        "messages",
+        {"type": "content_block_start", "content_block": {"type": "x", "data": "A" * 4_000_000}},
+    ),
+    (
+        "responses",
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {"type": "image_generation_call", "result": "A" * 4_000_000},
+        },
+    ),
+    (
+        "responses",
+        {
+            "type": "response.image_generation_call.partial_image",
+            "partial_image_b64": "A" * 4_000_000,
+        },
+    ),
+    (
+        "native",
+        {"candidates": [{"content": {"parts": [{"inlineData": {"data": "A" * 4_000_000}}]}}]},
+    ),
+)
 def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]) -> None:
     data = json.dumps(event).encode()
     meter = new_meter(name)
@@ -124,37 +137,84 @@ def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]
 
 @cases(
     "name, body, usage, characters, reason",
-    ("messages",
-     {"id": "a", "model": "x",
-      "content": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-          {"type": "text", "text": "Hello"},
-          {"type": "tool_use", "name": "f", "input": {"a": [1, 2]}},
-          {"type": "web_search_tool_result", "content": [{"title": "not output"}]}],
-      "stop_reason": "tool_use",
-      "usage": {"input_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2,
-          "output_tokens": 9}}, Usage(10, 9, cached_tokens=3, cache_write_tokens=2),
-     3 + 5 + 1 + len('{"a":[1,2]}'), "tool_use"),
-    ("responses",
-     {"id": "a", "model": "x", "status": "completed",
-      "output": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
-          {"type": "image_generation_call", "result": "iVBORw0KGgo"},
-          {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]},
-          {"type": "message", "content": [{"type": "refusal", "refusal": "No"}]},
-          {"type": "function_call", "name": "f", "arguments": '{"a": 1}'}],
-      "usage": {"input_tokens": 10,
-          "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1}, "output_tokens": 9,
-          "output_tokens_details": {"reasoning_tokens": 6}}},
-     Usage(10, 9, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=6), 3 + 5 + 2 + 1 + 8,
-     "completed"),
-    ("native",
-     {"responseId": "a", "modelVersion": "x",
-      "candidates": [{"content": {"parts": [{"text": "Hm.", "thought": True}, {"text": "Hello"},
-          {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo"}},
-          {"functionCall": {"name": "f", "args": {"a": 1.50}}}]}, "finishReason": "STOP"}],
-      "usageMetadata": {"promptTokenCount": 10, "cachedContentTokenCount": 4,
-          "candidatesTokenCount": 3, "thoughtsTokenCount": 6, "toolUsePromptTokenCount": 2}},
-     Usage(12, 9, cached_tokens=4, reasoning_tokens=6), 3 + 5 + 1 + len('{"a":1.5}'), "STOP"),
-)  # fmt: skip
+    (
+        "messages",
+        {
+            "id": "a",
+            "model": "x",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                {"type": "text", "text": "Hello"},
+                {"type": "tool_use", "name": "f", "input": {"a": [1, 2]}},
+                {"type": "web_search_tool_result", "content": [{"title": "not output"}]},
+            ],
+            "stop_reason": "tool_use",
+            "usage": {
+                "input_tokens": 5,
+                "cache_read_input_tokens": 3,
+                "cache_creation_input_tokens": 2,
+                "output_tokens": 9,
+            },
+        },
+        Usage(10, 9, cached_tokens=3, cache_write_tokens=2),
+        3 + 5 + 1 + len('{"a":[1,2]}'),
+        "tool_use",
+    ),
+    (
+        "responses",
+        {
+            "id": "a",
+            "model": "x",
+            "status": "completed",
+            "output": [
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+                {"type": "image_generation_call", "result": "iVBORw0KGgo"},
+                {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]},
+                {"type": "message", "content": [{"type": "refusal", "refusal": "No"}]},
+                {"type": "function_call", "name": "f", "arguments": '{"a": 1}'},
+            ],
+            "usage": {
+                "input_tokens": 10,
+                "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+                "output_tokens": 9,
+                "output_tokens_details": {"reasoning_tokens": 6},
+            },
+        },
+        Usage(10, 9, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=6),
+        3 + 5 + 2 + 1 + 8,
+        "completed",
+    ),
+    (
+        "native",
+        {
+            "responseId": "a",
+            "modelVersion": "x",
+            "candidates": [
+                {
+                    "content": {
+                        "parts": [
+                            {"text": "Hm.", "thought": True},
+                            {"text": "Hello"},
+                            {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo"}},
+                            {"functionCall": {"name": "f", "args": {"a": 1.50}}},
+                        ]
+                    },
+                    "finishReason": "STOP",
+                }
+            ],
+            "usageMetadata": {
+                "promptTokenCount": 10,
+                "cachedContentTokenCount": 4,
+                "candidatesTokenCount": 3,
+                "thoughtsTokenCount": 6,
+                "toolUsePromptTokenCount": 2,
+            },
+        },
+        Usage(12, 9, cached_tokens=4, reasoning_tokens=6),
+        3 + 5 + 1 + len('{"a":1.5}'),
+        "STOP",
+    ),
+)
 def test_whole_answer_is_read(
     name: str, body: dict[str, Any], usage: Usage, characters: int, reason: str
 ) -> None:
@@ -199,24 +259,52 @@ def test_running_counts_of_a_gemini_stream_replace_each_other() -> None:
     ({"promptTokenCount": 5, "candidatesTokenCount": 0}, Usage(5, 0)),
     ({"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 99}, Usage(5, 2)),
     # More thoughts than candidates, and the total says that they are among them.
-    ({"promptTokenCount": 5, "candidatesTokenCount": 7, "thoughtsTokenCount": 9,
-     "totalTokenCount": 12}, Usage(5, 7, reasoning_tokens=7)),
-    ({"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 7},
-     Usage(5, 9, reasoning_tokens=7)),
-    ({"promptTokenCount": 5, "candidatesTokenCount": 9, "thoughtsTokenCount": 7,
-     "totalTokenCount": 14}, Usage(5, 9, reasoning_tokens=7)),
-    ({"promptTokenCount": 5, "toolUsePromptTokenCount": 10, "candidatesTokenCount": 9,
-     "thoughtsTokenCount": 7, "totalTokenCount": 24}, Usage(15, 9, reasoning_tokens=7)),
-    ({"promptTokenCount": 5, "thoughtsTokenCount": 7, "totalTokenCount": 12},
-     Usage(5, 7, reasoning_tokens=7)),
+    (
+        {
+            "promptTokenCount": 5,
+            "candidatesTokenCount": 7,
+            "thoughtsTokenCount": 9,
+            "totalTokenCount": 12,
+        },
+        Usage(5, 7, reasoning_tokens=7),
+    ),
+    (
+        {"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 7},
+        Usage(5, 9, reasoning_tokens=7),
+    ),
+    (
+        {
+            "promptTokenCount": 5,
+            "candidatesTokenCount": 9,
+            "thoughtsTokenCount": 7,
+            "totalTokenCount": 14,
+        },
+        Usage(5, 9, reasoning_tokens=7),
+    ),
+    (
+        {
+            "promptTokenCount": 5,
+            "toolUsePromptTokenCount": 10,
+            "candidatesTokenCount": 9,
+            "thoughtsTokenCount": 7,
+            "totalTokenCount": 24,
+        },
+        Usage(15, 9, reasoning_tokens=7),
+    ),
+    (
+        {"promptTokenCount": 5, "thoughtsTokenCount": 7, "totalTokenCount": 12},
+        Usage(5, 7, reasoning_tokens=7),
+    ),
     ({"promptTokenCount": 5, "totalTokenCount": 9}, Usage(5, 4)),
-    ({"promptTokenCount": 5, "cachedContentTokenCount": 50, "candidatesTokenCount": 1},
-     Usage(5, 1, cached_tokens=5)),
+    (
+        {"promptTokenCount": 5, "cachedContentTokenCount": 50, "candidatesTokenCount": 1},
+        Usage(5, 1, cached_tokens=5),
+    ),
     ({"trafficType": "ON_DEMAND"}, None),
     ({}, None),
     ({"promptTokenCount": "5", "candidatesTokenCount": 1}, None),
     ({"promptTokenCount": 5, "candidatesTokenCount": -1}, None),
-)  # fmt: skip
+)
 def test_gemini_counts_are_made_into_a_usage(
     metadata: dict[str, Any], expected: Usage | None
 ) -> None:
@@ -229,17 +317,29 @@ def test_gemini_counts_are_made_into_a_usage(
         ({"input_tokens": 5, "output_tokens": 0}, Usage(5, 0)),
         ({"input_tokens": 5, "total_tokens": 7}, Usage(5, 2)),
         ({"output_tokens": 2, "total_tokens": 7}, Usage(5, 2)),
-        ({"input_tokens": 5, "output_tokens": 2, "total_tokens": 11,
-         "output_tokens_details": {"reasoning_tokens": 4}}, Usage(5, 6, reasoning_tokens=4)),
-        ({"input_tokens": 5, "output_tokens": 2,
-         "input_tokens_details": {"cached_tokens": 9, "cache_write_tokens": 9}},
-         Usage(5, 2, cached_tokens=5)),
+        (
+            {
+                "input_tokens": 5,
+                "output_tokens": 2,
+                "total_tokens": 11,
+                "output_tokens_details": {"reasoning_tokens": 4},
+            },
+            Usage(5, 6, reasoning_tokens=4),
+        ),
+        (
+            {
+                "input_tokens": 5,
+                "output_tokens": 2,
+                "input_tokens_details": {"cached_tokens": 9, "cache_write_tokens": 9},
+            },
+            Usage(5, 2, cached_tokens=5),
+        ),
         ({"input_tokens": 5}, None),
         ({"input_tokens": 5, "output_tokens": "2"}, None),
         ({"input_tokens": 5, "output_tokens": -2}, None),
         (None, None),
     ],
-)  # fmt: skip
+)
 @each("end", ["completed", "incomplete", "failed"])
 def test_responses_usage_is_read_from_every_last_event(
     end: str, usage: object, expected: Usage | None

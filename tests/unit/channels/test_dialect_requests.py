@@ -45,8 +45,14 @@ def test_every_member_that_is_read_has_its_words() -> None:
 @cases(
     "thread",
     {"type": "continue", "previous_message_id": "msg_1"},
-    {"type": "create"}, {"type": "of tomorrow"}, {}, [], "msg_1", 0, False,
-)  # fmt: skip
+    {"type": "create"},
+    {"type": "of tomorrow"},
+    {},
+    [],
+    "msg_1",
+    0,
+    False,
+)
 def test_thread_is_refused_in_the_words_that_libraries_read(thread: Any) -> None:
     fault = refused(lambda: read_messages(thread=thread))
     assert fault.param == "thread"
@@ -154,9 +160,13 @@ def test_omitted_maximum_is_raised_to_the_ceiling(members: bytes, expected: byte
 
 @cases(
     "name, value",
-    ("previous_response_id", "resp_1"), ("previous_response_id", ""), ("previous_response_id", 7),
-    ("conversation", "conv_1"), ("conversation", {"id": "conv_1"}), ("background", True),
-)  # fmt: skip
+    ("previous_response_id", "resp_1"),
+    ("previous_response_id", ""),
+    ("previous_response_id", 7),
+    ("conversation", "conv_1"),
+    ("conversation", {"id": "conv_1"}),
+    ("background", True),
+)
 def test_what_needs_a_stored_answer_is_refused_by_name(name: str, value: object) -> None:
     fault = refused(lambda: read_responses(**{name: value}))
     assert fault.param == name
@@ -209,17 +219,25 @@ def test_every_member_of_gemini_has_its_words() -> None:
     (b"", b',"generationConfig":{"maxOutputTokens":10}'),
     (b',"generationConfig":null', b',"generationConfig":{"maxOutputTokens":10}'),
     (b',"generationConfig":{ }', b',"generationConfig":{ "maxOutputTokens":10}'),
-    (b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
-     b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} '),
-    (b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
-     b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}'),
-    (b',"generation_config":{"max_output_tokens":null}',
-     b',"generation_config":{"max_output_tokens":10}'),
+    (
+        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
+        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} ',
+    ),
+    (
+        b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
+        b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}',
+    ),
+    (
+        b',"generation_config":{"max_output_tokens":null}',
+        b',"generation_config":{"max_output_tokens":10}',
+    ),
     (b',"generation_config":{}', b',"generation_config":{"maxOutputTokens":10}'),
     (b',"generationConfig":{"maxOutputTokens":7}', b',"generationConfig":{"maxOutputTokens":7}'),
-    (b',"generation_config":{"max_output_tokens":70000}',
-     b',"generation_config":{"max_output_tokens":70000}'),
-)  # fmt: skip
+    (
+        b',"generation_config":{"max_output_tokens":70000}',
+        b',"generation_config":{"max_output_tokens":70000}',
+    ),
+)
 def test_omitted_maximum_is_spliced_into_the_generation_config(
     members: bytes, expected: bytes
 ) -> None:
@@ -245,13 +263,19 @@ def test_maximum_is_read_in_either_spelling(config: dict[str, Any], most: int | 
 @cases(
     "changes, param",
     ({"generationConfig": {}, "generation_config": {}}, "generation_config"),
-    ({"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
-     "generationConfig.max_output_tokens"),
-    ({"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
-     "generation_config.max_output_tokens"),
-    ({"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
-     "system_instruction"),
-)  # fmt: skip
+    (
+        {"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
+        "generationConfig.max_output_tokens",
+    ),
+    (
+        {"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
+        "generation_config.max_output_tokens",
+    ),
+    (
+        {"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
+        "system_instruction",
+    ),
+)
 def test_both_spellings_of_one_member_are_refused(changes: dict[str, Any], param: str) -> None:
     assert refused(lambda: read_gemini(**changes)).param == param
 
@@ -325,26 +349,45 @@ def test_every_documented_member_is_read_and_forwarded_as_it_is(protocol: str) -
 
 @cases(
     "request, builtin",
-    (read_messages(tools=[{"name": "look", "input_schema": {"type": "object"}},
-        {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
-        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
-        {"type": "web_search_20260318", "name": "web_search"},
-        {"type": "code_execution_20250825", "name": "code_execution"},
-        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
-        {"type": "bash_20250124", "name": "bash"},
-        {"type": "mcp_toolset", "mcp_server_name": "s"}]),
-     ("web_search", "code_execution", "mcp_toolset")),
-    (read_responses(tools=[{"type": "function", "name": "f", "description": None},
-        *({"type": "web_search"}, {"type": "web_search_preview_2025_03_11"}),
-        {"type": "image_generation", "size": "1024x1024"},
-        *({"type": "custom", "name": "c"}, {"type": "local_shell"}),
-        {"type": "computer_use_preview"}]), ("web_search", "image_generation")),
-    (read_gemini(tools=[
-        {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
-        *({"googleSearch": {}}, {"google_search_retrieval": {}}),
-        {"codeExecution": {}, "urlContext": {}},
-        {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, {"googleMaps": None}]),
-     ("web_search", "code_execution", "url_context")),
-)  # fmt: skip
+    (
+        read_messages(
+            tools=[
+                {"name": "look", "input_schema": {"type": "object"}},
+                {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
+                {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+                {"type": "web_search_20260318", "name": "web_search"},
+                {"type": "code_execution_20250825", "name": "code_execution"},
+                {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+                {"type": "bash_20250124", "name": "bash"},
+                {"type": "mcp_toolset", "mcp_server_name": "s"},
+            ]
+        ),
+        ("web_search", "code_execution", "mcp_toolset"),
+    ),
+    (
+        read_responses(
+            tools=[
+                {"type": "function", "name": "f", "description": None},
+                *({"type": "web_search"}, {"type": "web_search_preview_2025_03_11"}),
+                {"type": "image_generation", "size": "1024x1024"},
+                *({"type": "custom", "name": "c"}, {"type": "local_shell"}),
+                {"type": "computer_use_preview"},
+            ]
+        ),
+        ("web_search", "image_generation"),
+    ),
+    (
+        read_gemini(
+            tools=[
+                {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
+                *({"googleSearch": {}}, {"google_search_retrieval": {}}),
+                {"codeExecution": {}, "urlContext": {}},
+                {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
+                {"googleMaps": None},
+            ]
+        ),
+        ("web_search", "code_execution", "url_context"),
+    ),
+)
 def test_tools_that_the_provider_runs_are_known(request: Any, builtin: tuple[str, ...]) -> None:
     assert request.builtin_tools == builtin

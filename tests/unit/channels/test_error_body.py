@@ -138,8 +138,13 @@ def test_details_that_nest_too_deep_are_left_out() -> None:
 
 @cases(
     "delay, expected",
-    ("34.4s", "35"), ("2s", "2"), ("0.1s", "1"), ("soon", None), (5, None), ("1e9s", None),
-)  # fmt: skip
+    ("34.4s", "35"),
+    ("2s", "2"),
+    ("0.1s", "1"),
+    ("soon", None),
+    (5, None),
+    ("1e9s", None),
+)
 def test_time_to_come_back_is_read_of_googles_details(delay: object, expected: str | None) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}, {"retryDelay": delay}]
     assert retry_after_in(details) == expected

@@ -16,23 +16,31 @@ CHUNKED = STREAM + EVENTS + b"0\r\n\r\n"
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
 LONG_HEAD = b"HTTP/1.1 200 OK\r\nX: %b\r\nContent-Length: 0\r\n\r\n"
 ANSWERS = (
-    OK, CHUNKED, UNTIL_CLOSE,
+    OK,
+    CHUNKED,
+    UNTIL_CLOSE,
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + OK,
     b"HTTP/1.1 204 Nothing\r\nX-Empty:\r\nX-Two: a\r\nX-Two: b\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc",
     b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc",
     STREAM + EVENTS + b"0\r\nX-Trailer: late\r\n\r\n",
-    STREAM + b"5;name=value\r\nhello\r\n0\r\n\r\n", b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
+    STREAM + b"5;name=value\r\nhello\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
     OK + b"\r\n",
-)  # fmt: skip
+)
 BROKEN = (
-    OK + OK, OK[:-1], STREAM + EVENTS + b"no size\r\n", STREAM + EVENTS,
+    OK + OK,
+    OK[:-1],
+    STREAM + EVENTS + b"no size\r\n",
+    STREAM + EVENTS,
     b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
     STREAM.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n") + b"3\r\nabc\r\n0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc",
-    b"HTTP/1.1 099 Less\r\nContent-Length: 0\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"",
-)  # fmt: skip
+    b"HTTP/1.1 099 Less\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/2 200\r\n\r\n",
+    b"",
+)
 
 
 class Line(asyncio.Transport):

@@ -53,15 +53,41 @@ def test_nulls_are_as_good_as_nothing() -> None:
 @each(
     "member, value",
     [
-        ("model", ABSENT), ("model", ""), ("model", 5), ("model", "m" * 257), ("model", "a\u0000b"),
-        ("prompt", ABSENT), ("prompt", ""), ("prompt", " \n\t "), ("prompt", None), ("prompt", 5),
-        ("prompt", ["a boat"]), ("n", 0), ("n", 11), ("n", -1), ("n", 2**70), ("n", True),
-        ("n", "3"), ("n", 1.5), ("n", [1]), ("size", ""), ("size", 1024), ("size", ["1024x1024"]),
-        ("size", "1" * 65), ("image", []), ("image", URL), ("image", {}), ("image", [URL] * 11),
-        ("response_format", ""), ("response_format", "png"), ("response_format", {"type": "url"}),
-        ("stream", True), ("stream", "false"), ("stream", 0),
+        ("model", ABSENT),
+        ("model", ""),
+        ("model", 5),
+        ("model", "m" * 257),
+        ("model", "a\u0000b"),
+        ("prompt", ABSENT),
+        ("prompt", ""),
+        ("prompt", " \n\t "),
+        ("prompt", None),
+        ("prompt", 5),
+        ("prompt", ["a boat"]),
+        ("n", 0),
+        ("n", 11),
+        ("n", -1),
+        ("n", 2**70),
+        ("n", True),
+        ("n", "3"),
+        ("n", 1.5),
+        ("n", [1]),
+        ("size", ""),
+        ("size", 1024),
+        ("size", ["1024x1024"]),
+        ("size", "1" * 65),
+        ("image", []),
+        ("image", URL),
+        ("image", {}),
+        ("image", [URL] * 11),
+        ("response_format", ""),
+        ("response_format", "png"),
+        ("response_format", {"type": "url"}),
+        ("stream", True),
+        ("stream", "false"),
+        ("stream", 0),
     ],
-)  # fmt: skip
+)
 def test_bad_member_is_named(member: str, value: Any) -> None:
     fault = refused(body(**{member: value}))
     assert fault.param == member
@@ -70,9 +96,19 @@ def test_bad_member_is_named(member: str, value: Any) -> None:
 
 @cases(
     "reference",
-    None, 5, {}, "", "a.png", "ftp://a.example/b", "https://", "http:///a", "file:///etc/passwd",
-    "https://a.example/b c", "data:text/html;base64,AAAA", "data:image/png;base64,",
-)  # fmt: skip
+    None,
+    5,
+    {},
+    "",
+    "a.png",
+    "ftp://a.example/b",
+    "https://",
+    "http:///a",
+    "file:///etc/passwd",
+    "https://a.example/b c",
+    "data:text/html;base64,AAAA",
+    "data:image/png;base64,",
+)
 def test_reference_that_is_no_image_url_is_named_by_its_place(reference: Any) -> None:
     assert refused(body(image=[URL, reference])).param == "image[1]"
 
@@ -119,10 +155,17 @@ def test_log_shows_settings_and_lengths_but_no_words() -> None:
 
 @cases(
     "size, pixels",
-    ("1024x1024", 1_048_576), ("1536X1536", 2_359_296), ("0x5", None), ("1024", None),
-    ("1024x", None), ("-1x5", None), ("1024x1024 ", None), ("٣x٣", None), ("9999999x1", None),
+    ("1024x1024", 1_048_576),
+    ("1536X1536", 2_359_296),
+    ("0x5", None),
+    ("1024", None),
+    ("1024x", None),
+    ("-1x5", None),
+    ("1024x1024 ", None),
+    ("٣x٣", None),
+    ("9999999x1", None),
     ("auto", None),
-)  # fmt: skip
+)
 def test_area_of_a_size(size: str, pixels: int | None) -> None:
     assert pixels_of(size) == pixels
 
@@ -185,10 +228,19 @@ def test_links_and_pictures_count_with_their_size() -> None:
 
 @cases(
     "entry",
-    {}, {"url": ""}, {"url": None, "b64_json": None}, {"url": 5}, {"b64_json": ["aGk="]},
+    {},
+    {"url": ""},
+    {"url": None, "b64_json": None},
+    {"url": 5},
+    {"b64_json": ["aGk="]},
     {"error": {"code": "sensitive", "message": "no"}},
-    None, "https://a.example/1", 7, 1.5, True, ["https://a.example/1"],
-)  # fmt: skip
+    None,
+    "https://a.example/1",
+    7,
+    1.5,
+    True,
+    ["https://a.example/1"],
+)
 def test_entry_without_an_image_does_not_count(entry: Any) -> None:
     assert counted(data=[{"url": "https://a.example/1"}, entry]) == 1
 
@@ -208,9 +260,18 @@ def test_error_in_an_answer_is_told_unless_there_are_images() -> None:
 
 @cases(
     "body",
-    b"", b"null", b"[]", b"{}", b'{"data": null}', b'{"data": {"url": "u"}}', b'{"data": "u"}',
-    b'{"data": [{"url": "u"}]', b"<html>", b"\xff\xfe", b'{"data": 5, "error": null}',
-)  # fmt: skip
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b'{"data": null}',
+    b'{"data": {"url": "u"}}',
+    b'{"data": "u"}',
+    b'{"data": [{"url": "u"}]',
+    b"<html>",
+    b"\xff\xfe",
+    b'{"data": 5, "error": null}',
+)
 def test_what_is_no_images_answer_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         parse_response(body)

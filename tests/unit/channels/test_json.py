@@ -131,18 +131,36 @@ def test_value_of_a_megabyte_is_stepped_over() -> None:
 @each(
     "body, words",
     [
-        (b"", "empty"), (b" \r\n\t ", "empty"), (b"[]", "must be a JSON object"),
-        (b'"text"', "must be a JSON object"), (b"null", "must be a JSON object"),
-        (b"1", "must be a JSON object"), (b"{", "breaks off at byte 1"),
-        (b'{"a', "breaks off at byte 3"), (b'{"a":"x', "breaks off at byte 7"),
-        (b'{"a":[1,2', "breaks off at byte 9"), (b'{"a":1}{', "at byte 8"),
-        (b'{"a":1} x', "at byte 9"), (b"{'a':1}", "at byte 1"), (b"{a:1}", "at byte 1"),
-        (b'{"a":1,}', "at byte 7"), (b"{,}", "at byte 1"), (b'{"a" 1}', "at byte 5"),
-        (b'{"a":NaN}', "at byte 5"), (b'{"a":[-Infinity]}', "at byte 7"),
-        (b'{"a":Infinity}', "at byte 5"), (b'{"a":nul}', "byte"), (b'{"a":01}', "byte"),
-        (b'{"a":1.}', "byte"), (b'{"a":.5}', "byte"), (b'{"a":+1}', "byte"),
-        (b'{"a":"\t"}', "at byte 6"), (b'{"a":"\x00"}', "at byte 6"), (b'{"a":"\\x"}', "byte"),
-        (b'{"a":"\\u12"}', "byte"), (b'{"a":"\\ud800"}', "lone surrogate"),
+        (b"", "empty"),
+        (b" \r\n\t ", "empty"),
+        (b"[]", "must be a JSON object"),
+        (b'"text"', "must be a JSON object"),
+        (b"null", "must be a JSON object"),
+        (b"1", "must be a JSON object"),
+        (b"{", "breaks off at byte 1"),
+        (b'{"a', "breaks off at byte 3"),
+        (b'{"a":"x', "breaks off at byte 7"),
+        (b'{"a":[1,2', "breaks off at byte 9"),
+        (b'{"a":1}{', "at byte 8"),
+        (b'{"a":1} x', "at byte 9"),
+        (b"{'a':1}", "at byte 1"),
+        (b"{a:1}", "at byte 1"),
+        (b'{"a":1,}', "at byte 7"),
+        (b"{,}", "at byte 1"),
+        (b'{"a" 1}', "at byte 5"),
+        (b'{"a":NaN}', "at byte 5"),
+        (b'{"a":[-Infinity]}', "at byte 7"),
+        (b'{"a":Infinity}', "at byte 5"),
+        (b'{"a":nul}', "byte"),
+        (b'{"a":01}', "byte"),
+        (b'{"a":1.}', "byte"),
+        (b'{"a":.5}', "byte"),
+        (b'{"a":+1}', "byte"),
+        (b'{"a":"\t"}', "at byte 6"),
+        (b'{"a":"\x00"}', "at byte 6"),
+        (b'{"a":"\\x"}', "byte"),
+        (b'{"a":"\\u12"}', "byte"),
+        (b'{"a":"\\ud800"}', "lone surrogate"),
         (b'{"a":"\\ud800 and more text"}', "lone surrogate"),
         (b'{"a":"\\udc00 and more text"}', "lone surrogate"),
         (b'{"a":"\\ud800\\u0041 and more"}', "lone surrogate"),
@@ -157,7 +175,7 @@ def test_value_of_a_megabyte_is_stepped_over() -> None:
         (b'{"a":' + b'{"b":' * BOTTOMLESS + b"1" + b"}" * BOTTOMLESS + b"}", "nested too deeply"),
         (b"[" * 100_000, "must be a JSON object"),
     ],
-)  # fmt: skip
+)
 def test_body_that_is_not_one_json_object_is_refused_with_a_reason(body: bytes, words: str) -> None:
     with pytest.raises(InvalidJson) as caught:
         JsonObject.parse(body)
@@ -167,10 +185,15 @@ def test_body_that_is_not_one_json_object_is_refused_with_a_reason(body: bytes, 
 
 @cases(
     "body",
-    b'{"a":1,"a":2}', b'{"a":1,"a":1}', b'{"a":12,"a":1}', b'{"a":1,"a":12}',
-    b'{"a":1,"\\u0061":1}', b'{"\\u0061":1,"a":1}', b'{"b":0,"a":[1],"c":{"a":1},"a":[1]}',
+    b'{"a":1,"a":2}',
+    b'{"a":1,"a":1}',
+    b'{"a":12,"a":1}',
+    b'{"a":1,"a":12}',
+    b'{"a":1,"\\u0061":1}',
+    b'{"\\u0061":1,"a":1}',
+    b'{"b":0,"a":[1],"c":{"a":1},"a":[1]}',
     b'{ "a" : 1 , "a" : 1 }',
-)  # fmt: skip
+)
 def test_member_twice_names_the_member(body: bytes) -> None:
     with pytest.raises(InvalidJson, match="'a'") as caught:
         JsonObject.parse(body)
@@ -283,10 +306,16 @@ OBJECTS = st.recursive(
     (b'{"a":"\xff"}', {"a": "\ufffd"}),
     (b'{"a":NaN,"b":-Infinity}', {"a": None, "b": None}),
     (b'{"a":{"b":[1,{"c":"}"}', {"a": {"b": [1, {"c": "}"}]}}),
-    (b'{"a":"\\"}"', {"a": '"}'}), (b"", None), (b"not json", None), (b'{"a":', None),
-    (b'{"a":"x', None), (b'{"a":1]', None), (b'{"a":1}}', None), (b'{"a":1,', None),
+    (b'{"a":"\\"}"', {"a": '"}'}),
+    (b"", None),
+    (b"not json", None),
+    (b'{"a":', None),
+    (b'{"a":"x', None),
+    (b'{"a":1]', None),
+    (b'{"a":1}}', None),
+    (b'{"a":1,', None),
     (b"[" * 100_000, None),
-)  # fmt: skip
+)
 def test_value_is_read_where_there_is_one(text: bytes, value: Any) -> None:
     assert read_loosely(text) == value
 
@@ -315,9 +344,15 @@ def test_characters_are_those_of_text(value: Any, count: int) -> None:
 
 @cases(
     "text, count",
-    (b'"abc"', 3), (b'"\\u00e9\\ud83d\\ude42"', 2), (b'{ "a" : [ 1 ] }', len('{"a":[1]}')),
-    (b"null", 0), (b"{}", 0), (b"{ }", 0), (b"12", 2), (b'"\\ud83d"', 0),
-)  # fmt: skip
+    (b'"abc"', 3),
+    (b'"\\u00e9\\ud83d\\ude42"', 2),
+    (b'{ "a" : [ 1 ] }', len('{"a":[1]}')),
+    (b"null", 0),
+    (b"{}", 0),
+    (b"{ }", 0),
+    (b"12", 2),
+    (b'"\\ud83d"', 0),
+)
 def test_length_is_that_of_the_value_without_white_space(text: bytes, count: int) -> None:
     assert length_of(msgspec.Raw(text)) == count
 

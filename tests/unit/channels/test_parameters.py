@@ -21,13 +21,24 @@ CHAT = {
     "model": "m",
     "messages": [
         {"role": "system", "content": SECRET},
-        {"role": "user",
-         "content": [{"type": "text", "text": SECRET},
-             {"type": "image_url", "image_url": {"url": PNG}},
-             {"type": "image_url", "image_url": {"url": PNG}}]},
-        {"role": "assistant", "tool_calls": []}],
-    "stream": True, "max_completion_tokens": 77, "temperature": 0.5, "top_p": 1,
-    "stop": [SECRET, "b"], "n": 2, "user": SECRET, "metadata": {"a": SECRET},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": SECRET},
+                {"type": "image_url", "image_url": {"url": PNG}},
+                {"type": "image_url", "image_url": {"url": PNG}},
+            ],
+        },
+        {"role": "assistant", "tool_calls": []},
+    ],
+    "stream": True,
+    "max_completion_tokens": 77,
+    "temperature": 0.5,
+    "top_p": 1,
+    "stop": [SECRET, "b"],
+    "n": 2,
+    "user": SECRET,
+    "metadata": {"a": SECRET},
     "response_format": {"type": "json_schema", "json_schema": {"name": SECRET}},
     "reasoning_effort": "high",
     "service_tier": None,
@@ -35,24 +46,37 @@ CHAT = {
     "tool_choice": {"type": "function", "function": {"name": "look_up"}},
     "stream_options": {"include_usage": True},
     "prediction": {"type": "content", "content": SECRET},
-}  # fmt: skip
+}
 MESSAGES = {
-    "model": "m", "max_tokens": 9, "system": SECRET,
-    "messages": [{"role": "user", "content": SECRET},
-        {"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]}],
+    "model": "m",
+    "max_tokens": 9,
+    "system": SECRET,
+    "messages": [
+        {"role": "user", "content": SECRET},
+        {"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]},
+    ],
     "thinking": {"type": "enabled", "budget_tokens": 1024},
-    "output_config": {"effort": "low", "format": {"schema": SECRET}}, "stop_sequences": [SECRET],
+    "output_config": {"effort": "low", "format": {"schema": SECRET}},
+    "stop_sequences": [SECRET],
     "metadata": {"user_id": SECRET},
-    "tools": [{"name": "look_up", "input_schema": {}},
-        {"type": "web_search_20250305", "name": "web_search"}], "tool_choice": {"type": "auto"},
-}  # fmt: skip
+    "tools": [
+        {"name": "look_up", "input_schema": {}},
+        {"type": "web_search_20250305", "name": "web_search"},
+    ],
+    "tool_choice": {"type": "auto"},
+}
 RESPONSES = {
     "model": "m",
     "instructions": SECRET,
     "input": [
-        {"role": "user",
-         "content": [{"type": "input_text", "text": SECRET},
-             {"type": "input_image", "image_url": PNG}]}],
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": SECRET},
+                {"type": "input_image", "image_url": PNG},
+            ],
+        }
+    ],
     "max_output_tokens": 9,
     "reasoning": {"effort": "high", "summary": "auto"},
     "text": {"format": {"type": "json_object"}, "verbosity": "low"},
@@ -60,19 +84,28 @@ RESPONSES = {
     "tool_choice": "auto",
     "store": False,
     "safety_identifier": SECRET,
-}  # fmt: skip
+}
 GEMINI = {
     "systemInstruction": {"parts": [{"text": SECRET}]},
     "contents": [
-        {"parts": [{"text": SECRET}, {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
-            {"inlineData": {"mimeType": "audio/mp3", "data": "AAAA"}}]}],
+        {
+            "parts": [
+                {"text": SECRET},
+                {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+                {"inlineData": {"mimeType": "audio/mp3", "data": "AAAA"}},
+            ]
+        }
+    ],
     "generationConfig": {
-        "maxOutputTokens": 9, "topK": 40, "stopSequences": [SECRET],
+        "maxOutputTokens": 9,
+        "topK": 40,
+        "stopSequences": [SECRET],
         "thinkingConfig": {"thinkingBudget": 128, "includeThoughts": True},
-        "responseSchema": {"description": SECRET}},
+        "responseSchema": {"description": SECRET},
+    },
     "tools": [{"functionDeclarations": [{"name": "look_up"}]}, {"googleSearch": {}}],
     "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
-}  # fmt: skip
+}
 
 
 def told(dialect: str, body: dict[str, Any]) -> dict[str, str]:
@@ -90,29 +123,67 @@ def told(dialect: str, body: dict[str, Any]) -> dict[str, str]:
 TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "chat": (
         CHAT,
-        {"stream": "true", "max_completion_tokens": "77", "temperature": "0.5", "top_p": "1",
-         "stop": "2", "n": "2", "response_format": "json_schema", "reasoning_effort": "high",
-         "tool_choice": "function", "stream_options.include_usage": "true",
-         "tools": "2: look_up, web_search", "messages": "3", "images": "2"}),
+        {
+            "stream": "true",
+            "max_completion_tokens": "77",
+            "temperature": "0.5",
+            "top_p": "1",
+            "stop": "2",
+            "n": "2",
+            "response_format": "json_schema",
+            "reasoning_effort": "high",
+            "tool_choice": "function",
+            "stream_options.include_usage": "true",
+            "tools": "2: look_up, web_search",
+            "messages": "3",
+            "images": "2",
+        },
+    ),
     "messages": (
         MESSAGES,
-        {"max_tokens": "9", "thinking": "enabled", "stop_sequences": "1", "tool_choice": "auto",
-         "thinking.budget_tokens": "1024", "output_config.effort": "low",
-         "tools": "2: look_up, web_search", "messages": "2", "images": "1"}),
+        {
+            "max_tokens": "9",
+            "thinking": "enabled",
+            "stop_sequences": "1",
+            "tool_choice": "auto",
+            "thinking.budget_tokens": "1024",
+            "output_config.effort": "low",
+            "tools": "2: look_up, web_search",
+            "messages": "2",
+            "images": "1",
+        },
+    ),
     "responses": (
         RESPONSES,
-        {"max_output_tokens": "9", "tool_choice": "auto", "store": "false",
-         "reasoning.effort": "high", "reasoning.summary": "auto", "text.format": "json_object",
-         "text.verbosity": "low", "tools": "2: look_up, web_search", "input": "1", "images": "1"}),
+        {
+            "max_output_tokens": "9",
+            "tool_choice": "auto",
+            "store": "false",
+            "reasoning.effort": "high",
+            "reasoning.summary": "auto",
+            "text.format": "json_object",
+            "text.verbosity": "low",
+            "tools": "2: look_up, web_search",
+            "input": "1",
+            "images": "1",
+        },
+    ),
     "native": (
         GEMINI,
-        {"stream": "true", "generationConfig.maxOutputTokens": "9", "generationConfig.topK": "40",
-         "generationConfig.stopSequences": "1",
-         "generationConfig.thinkingConfig.thinkingBudget": "128",
-         "generationConfig.thinkingConfig.includeThoughts": "true",
-         "tools": "2: look_up, web_search", "toolConfig.functionCallingConfig.mode": "ANY",
-         "contents": "1", "images": "1"}),
-}  # fmt: skip
+        {
+            "stream": "true",
+            "generationConfig.maxOutputTokens": "9",
+            "generationConfig.topK": "40",
+            "generationConfig.stopSequences": "1",
+            "generationConfig.thinkingConfig.thinkingBudget": "128",
+            "generationConfig.thinkingConfig.includeThoughts": "true",
+            "tools": "2: look_up, web_search",
+            "toolConfig.functionCallingConfig.mode": "ANY",
+            "contents": "1",
+            "images": "1",
+        },
+    ),
+}
 
 
 @each("dialect", TOLD)

@@ -328,7 +328,7 @@ CASES = [
          "input: 0.3, output: 1.2, cached_input: 0.06, above_tokens: [{above: 512000, input: 0.6, "
          "output: 2.4, cached_input: 0.12}]",
          chat(600_000, 1000), [(600_000, "0.6"), (1000, "2.4")], 362_400_000),
-]  # fmt: skip
+]
 # fmt: on
 
 

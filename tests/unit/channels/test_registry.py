@@ -161,10 +161,17 @@ def test_units_and_their_kinds_are_the_specifications() -> None:
     named = "image video music audio avatar voice search transcript"
     assert [unit.name for unit in UNITS] == named.split()
     assert {name: DETAIL_KINDS.get(unit) for name, unit in UNIT_TYPES.items()} == {
-        "images": "image", "videos": "video", "music": "music", "speech": "audio",
-        "voices": "audio", "transcripts": "audio", "avatars": "video", "clips": "video",
-        "transcriptions": "audio", "rerank": None,
-    }  # fmt: skip
+        "images": "image",
+        "videos": "video",
+        "music": "music",
+        "speech": "audio",
+        "voices": "audio",
+        "transcripts": "audio",
+        "avatars": "video",
+        "clips": "video",
+        "transcriptions": "audio",
+        "rerank": None,
+    }
     assert "search" not in DETAIL_KINDS
 
 

@@ -158,12 +158,15 @@ def test_usage_stated_again_counts_once() -> None:
     counts = {"input_tokens": 9, "output_tokens": 2}
     response = {"status": "completed", "output": [search], "usage": counts}
     streams: dict[str, list[Any]] = {
-        "chat": [chunk, chunk, chunk], "native": [grounded, grounded],
-        "messages": [{"type": "message_start", "message": {"usage": stated}},
+        "chat": [chunk, chunk, chunk],
+        "native": [grounded, grounded],
+        "messages": [
+            {"type": "message_start", "message": {"usage": stated}},
             {"type": "message_delta", "delta": {}, "usage": stated},
-            {"type": "message_delta", "delta": {}, "usage": stated}],
+            {"type": "message_delta", "delta": {}, "usage": stated},
+        ],
         "responses": [done, {"type": "response.completed", "response": response}],
-    }  # fmt: skip
+    }
     for dialect, events in streams.items():
         meter = new_meter(dialect)
         for one in events:

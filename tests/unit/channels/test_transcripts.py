@@ -59,13 +59,17 @@ def summary(done: Replay) -> dict[str, Any]:
     partial = meter.partial_usage
     return {
         "usage": meter.usage and counts_of(meter.usage),
-        "partial_usage": partial and counts_of(partial), "characters": meter.characters,
-        "finish_reason": meter.finish_reason, "finished": meter.finished,
+        "partial_usage": partial and counts_of(partial),
+        "characters": meter.characters,
+        "finish_reason": meter.finish_reason,
+        "finished": meter.finished,
         "malformed_events": meter.malformed_events,
-        "error": meter.error_seen and asdict(meter.error_seen), "response_id": meter.response_id,
-        "response_model": meter.response_model, "pending": done.pending.decode(),
+        "error": meter.error_seen and asdict(meter.error_seen),
+        "response_id": meter.response_id,
+        "response_model": meter.response_model,
+        "pending": done.pending.decode(),
         "withheld": done.withheld,
-    }  # fmt: skip
+    }
 
 
 def test_every_dialect_has_transcripts() -> None:

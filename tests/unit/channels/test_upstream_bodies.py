@@ -49,18 +49,34 @@ def test_model_spelled_with_escapes_is_left_as_it_is() -> None:
     (b',"max_completion_tokens":5', None, 8000, b',"max_completion_tokens":5'),
     (b',"max_tokens":5', None, 8000, b',"max_tokens":5'),
     (b"", None, 8000, b',"max_tokens":8000'),
-    (b',"max_completion_tokens":5,"max_tokens":null', "max_tokens", 8,
-     b',"max_completion_tokens":5,"max_tokens":5'),
+    (
+        b',"max_completion_tokens":5,"max_tokens":null',
+        "max_tokens",
+        8,
+        b',"max_completion_tokens":5,"max_tokens":5',
+    ),
     (b',"max_completion_tokens":5', "max_completion_tokens", 8, b',"max_completion_tokens":5'),
     (b',"max_tokens" : null', "max_tokens", 8000, b',"max_tokens" : 8000'),
     (b',"max_tokens":null', "max_tokens", None, b',"max_tokens":null'),
-    (b',"max_tokens":null', "max_completion_tokens", 8,
-     b',"max_tokens":null,"max_completion_tokens":8'),
-    (b',"max_tokens":5,"max_completion_tokens":5', "max_completion_tokens", 8,
-     b',"max_tokens":5,"max_completion_tokens":5'),
-    (b',"max_tokens":5,"max_completion_tokens":null', "max_completion_tokens", 8,
-     b',"max_tokens":5,"max_completion_tokens":5'),
-)  # fmt: skip
+    (
+        b',"max_tokens":null',
+        "max_completion_tokens",
+        8,
+        b',"max_tokens":null,"max_completion_tokens":8',
+    ),
+    (
+        b',"max_tokens":5,"max_completion_tokens":5',
+        "max_completion_tokens",
+        8,
+        b',"max_tokens":5,"max_completion_tokens":5',
+    ),
+    (
+        b',"max_tokens":5,"max_completion_tokens":null',
+        "max_completion_tokens",
+        8,
+        b',"max_tokens":5,"max_completion_tokens":5',
+    ),
+)
 def test_token_maximum_goes_under_the_channels_name(
     sent: bytes, name: str, most: int | None, expected: bytes
 ) -> None:
@@ -71,22 +87,36 @@ def test_token_maximum_goes_under_the_channels_name(
 @cases(
     "sent, expected",
     (b'"stream":true', b'"stream":true,"stream_options":{"include_usage":true}'),
-    (b'"stream_options":null,"stream":true',
-     b'"stream_options":{"include_usage":true},"stream":true'),
-    (b'"stream":true,"stream_options":{}',
-     b'"stream":true,"stream_options":{"include_usage":true}'),
-    (b'"stream":true,"stream_options":{ "x": [1] }',
-     b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}'),
-    (b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
-     b'"stream":true,"stream_options":{"include_usage":true, "x":1}'),
-    (b'"stream":true,"stream_options":{"include_usage": null}',
-     b'"stream":true,"stream_options":{"include_usage": true}'),
-    (b'"stream":true,"stream_options":{"include_usage" : true }',
-     b'"stream":true,"stream_options":{"include_usage" : true }'),
+    (
+        b'"stream_options":null,"stream":true',
+        b'"stream_options":{"include_usage":true},"stream":true',
+    ),
+    (
+        b'"stream":true,"stream_options":{}',
+        b'"stream":true,"stream_options":{"include_usage":true}',
+    ),
+    (
+        b'"stream":true,"stream_options":{ "x": [1] }',
+        b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}',
+    ),
+    (
+        b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
+        b'"stream":true,"stream_options":{"include_usage":true, "x":1}',
+    ),
+    (
+        b'"stream":true,"stream_options":{"include_usage": null}',
+        b'"stream":true,"stream_options":{"include_usage": true}',
+    ),
+    (
+        b'"stream":true,"stream_options":{"include_usage" : true }',
+        b'"stream":true,"stream_options":{"include_usage" : true }',
+    ),
     (b'"stream":false', b'"stream":false'),
-    (b'"stream":false,"stream_options":{"include_usage":false}',
-     b'"stream":false,"stream_options":{"include_usage":false}'),
-)  # fmt: skip
+    (
+        b'"stream":false,"stream_options":{"include_usage":false}',
+        b'"stream":false,"stream_options":{"include_usage":false}',
+    ),
+)
 def test_stream_is_always_asked_for_usage(sent: bytes, expected: bytes) -> None:
     assert forwarded(body(sent)) == body(expected)
 
@@ -230,10 +260,16 @@ LONGEST = b"m" * MODEL_CHARACTERS_MAX
     (b'{"model": "a", "prompt": 5, "prompt": [{}]}', "a"),
     (b'{"model": "' + LONGEST + b'"}', LONGEST.decode()),
     (b'{"model": "' + LONGEST + b'm"}', None),
-    (b'{"model": "a\\u0000b"}', None), (b'{"model": "\\ud800"}', None),
-    (b'{"model": "\xff"}', None), (b'{"model": 5}', None), (b'{"model": null}', None),
-    (b"{}", None), (b'{"model": "a"', None), (b"[]", None), (b"", None),
+    (b'{"model": "a\\u0000b"}', None),
+    (b'{"model": "\\ud800"}', None),
+    (b'{"model": "\xff"}', None),
+    (b'{"model": 5}', None),
+    (b'{"model": null}', None),
+    (b"{}", None),
+    (b'{"model": "a"', None),
+    (b"[]", None),
+    (b"", None),
     (b'{"model": ' + b"[" * 100_000, None),
-)  # fmt: skip
+)
 def test_model_in_a_body_that_is_unfit_otherwise(body: bytes, named: str | None) -> None:
     assert model_in(body) == named

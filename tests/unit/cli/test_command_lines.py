@@ -61,40 +61,82 @@ Reader = Callable[[str], Any]
 
 @cases(
     "read, text, value",
-    (label, " Ann's key ", "Ann's key"), (label, "Größe 7 – 密钥", "Größe 7 – 密钥"),
-    (label, "x" * 200, "x" * 200), (identifier, "acct_0123", "acct_0123"),
-    (usd, "1", 1_000_000_000), (usd, "-0.000000001", -1), (usd, "4000000000", 4 * 10**18),
-    (usd_or_more, "0", 0), (usd_or_more, "12.5", 12_500_000_000), (count, "1", 1),
-    (count, "2147483647", 2**31 - 1), (count, "007", 7), (or_none(count), "none", None),
-    (or_none(count), "5", 5), (sha256_hex, "aB" * 32, b"\xab" * 32),
+    (label, " Ann's key ", "Ann's key"),
+    (label, "Größe 7 – 密钥", "Größe 7 – 密钥"),
+    (label, "x" * 200, "x" * 200),
+    (identifier, "acct_0123", "acct_0123"),
+    (usd, "1", 1_000_000_000),
+    (usd, "-0.000000001", -1),
+    (usd, "4000000000", 4 * 10**18),
+    (usd_or_more, "0", 0),
+    (usd_or_more, "12.5", 12_500_000_000),
+    (count, "1", 1),
+    (count, "2147483647", 2**31 - 1),
+    (count, "007", 7),
+    (or_none(count), "none", None),
+    (or_none(count), "5", 5),
+    (sha256_hex, "aB" * 32, b"\xab" * 32),
     (instant, "2027-01-31T12:00:00Z", datetime(2027, 1, 31, 12, tzinfo=UTC)),
     (instant, "1999-01-31t12:00:00z", datetime(1999, 1, 31, 12, tzinfo=UTC)),
     (instant, "2027-01-31 12:00:00+02:00", datetime(2027, 1, 31, 10, tzinfo=UTC)),
     (instant, "2027-01-31T12:00:00-00:30", datetime(2027, 1, 31, 12, 30, tzinfo=UTC)),
     (instant, "2027-01-31T12:00:00.5Z", datetime(2027, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)),
-    (instant, "2027-01-31T12:00:00.123456789Z",
-     datetime(2027, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC)),
-)  # fmt: skip
+    (
+        instant,
+        "2027-01-31T12:00:00.123456789Z",
+        datetime(2027, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC),
+    ),
+)
 def test_value_is_read(read: Reader, text: str, value: object) -> None:
     assert read(text) == value
 
 
 @cases(
     "read, text",
-    (label, ""), (label, "  "), (label, "x" * 201), (label, "two\nlines"), (label, "bell\a"),
-    (label, "\x1b[31mred"), (label, "\udcff"), (identifier, ""), (identifier, "acct_\n"),
-    (identifier, "ключ"), (usd, ""), (usd, "1e3"), (usd, "1,5"), (usd, "NaN"),
-    (usd, "0.0000000001"), (usd, "4000000001"), (usd_or_more, "-1"), (count, "0"), (count, "-1"),
-    (count, "1.5"), (count, ""), (count, "none"), (count, "٣"), (count, "2147483648"),
-    (count, "9" * 5000), (or_none(count), "None"), (sha256_hex, "ab" * 31), (sha256_hex, "ab" * 33),
-    (sha256_hex, "xy" * 32), (sha256_hex, "ab" * 32 + "\n"), (instant, "tomorrow"),
-    (instant, "2027-01-31"), (instant, "2027-01-31T12:00:00"), (instant, "2027-01-31T12:00Z"),
-    (instant, "2027-02-30T12:00:00Z"), (instant, "2027-01-31T24:00:00Z"),
-    (instant, "2027-01-31T12:00:60Z"), (instant, "2027-01-31T12:00:00+0200"),
-    (instant, "2027-01-31T12:00:00+24:00"), (instant, "0001-01-01T00:00:00+01:00"),
-    (instant, "9999-12-31T23:59:59-01:00"), (instant, "1798761600"),
+    (label, ""),
+    (label, "  "),
+    (label, "x" * 201),
+    (label, "two\nlines"),
+    (label, "bell\a"),
+    (label, "\x1b[31mred"),
+    (label, "\udcff"),
+    (identifier, ""),
+    (identifier, "acct_\n"),
+    (identifier, "ключ"),
+    (usd, ""),
+    (usd, "1e3"),
+    (usd, "1,5"),
+    (usd, "NaN"),
+    (usd, "0.0000000001"),
+    (usd, "4000000001"),
+    (usd_or_more, "-1"),
+    (count, "0"),
+    (count, "-1"),
+    (count, "1.5"),
+    (count, ""),
+    (count, "none"),
+    (count, "٣"),
+    (count, "2147483648"),
+    (count, "9" * 5000),
+    (or_none(count), "None"),
+    (sha256_hex, "ab" * 31),
+    (sha256_hex, "ab" * 33),
+    (sha256_hex, "xy" * 32),
+    (sha256_hex, "ab" * 32 + "\n"),
+    (instant, "tomorrow"),
+    (instant, "2027-01-31"),
+    (instant, "2027-01-31T12:00:00"),
+    (instant, "2027-01-31T12:00Z"),
+    (instant, "2027-02-30T12:00:00Z"),
+    (instant, "2027-01-31T24:00:00Z"),
+    (instant, "2027-01-31T12:00:60Z"),
+    (instant, "2027-01-31T12:00:00+0200"),
+    (instant, "2027-01-31T12:00:00+24:00"),
+    (instant, "0001-01-01T00:00:00+01:00"),
+    (instant, "9999-12-31T23:59:59-01:00"),
+    (instant, "1798761600"),
     (instant, "2027-01-31T12:00:00Z\n"),
-)  # fmt: skip
+)
 def test_value_is_refused(read: Reader, text: str) -> None:
     with pytest.raises(ArgumentTypeError) as caught:
         read(text)
@@ -159,10 +201,14 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
 
 @cases(
     "arguments, options",
-    (["account", "create", "Ann"],
-     {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None}),
-    (words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
-     {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2}),
+    (
+        ["account", "create", "Ann"],
+        {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None},
+    ),
+    (
+        words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
+        {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2},
+    ),
     (["account", "list"], {}),
     (["account", "topup", "a", "1.5"], {"id": "a", "amount": 1_500_000_000}),
     (["account", "topup", "a", "-5"], {"id": "a", "amount": -5_000_000_000}),
@@ -189,17 +235,25 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     (["matrix", "--markdown"], {"markdown": True}),
     (["serve"], {"processes": 1, "worker": None, "parent_socket": None}),
     (["demo"], {}),
-)  # fmt: skip
+)
 def test_command_line_is_understood(arguments: list[str], options: dict[str, Any]) -> None:
     assert parsed(*arguments) == options
 
 
 def test_new_key_is_unrestricted_unless_it_is_said() -> None:
     plain = {
-        "account": "acct_1", "name": "n", "kind": "console", "agent": None, "allow": None,
-        "allow_none": False, "allow_all": False, "expires": None, "spend_cap_usd": None,
-        "account_logs": False, "user": "owner",
-    }  # fmt: skip
+        "account": "acct_1",
+        "name": "n",
+        "kind": "console",
+        "agent": None,
+        "allow": None,
+        "allow_none": False,
+        "allow_all": False,
+        "expires": None,
+        "spend_cap_usd": None,
+        "account_logs": False,
+        "user": "owner",
+    }
     assert parsed(*CREATE) == plain
     assert parsed("key", "import-hash", *CREATE[2:], "--hash", HASH) == {
         **plain,
@@ -219,18 +273,30 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["acount"], ["account"], ["account", "remove", "a"], ["account", "create"],
-        ["account", "create", ""], ["account", "create", "a", "b"],
+        [],
+        ["acount"],
+        ["account"],
+        ["account", "remove", "a"],
+        ["account", "create"],
+        ["account", "create", ""],
+        ["account", "create", "a", "b"],
         ["account", "create", "a", "--credit-usd", "-1"],
         ["account", "create", "a", "--credit", "1"],
         ["account", "create", "a", "--rpm", "0"],
         ["account", "create", "a", "--rpm", "none"],
-        ["account", "show"], ["account", "topup", "a"], ["account", "topup", "a", "much"],
-        ["account", "limits", "a", "--rpm"], ["key", "create", "--name", "n"],
-        ["key", "create", "--account", "a"], [*CREATE, "--kind", "master"],
+        ["account", "show"],
+        ["account", "topup", "a"],
+        ["account", "topup", "a", "much"],
+        ["account", "limits", "a", "--rpm"],
+        ["key", "create", "--name", "n"],
+        ["key", "create", "--account", "a"],
+        [*CREATE, "--kind", "master"],
         [*CREATE, "--allow", "m", "--allow-none"],
-        [*CREATE, "--allow-all"], [*CREATE, "--expires", "soon"], [*CREATE, "--expires", "none"],
-        ["key", "list"], ["key", "set"],
+        [*CREATE, "--allow-all"],
+        [*CREATE, "--expires", "soon"],
+        [*CREATE, "--expires", "none"],
+        ["key", "list"],
+        ["key", "set"],
         ["key", "set", "k", "--allow", "m", "--allow-all"],
         ["key", "set", "k", "--allow-none", "--allow-all"],
         ["key", "set", "k", "--account-logs", "--no-account-logs"],
@@ -240,7 +306,7 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
         ["--conf", "f", "account", "list"],
         ["serve", "--processes", "0"],
     ],
-)  # fmt: skip
+)
 def test_command_line_that_is_wrong_says_so(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -329,9 +395,15 @@ def test_version_is_told_wherever_it_is_asked_for(
 
 @cases(
     "value, text",
-    (None, "-"), (True, "yes"), (False, "no"), (0, "0"), ("", ""), ([], "none"),
-    (["a", "b"], "a, b"), (("a",), "a"),
-)  # fmt: skip
+    (None, "-"),
+    (True, "yes"),
+    (False, "no"),
+    (0, "0"),
+    ("", ""),
+    ([], "none"),
+    (["a", "b"], "a, b"),
+    (("a",), "a"),
+)
 def test_values_are_shown_for_people(value: object, text: str) -> None:
     assert shown(value) == text
 

@@ -44,18 +44,33 @@ def done(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     [
         ({"OPENAI_API_KEY": SECRET}, ["openai"]),
         ({"ANTHROPIC_API_KEY": SECRET, "GOOGLE_API_KEY": SECRET}, ["anthropic", "gemini"]),
-        ({"GROQ_API_KEY": SECRET, "OPENROUTER_API_KEY": SECRET, "DEEPSEEK_API_KEY": SECRET},
-         ["deepseek", "groq", "openrouter"]),
-        ({"AZURE_OPENAI_API_KEY": SECRET, "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/",
-         "MISTRAL_API_KEY": SECRET}, ["azure-openai", "mistral"]),
+        (
+            {"GROQ_API_KEY": SECRET, "OPENROUTER_API_KEY": SECRET, "DEEPSEEK_API_KEY": SECRET},
+            ["deepseek", "groq", "openrouter"],
+        ),
+        (
+            {
+                "AZURE_OPENAI_API_KEY": SECRET,
+                "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/",
+                "MISTRAL_API_KEY": SECRET,
+            },
+            ["azure-openai", "mistral"],
+        ),
         ({"AWS_PROFILE": "team", "AWS_REGION": "us-east-1"}, ["bedrock"]),
-        ({"AWS_BEARER_TOKEN_BEDROCK": SECRET, "AWS_REGION": "us-east-1",
-         "GOOGLE_APPLICATION_CREDENTIALS": "key.json", "GOOGLE_CLOUD_PROJECT": "p-1",
-         "GOOGLE_CLOUD_LOCATION": "us-east5"}, ["vertex", "bedrock"]),
+        (
+            {
+                "AWS_BEARER_TOKEN_BEDROCK": SECRET,
+                "AWS_REGION": "us-east-1",
+                "GOOGLE_APPLICATION_CREDENTIALS": "key.json",
+                "GOOGLE_CLOUD_PROJECT": "p-1",
+                "GOOGLE_CLOUD_LOCATION": "us-east5",
+            },
+            ["vertex", "bedrock"],
+        ),
         ({"AZURE_OPENAI_API_KEY": SECRET, "XAI_API_KEY": SECRET, "GROQ_API_KEY": ""}, ["xai"]),
     ],
     ids=lambda value: "-".join(value),
-)  # fmt: skip
+)
 def test_keys_that_are_set_become_channels_that_can_be_read(
     environ: dict[str, str],
     kinds: list[str],

@@ -129,12 +129,26 @@ def test_status_is_what_a_request_would_meet(key: dict[str, Any], expected: str)
 def test_key_is_shown_with_everything_but_its_text() -> None:
     record = key_result(KEY).record
     assert record == {
-        "id": "key_1", "account_id": "acct_1", "name": "n", "kind": "console", "agent_id": None,
-        "user": "owner", "requested_by": None, "prefix": "sk-platform-01234567", "status": "active",
-        "enabled": True, "revealable": True, "allowed_models": None, "expires_at": None,
-        "account_logs": False, "spend_cap_usd": None, "spent_usd": "0.000000012",
-        "last_used_at": None, "created_at": "2026-11-21T00:00:00Z", "revoked_at": None,
-    }  # fmt: skip
+        "id": "key_1",
+        "account_id": "acct_1",
+        "name": "n",
+        "kind": "console",
+        "agent_id": None,
+        "user": "owner",
+        "requested_by": None,
+        "prefix": "sk-platform-01234567",
+        "status": "active",
+        "enabled": True,
+        "revealable": True,
+        "allowed_models": None,
+        "expires_at": None,
+        "account_logs": False,
+        "spend_cap_usd": None,
+        "spent_usd": "0.000000012",
+        "last_used_at": None,
+        "created_at": "2026-11-21T00:00:00Z",
+        "revoked_at": None,
+    }
     assert "allowed_models  all\n" in key_result(KEY).text
     assert "allowed_models  none\n" in key_result(replace(KEY, allowed_models=[])).text
     capped = key_result(replace(KEY, spend_cap_nano_usd=0, spent_nano_usd=0)).record

@@ -99,9 +99,15 @@ def test_diff_shows_a_price_of_another_list(
     newer.write_text(Path(prices).read_text().replace("input: 0.15", "input: 0.4"))
     record = done(capsys, "models", "diff", str(newer))
     assert record["changes"] == [
-        {"model": "oss", "price": "input", "now": "0.15", "list": "0.4", "difference": "0.25",
-         "dated": "2026-10-03"},
-    ]  # fmt: skip
+        {
+            "model": "oss",
+            "price": "input",
+            "now": "0.15",
+            "list": "0.4",
+            "difference": "0.25",
+            "dated": "2026-10-03",
+        },
+    ]
     record = done(capsys, "models", "import", str(newer))
     assert (record["written"], record["replaced"]) == (False, [])
     record = done(capsys, "models", "import", str(newer), "--apply")

@@ -130,14 +130,20 @@ THERE = {
         '# mine\nmodel = "old" # why\napproval_policy = "never"\n\n[mcp_servers.other]\n'
         'command = "x" # kept\n\n[model_providers.gateway]\nname = "Old"\nquery_params = {a = "b"}'
         "\n\n[[list]]\na = 1\n",
-        ("# mine\n", 'approval_policy = "never"', 'command = "x" # kept',
-         'query_params = {a = "b"}')),
+        (
+            "# mine\n",
+            'approval_policy = "never"',
+            'command = "x" # kept',
+            'query_params = {a = "b"}',
+        ),
+    ),
     ".gemini/.env": ("# mine\nexport GEMINI_API_KEY=old\nOTHER=1\n", ("# mine\n", "OTHER=1\n")),
     ".aider.conf.yml": ("# mine\ndark-mode: true\nmodel: old\n", ("# mine\n", "dark-mode: true")),
     ".continue/config.yaml": (
         "name: Mine\nversion: 1.0.0\nschema: v1\nmodels:\n- name: other\n  model: x\nrules:\n- a\n",
-        ()),
-}  # fmt: skip
+        (),
+    ),
+}
 
 
 @pytest.mark.parametrize("path", THERE)

@@ -37,10 +37,13 @@ def places_of(text: str, **environ: str) -> list[tuple[int | None, str]]:
 def channel(extra: str = "", *, channel_id: str = "a") -> str:
     """A list of one good channel, from line 1 on; `extra` is added from line 6 on."""
     lines = [
-        "channels:", f"  - id: {channel_id}", "    base_url: https://a.example", "    api_key: key",
+        "channels:",
+        f"  - id: {channel_id}",
+        "    base_url: https://a.example",
+        "    api_key: key",
         "    protocols: [chat]",
         *(f"    {line}" for line in extra.splitlines()),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 

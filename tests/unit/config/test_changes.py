@@ -40,17 +40,23 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "admin_hosts": ("admin_hosts", ("x",)),
     "cors_origins": ("cors_origins", ("https://app.example",)),
     "console_listen": ("console_listen", ListenAddress("127.0.0.1", 1)),
-    "console_url": ("console_url", "https://console.example"), "data_dir": ("data_dir", SOURCE),
-    "database_url": ("database_url", "postgresql://x"), "redis_url": ("redis_url", "redis://x"),
-    "secret": ("secret", "x" * 16), "previous_secret": ("previous_secret", "y" * 16),
-    "credits_per_usd": ("credits_per_usd", 7), "max_body_bytes": ("max_body_mb", 7),
+    "console_url": ("console_url", "https://console.example"),
+    "data_dir": ("data_dir", SOURCE),
+    "database_url": ("database_url", "postgresql://x"),
+    "redis_url": ("redis_url", "redis://x"),
+    "secret": ("secret", "x" * 16),
+    "previous_secret": ("previous_secret", "y" * 16),
+    "credits_per_usd": ("credits_per_usd", 7),
+    "max_body_bytes": ("max_body_mb", 7),
     "messages_versions": ("messages_versions", ("x",)),
-    "idempotency_max_bytes": ("idempotency_max_kb", 7), "precharge": ("precharge", "whole_body"),
+    "idempotency_max_bytes": ("idempotency_max_kb", 7),
+    "precharge": ("precharge", "whole_body"),
     "shed_delay_ms": ("shed_delay_ms", 7),
     "worker_silence_seconds": ("worker_silence_seconds", 7.0),
-    "max_bodies_bytes": ("max_bodies_mb", 7), "public_url": ("public_url", "https://api.example"),
+    "max_bodies_bytes": ("max_bodies_mb", 7),
+    "public_url": ("public_url", "https://api.example"),
     "media_store": ("media_store", replace(RUNNING.media_store, kind="local")),
-}  # fmt: skip
+}
 
 
 def test_every_key_is_applied_or_told() -> None:
@@ -152,35 +158,58 @@ KEY_FILE = json.dumps({"type": "service_account", "private_key": "-----BEGIN\nhi
 FAULTS: list[tuple[str, list[str]]] = [
     ("auth: aws-sigv4", ["channels[0].region"]),
     ("auth: aws-sigv4, region: 'us east'", ["channels[0].region"]),
-    ("auth: aws-sigv4, region: r, credentials: {access_key_id: a}",
-     ["channels[0].credentials.secret_access_key"]),
-    ("auth: aws-sigv4, region: r, credentials: {secret_access_key: a}",
-     ["channels[0].credentials.access_key_id"]),
-    ("auth: aws-sigv4, region: r, credentials: {session_token: a}",
-     ["channels[0].credentials.session_token"]),
-    ("auth: aws-sigv4, region: r, "
-     "credentials: {access_key_id: a, secret_access_key: b, profile: p}",
-     ["channels[0].credentials.profile"]),
-    ("auth: aws-sigv4, region: r, credentials: {client_id: a}",
-     ["channels[0].credentials.client_id"]),
+    (
+        "auth: aws-sigv4, region: r, credentials: {access_key_id: a}",
+        ["channels[0].credentials.secret_access_key"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, credentials: {secret_access_key: a}",
+        ["channels[0].credentials.access_key_id"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, credentials: {session_token: a}",
+        ["channels[0].credentials.session_token"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, "
+        "credentials: {access_key_id: a, secret_access_key: b, profile: p}",
+        ["channels[0].credentials.profile"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, credentials: {client_id: a}",
+        ["channels[0].credentials.client_id"],
+    ),
     ("auth: google-service-account, credentials: {json: '{}'}", ["channels[0].credentials.json"]),
-    (f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
-     ["channels[0].credentials.json"]),
-    ("auth: azure-ad",
-     ["channels[0].credentials", "channels[0].credentials.client_id",
-      "channels[0].credentials.tenant_id"]),
-    ("auth: azure-ad, "
-     "credentials: {tenant_id: t, client_id: c, client_secret: s, token_file: f}",
-     ["channels[0].credentials"]),
+    (
+        f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
+        ["channels[0].credentials.json"],
+    ),
+    (
+        "auth: azure-ad",
+        [
+            "channels[0].credentials",
+            "channels[0].credentials.client_id",
+            "channels[0].credentials.tenant_id",
+        ],
+    ),
+    (
+        "auth: azure-ad, "
+        "credentials: {tenant_id: t, client_id: c, client_secret: s, token_file: f}",
+        ["channels[0].credentials"],
+    ),
     ("auth: bearer, api_key: k, credentials: {profile: p}", ["channels[0].credentials"]),
     ("auth: aws-sigv3, api_key: k", ["channels[0].auth"]),
-    ("auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
-     ["channels[0].headers", "channels[0].headers"]),
-    ("kind: vertex, project: p, region: r, paths: {messages: /own}",
-     ["channels[0].paths.messages"]),
+    (
+        "auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
+        ["channels[0].headers", "channels[0].headers"],
+    ),
+    (
+        "kind: vertex, project: p, region: r, paths: {messages: /own}",
+        ["channels[0].paths.messages"],
+    ),
     ("kind: vertex", ["channels[0].project", "channels[0].region"]),
     ("kind: bedrock, api_key: k", ["channels[0].region"]),
-]  # fmt: skip
+]
 
 
 def config_of(said: str, folder: Path = Path("/etc/gateway"), /, **environ: str) -> Config:

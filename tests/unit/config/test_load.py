@@ -289,11 +289,18 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
         """
     faults = faults_of(text)
     assert [(fault.line, fault.path) for fault in faults] == [
-        (1, "listen"), (2, "drain_secs"), (3, "timeouts.chat"), (6, "channels[0].base_url"),
-        (7, "channels[0].api_key"), (8, "channels[0].protocols[0]"),
-        (9, "channels[0].health.failures"), (11, "models[0].channels[0]"),
-        (11, "models[0].price.input"), (12, "models[1].id"), (12, "models[1].max_output_tokens"),
-    ]  # fmt: skip
+        (1, "listen"),
+        (2, "drain_secs"),
+        (3, "timeouts.chat"),
+        (6, "channels[0].base_url"),
+        (7, "channels[0].api_key"),
+        (8, "channels[0].protocols[0]"),
+        (9, "channels[0].health.failures"),
+        (11, "models[0].channels[0]"),
+        (11, "models[0].price.input"),
+        (12, "models[1].id"),
+        (12, "models[1].max_output_tokens"),
+    ]
     assert {fault.file for fault in faults} == {str(SOURCE)}
     assert all(fault.found and fault.allowed and fault.column for fault in faults)
 
@@ -376,11 +383,15 @@ def test_nothing_means_empty_where_empty_is_a_value() -> None:
 
 @cases(
     "written, expected",
-    ("1.25", "1.25"), ("1.10", "1.10"), ("0.1", "0.1"), ("10", "10"),
-    ('"0.000000000001"', "0.000000000001"), ("0.300000000001", "0.300000000001"),
+    ("1.25", "1.25"),
+    ("1.10", "1.10"),
+    ("0.1", "0.1"),
+    ("10", "10"),
+    ('"0.000000000001"', "0.000000000001"),
+    ("0.300000000001", "0.300000000001"),
     ("123456.123456789012", "123456.123456789012"),
     ("'0'", "0"),
-)  # fmt: skip
+)
 def test_price_is_kept_exactly_as_written(written: str, expected: str) -> None:
     config = read(
         model(f"multiplier: {written}" if expected == "0.1" else "", price=_both(written))

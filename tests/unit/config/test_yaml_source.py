@@ -68,9 +68,13 @@ def test_impossible_numbers_of_yaml_are_faults(text: str) -> None:
 
 @cases(
     "text, found",
-    ("text", '"text"'), ("5", "5"), ("true", "true"), ("[listen, secret]", "a list of 2"),
-    ("[]", "an empty list"), ("2023-06-01", "2023-06-01"),
-)  # fmt: skip
+    ("text", '"text"'),
+    ("5", "5"),
+    ("true", "true"),
+    ("[listen, secret]", "a list of 2"),
+    ("[]", "an empty list"),
+    ("2023-06-01", "2023-06-01"),
+)
 def test_top_level_that_is_no_mapping_is_a_fault(text: str, found: str) -> None:
     fault = fault_of(text)
     assert (fault.line, fault.path, fault.found) == (None, "", found)
@@ -178,14 +182,17 @@ ENVIRON = {"NAME": "value", "_a1": "x", "EMPTY": "", "TRICKY": "${NAME} $${ \\1 
     ("plain $ text $NAME {NAME}", "plain $ text $NAME {NAME}"),
     ("${NAME}", "value"),
     ("${NAME}-${_a1}${NAME}", "value-xvalue"),
-    ("${EMPTY}", ""), ("${NAME:-text}", "value"), ("${UNSET:-text}", "text"),
-    ("${EMPTY:-text}", "text"), ("${UNSET:-}", ""),
+    ("${EMPTY}", ""),
+    ("${NAME:-text}", "value"),
+    ("${UNSET:-text}", "text"),
+    ("${EMPTY:-text}", "text"),
+    ("${UNSET:-}", ""),
     ("${UNSET:-a:-b, $c #{}", "a:-b, $c #{"),
     ("$${NAME}", "${NAME}"),
     ("$$${NAME}", "$${NAME}"),
     ("$${${NAME}", "${value"),
     ("${TRICKY}", "${NAME} $${ \\1 }"),
-)  # fmt: skip
+)
 def test_text_is_filled_in(text: str, expected: str) -> None:
     assert substitute(text, ENVIRON)[0] == expected
 
@@ -292,10 +299,13 @@ def test_text_with_the_shields_own_characters_is_left_alone() -> None:
 
 @cases(
     "text, variable, expected",
-    ("", None, "info"), ("", "", "info"), ("", "debug", "debug"),
-    ("log_level: error", "debug", "error"), ("log_level:", "debug", "debug"),
+    ("", None, "info"),
+    ("", "", "info"),
+    ("", "debug", "debug"),
+    ("log_level: error", "debug", "error"),
+    ("log_level:", "debug", "debug"),
     ("log_level: error", "nonsense", "error"),
-)  # fmt: skip
+)
 def test_log_level_of_the_file_goes_before_that_of_the_environment(
     text: str, variable: str | None, expected: str
 ) -> None:

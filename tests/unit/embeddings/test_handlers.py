@@ -18,10 +18,16 @@ def ask(world: World, body: bytes, *headers: str) -> Answer:
 @cases(
     "body, model",
     (b'{"model":"text-embedding-3","input":"x"}', "text-embedding-3"),
-    (b'{"model":""}', None), (b'{"model":7}', None), (b"{}", None), (b"[]", None), (b"", None),
-    (b"{broken", None), (b"\xff\xfe", None), (b'{"model":"\xff"}', None),
+    (b'{"model":""}', None),
+    (b'{"model":7}', None),
+    (b"{}", None),
+    (b"[]", None),
+    (b"", None),
+    (b"{broken", None),
+    (b"\xff\xfe", None),
+    (b'{"model":"\xff"}', None),
     (b'{"model":' + b"[" * 100_000, None),
-)  # fmt: skip
+)
 def test_every_call_is_404_and_a_row(body: bytes, model: str | None) -> None:
     world = World()
     answer = ask(world, body)

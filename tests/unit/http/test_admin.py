@@ -118,10 +118,15 @@ async def test_anything_else_is_not_there(http_client: AsyncHTTPClient, base_url
 @pytest.mark.parametrize(
     ("accepted", "is_packed"),
     [
-        ("gzip", True), ("deflate, GZIP;q=0.5", True), ("gzip;q=0", False),
-        ("gzip; q=0.000", False), ("identity", False), ("xgzip", False), ("", False),
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000", False),
+        ("identity", False),
+        ("xgzip", False),
+        ("", False),
     ],
-)  # fmt: skip
+)
 async def test_metrics_are_packed_for_who_takes_it(
     http_client: AsyncHTTPClient, base_url: str, accepted: str, is_packed: bool
 ) -> None:

@@ -48,9 +48,13 @@ def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
 
 @cases(
     "lines",
-    "X: \x01\r\n", "X: y\r\n" * 300, "X: y\n", "X: " + "y" * 70_000 + "\r\n", "Host: b\r\n",
+    "X: \x01\r\n",
+    "X: y\r\n" * 300,
+    "X: y\n",
+    "X: " + "y" * 70_000 + "\r\n",
+    "Host: b\r\n",
     f"Content-Length: 2\r\n{CHUNKED}\r\n",
-)  # fmt: skip
+)
 def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lines: str) -> None:
     for path, members in (
         ("/v1/messages", {"type", "message"}),
@@ -133,9 +137,12 @@ async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str
     "target, status",
     ("http://gateway/v1/free", 200),
     ("HTTPS://elsewhere.example:444/v1/free?x=1", 200),
-    ("http://gateway", 404), ("http://gateway?x=/v1/free", 404),
-    ("http://user@gateway/v1/free", 404), ("http:///v1/free", 404), ("ftp://gateway/v1/free", 404),
-)  # fmt: skip
+    ("http://gateway", 404),
+    ("http://gateway?x=/v1/free", 404),
+    ("http://user@gateway/v1/free", 404),
+    ("http:///v1/free", 404),
+    ("ftp://gateway/v1/free", 404),
+)
 async def test_absolute_target_means_its_path(target: str, status: int) -> None:
     async with served(make_app(World())) as address:
         found = (await address.ask(request("GET", target))).status
@@ -183,15 +190,20 @@ SMUGGLERS = {
     "chunked and length": "Transfer-Encoding: chunked\r\nContent-Length: 5",
     "two lengths": "Content-Length: 5\r\nContent-Length: 6",
     "the same length twice": "Content-Length: 5\r\nContent-Length: 5",
-    "a list of lengths": "Content-Length: 5, 5", "a signed length": "Content-Length: +5",
-    "a negative length": "Content-Length: -5", "a hexadecimal length": "Content-Length: 0x5",
-    "a length with underscore": "Content-Length: 1_0", "a fractional length": "Content-Length: 5.0",
-    "an empty length": "Content-Length: ", "a superscript digit": "Content-Length: \xb2",
+    "a list of lengths": "Content-Length: 5, 5",
+    "a signed length": "Content-Length: +5",
+    "a negative length": "Content-Length: -5",
+    "a hexadecimal length": "Content-Length: 0x5",
+    "a length with underscore": "Content-Length: 1_0",
+    "a fractional length": "Content-Length: 5.0",
+    "an empty length": "Content-Length: ",
+    "a superscript digit": "Content-Length: \xb2",
     "an endless length": "Content-Length: " + "9" * 5000,
     "gzip, chunked": "Transfer-Encoding: gzip, chunked",
     "chunked twice": "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-    "a padded chunked": "Transfer-Encoding: xchunked", "identity": "Transfer-Encoding: identity",
-}  # fmt: skip
+    "a padded chunked": "Transfer-Encoding: xchunked",
+    "identity": "Transfer-Encoding: identity",
+}
 
 
 async def send(lines: str, *, version: str = "HTTP/1.1") -> tuple[Answer, bool, World]:

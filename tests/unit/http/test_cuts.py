@@ -23,13 +23,29 @@ from tests.unit.http.wire import Address, open_files, served
 
 QUIET_ROUNDS = 15
 LINES = [
-    "Content-Length: 2", "Content-Length: 0", "Content-Length: 02", "Content-Length: +2",
-    "Content-Length: 2, 2", "Content-Length:", "Transfer-Encoding: chunked",
-    "transfer-encoding: CHUNKED", "Transfer-Encoding: chunked, identity",
-    "Transfer-Encoding : chunked", "Transfer-Encoding: x", "Connection: close",
-    "Connection: keep-alive", "Connection: Upgrade", "Upgrade: h2c", "Expect: 100-continue",
-    "Host: b", "X: y", "X:\ty ", " folded", "no colon", "",
-]  # fmt: skip
+    "Content-Length: 2",
+    "Content-Length: 0",
+    "Content-Length: 02",
+    "Content-Length: +2",
+    "Content-Length: 2, 2",
+    "Content-Length:",
+    "Transfer-Encoding: chunked",
+    "transfer-encoding: CHUNKED",
+    "Transfer-Encoding: chunked, identity",
+    "Transfer-Encoding : chunked",
+    "Transfer-Encoding: x",
+    "Connection: close",
+    "Connection: keep-alive",
+    "Connection: Upgrade",
+    "Upgrade: h2c",
+    "Expect: 100-continue",
+    "Host: b",
+    "X: y",
+    "X:\ty ",
+    " folded",
+    "no colon",
+    "",
+]
 BODIES = [b"", b"{}", b"2\r\n{}\r\n0\r\n\r\n", b"0\r\n\r\n", b"2\n{}\n0\n\n", b"zz\r\n", b"\r\n"]
 METHODS = ["GET", "POST", "HEAD", "BREW", "get", "CONNECT"]
 TARGETS = ["/v1/free", "/v1/echo", "/nowhere", "*", "http://gateway/v1/free", "/v1/free?x=%zz"]
@@ -175,8 +191,11 @@ CORPUS = [
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     # Not HTTP.
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    b"GET\r\n\r\n" + GET, b"GET /a\r\n\r\n" + GET, b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
-    b"GET /a HTTP/1.2\r\nHost: a\r\n\r\n" + GET, b"GET /a HTTP/1.1\nHost: a\n\n" + GET,
+    b"GET\r\n\r\n" + GET,
+    b"GET /a\r\n\r\n" + GET,
+    b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    b"GET /a HTTP/1.2\r\nHost: a\r\n\r\n" + GET,
+    b"GET /a HTTP/1.1\nHost: a\n\n" + GET,
     b"GET /a HTTP/1.1\r\nHost : a\r\n\r\n" + GET,
     b"GET /a HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n" + GET,
     b"GET /a HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n" + GET,
@@ -185,7 +204,7 @@ CORPUS = [
     POST + b"Content-Length: +2\r\n\r\n{}" + GET,
     POST + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}" + GET,
     POST + b"Transfer-Encoding: chunked, identity\r\n\r\n{}" + GET,
-]  # fmt: skip
+]
 SHORT = [
     b"G" + b"GET /a HTTP/1.0\r\n\r\n",
     b"BREW /a HTTP/1.1\r\nHost:\r\n\r\n",

@@ -30,19 +30,28 @@ from tests.unit.api.handlers import make_app
 # Every part of Tornado that the adapter replaces or relies on, by the digest of its text. When one
 # fails, read it and the adapter side by side, mend the adapter, then write the new digest here.
 READ: dict[Callable[..., Any], str] = {
-    HTTPHeaders.__init__: "697d107cd0e89225", HTTPHeaders.add: "206e1179cac4a196",
-    HTTPHeaders.get_list: "b2fc9992e4deb306", HTTPHeaders.get_all: "15f1dc4f1d5af2da",
-    HTTPHeaders.__getitem__: "34349264af6ce4ad", HTTPHeaders.__setitem__: "f4b0f712b0d642f6",
-    HTTPHeaders.__delitem__: "90f6569d68b55dc7", HTTPServerRequest.__init__: "189551b6385eb71e",
-    PathMatches.__init__: "f76d6723b7df4c65", PathMatches.match: "a9d4b25370211b6c",
-    Application.__init__: "363f12ff629b4bb3", RequestHandler.__init__: "167c83fa981ec45c",
-    RequestHandler.clear: "499127e7b6e0b48e", RequestHandler.set_header: "92ea066b1fd200b9",
+    HTTPHeaders.__init__: "697d107cd0e89225",
+    HTTPHeaders.add: "206e1179cac4a196",
+    HTTPHeaders.get_list: "b2fc9992e4deb306",
+    HTTPHeaders.get_all: "15f1dc4f1d5af2da",
+    HTTPHeaders.__getitem__: "34349264af6ce4ad",
+    HTTPHeaders.__setitem__: "f4b0f712b0d642f6",
+    HTTPHeaders.__delitem__: "90f6569d68b55dc7",
+    HTTPServerRequest.__init__: "189551b6385eb71e",
+    PathMatches.__init__: "f76d6723b7df4c65",
+    PathMatches.match: "a9d4b25370211b6c",
+    Application.__init__: "363f12ff629b4bb3",
+    RequestHandler.__init__: "167c83fa981ec45c",
+    RequestHandler.clear: "499127e7b6e0b48e",
+    RequestHandler.set_header: "92ea066b1fd200b9",
     RequestHandler._convert_header_value: "0ea16f58b1d84a3f",
     RequestHandler.set_status: "e063be56a645aae0",
     RequestHandler.decode_argument: "019a2d9da28caade",
-    RequestHandler.get_query_argument: "7b3cd6dce16c2b5c", RequestHandler.write: "0317e5d8fc77525d",
-    RequestHandler.flush: "3ae7fe815121807e", RequestHandler.finish: "17106b3ecf893637",
-}  # fmt: skip
+    RequestHandler.get_query_argument: "7b3cd6dce16c2b5c",
+    RequestHandler.write: "0317e5d8fc77525d",
+    RequestHandler.flush: "3ae7fe815121807e",
+    RequestHandler.finish: "17106b3ecf893637",
+}
 
 
 @each("part", READ)
@@ -55,9 +64,12 @@ def digest(part: Callable[..., Any]) -> str:
 
 
 LINES = [
-    (b"host", b"a"), (b"X-API-key", b"k \t"), (b"x-two", b"1"), (b"X-Two", b""),
+    (b"host", b"a"),
+    (b"X-API-key", b"k \t"),
+    (b"x-two", b"1"),
+    (b"X-Two", b""),
     (b"x-odd", b"caf\xe9"),
-]  # fmt: skip
+]
 
 
 def test_fields_are_read_as_tornado_does() -> None:

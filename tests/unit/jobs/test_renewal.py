@@ -59,16 +59,30 @@ class Scene:
             url="https://cdn.example/old", expires_at=self.clock.now() - 1, milliseconds=4000
         )
         usual: dict[str, Any] = {
-            "id": f"vid_{number}", "kind": "video", "state": "succeeded", "account_id": "acct_a",
-            "key_id": "key_a", "call_id": UUID(int=number), "protocol": "videos", "model": "film",
-            "request": {}, "price": {"per_second": "0.1"}, "quantity": 4000, "held": 4000,
-            "submitted_at": 0.0, "deadline_at": 1.0, "channel_id": "film-a", "wire": "videos",
-            "upstream_model": "film", "upstream_id": f"up_{number}", "progress": None,
+            "id": f"vid_{number}",
+            "kind": "video",
+            "state": "succeeded",
+            "account_id": "acct_a",
+            "key_id": "key_a",
+            "call_id": UUID(int=number),
+            "protocol": "videos",
+            "model": "film",
+            "request": {},
+            "price": {"per_second": "0.1"},
+            "quantity": 4000,
+            "held": 4000,
+            "submitted_at": 0.0,
+            "deadline_at": 1.0,
+            "channel_id": "film-a",
+            "wire": "videos",
+            "upstream_model": "film",
+            "upstream_id": f"up_{number}",
+            "progress": None,
             "stored_result": msgspec.to_builtins(result or old),
             "error_code": None,
             "error_message": None,
             "ended_at": 1.0,
-        }  # fmt: skip
+        }
         return Job(**{**usual, **said})
 
     def film(self, url: str | None, seconds: float | None) -> VideoResult:

@@ -98,11 +98,21 @@ SONGS = MusicResult(tracks=(Track(audio_url="https://a/1"), Track(clip_id="2")))
     (opened(held=300_000), made(FILM, 10**9 + 1), 30_000_000_000, 300, [FILM.url]),
     (opened(price={"per_call": "2"}), made(FILM, 7_000), 2_000_000_000, 7, [FILM.url]),
     (opened("music", {"per_generation": "0.12"}, 1), made(SONGS), 120_000_000, 1, ["https://a/1"]),
-    (opened("speech", {"per_character": "0.00003", "multiplier": "0.5"}, 11),
-     made(SpeechResult(url="https://a/s"), 9_000), 165_000, 11, ["https://a/s"]),
-    (opened("avatar", {"per_call": "2"}, 1), made(AvatarResult(upstream_id="va")), 2_000_000_000, 1,
-     []),
-)  # fmt: skip
+    (
+        opened("speech", {"per_character": "0.00003", "multiplier": "0.5"}, 11),
+        made(SpeechResult(url="https://a/s"), 9_000),
+        165_000,
+        11,
+        ["https://a/s"],
+    ),
+    (
+        opened("avatar", {"per_call": "2"}, 1),
+        made(AvatarResult(upstream_id="va")),
+        2_000_000_000,
+        1,
+        [],
+    ),
+)
 def test_what_succeeded_is_paid_for(
     open_job: OpenJob, end: End, cost: int, units: int, urls: list[str]
 ) -> None:

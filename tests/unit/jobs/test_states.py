@@ -47,9 +47,14 @@ OURS = TaskError(code="no_result", message="x")
 Follows = tuple[str, str | None, bool]
 OPEN: tuple[OpenState, ...] = get_args(OpenState)[1:]
 SILENCE: list[Observation] = [
-    polled(None), RateLimited(), NotFound(), Trouble(reason="500", status=500), TimedOut(),
-    Unreachable(reason="no"), Gone(),
-]  # fmt: skip
+    polled(None),
+    RateLimited(),
+    NotFound(),
+    Trouble(reason="500", status=500),
+    TimedOut(),
+    Unreachable(reason="no"),
+    Gone(),
+]
 ENDED: list[tuple[Observation, Follows]] = [
     (polled("succeeded"), ("succeeded", None, False)),
     (polled("failed"), ("failed", "blocked", False)),

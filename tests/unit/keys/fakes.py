@@ -58,12 +58,27 @@ class Row:
 
     def columns(self) -> tuple[Any, ...]:
         return (
-            *self.hashes, self.available_nano_usd, self.key_id, self.account_id, self.name,
-            shown_prefix(self.text), self.kind, self.agent_id, self.allowed_models, self.expires_at,
-            self.account_logs, self.spend_cap_nano_usd, self.rpm_limit, self.concurrency_limit,
-            self.user, self.agent, self.prices, self.is_revoked, self.is_enabled,
+            *self.hashes,
+            self.available_nano_usd,
+            self.key_id,
+            self.account_id,
+            self.name,
+            shown_prefix(self.text),
+            self.kind,
+            self.agent_id,
+            self.allowed_models,
+            self.expires_at,
+            self.account_logs,
+            self.spend_cap_nano_usd,
+            self.rpm_limit,
+            self.concurrency_limit,
+            self.user,
+            self.agent,
+            self.prices,
+            self.is_revoked,
+            self.is_enabled,
             self.is_account_enabled,
-        )  # fmt: skip
+        )
 
 
 class HeldRead:

@@ -298,10 +298,19 @@ async def test_last_use_is_noted_once_a_key_and_handed_over_once(world: World) -
 
 def agent(**changes: Any) -> dict[str, Any]:
     return {
-        "id": "agent_1", "user": "ann", "system_prompt": 'Say "ahoy".', "model": None,
-        "temperature": 0.5, "web_search": True, "image_generation": False, "kbs": ["default"],
-        "enabled": True, "default_model": "m", "allowed_models": ["m"], **changes,
-    }  # fmt: skip
+        "id": "agent_1",
+        "user": "ann",
+        "system_prompt": 'Say "ahoy".',
+        "model": None,
+        "temperature": 0.5,
+        "web_search": True,
+        "image_generation": False,
+        "kbs": ["default"],
+        "enabled": True,
+        "default_model": "m",
+        "allowed_models": ["m"],
+        **changes,
+    }
 
 
 def row(key_id: str, text: str, **changes: Any) -> Row:

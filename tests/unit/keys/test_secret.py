@@ -49,8 +49,13 @@ def test_key_sealed_before_can_still_be_unsealed() -> None:
 
 @cases(
     "sealed",
-    b"", b"\x01", b"\x01" + bytes(11), b"\x01" + bytes(12), b"\x01" + bytes(60), b"\x02" * 80,
-)  # fmt: skip
+    b"",
+    b"\x01",
+    b"\x01" + bytes(11),
+    b"\x01" + bytes(12),
+    b"\x01" + bytes(60),
+    b"\x02" * 80,
+)
 def test_what_was_not_sealed_is_refused(sealed: bytes) -> None:
     with pytest.raises(WrongSecret):
         KeySealer(SECRET).unseal(sealed, key_id="key_1")
@@ -170,13 +175,23 @@ def test_new_keys_are_well_formed_and_differ() -> None:
 
 @cases(
     "text",
-    "", "sk-platform-", GOOD[:-1], GOOD + "0", GOOD + "\n", GOOD[:-1] + "\n", " " + GOOD[:-1],
-    GOOD.upper(), GOOD[:-1] + "F", GOOD[:-1] + "g", GOOD[:-1] + "٣", "SK-platform-" + GOOD[12:],
+    "",
+    "sk-platform-",
+    GOOD[:-1],
+    GOOD + "0",
+    GOOD + "\n",
+    GOOD[:-1] + "\n",
+    " " + GOOD[:-1],
+    GOOD.upper(),
+    GOOD[:-1] + "F",
+    GOOD[:-1] + "g",
+    GOOD[:-1] + "٣",
+    "SK-platform-" + GOOD[12:],
     "sk_platform-" + GOOD[12:],
     "sk-platform" + GOOD[11:].replace("-", "0"),
     GOOD[12:],
     "\ud800" + GOOD[1:],
-)  # fmt: skip
+)
 def test_anything_else_is_malformed(text: str) -> None:
     assert not is_key_text(text)
     assert len(legacy_hash(text)) == 32

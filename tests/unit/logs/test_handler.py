@@ -132,8 +132,13 @@ def test_a_window_is_at_most_365_days() -> None:
 
 @cases(
     "query",
-    "period=90d", "from=2026-01-01", "to=2026-01-01", "scope=all", "key_id=key_1", "from=x&to=y",
-)  # fmt: skip
+    "period=90d",
+    "from=2026-01-01",
+    "to=2026-01-01",
+    "scope=all",
+    "key_id=key_1",
+    "from=x&to=y",
+)
 def test_the_rest_is_refused_as_for_a_list(query: str) -> None:
     refusal(query)
 

@@ -81,9 +81,12 @@ def test_nothing_given_is_the_defaults_and_so_is_everything_empty() -> None:
 
 @cases(
     "period, start",
-    ("today", utc(2026, 11, 21)), ("7d", NOW - timedelta(days=7)),
-    ("30d", NOW - timedelta(days=30)), ("this_month", utc(2026, 11, 1)), ("all", utc(1970, 1, 1)),
-)  # fmt: skip
+    ("today", utc(2026, 11, 21)),
+    ("7d", NOW - timedelta(days=7)),
+    ("30d", NOW - timedelta(days=30)),
+    ("this_month", utc(2026, 11, 1)),
+    ("all", utc(1970, 1, 1)),
+)
 def test_periods_end_now(period: str, start: datetime) -> None:
     assert read(f"period={period}").window == Window(start, NOW)
 
@@ -104,13 +107,16 @@ def test_reference_finds_a_row_of_any_age_unless_a_period_is_given() -> None:
     ("2026-11-01T02:00:00%2B02:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
     ("2026-11-01T02:00:00+02:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
     ("2026-10-31T20:00:00-04:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
-    ("2026-11-01T00:00:00.1234567Z", "2026-11-01T00:00:00.5Z",
-     (utc(2026, 11, 1, 0, 0, 0, 123_456), utc(2026, 11, 1, 0, 0, 0, 500_000))),
+    (
+        "2026-11-01T00:00:00.1234567Z",
+        "2026-11-01T00:00:00.5Z",
+        (utc(2026, 11, 1, 0, 0, 0, 123_456), utc(2026, 11, 1, 0, 0, 0, 500_000)),
+    ),
     ("2016-12-31T23:59:60Z", "2017-01-01", (utc(2017, 1, 1), utc(2017, 1, 2))),
     ("0001-01-01", "9999-12-31", (EARLIEST, LATEST + timedelta(days=1))),
     ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", (EARLIEST, LATEST)),
     ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z", (utc(2026, 11, 1), utc(2026, 11, 1))),
-)  # fmt: skip
+)
 def test_from_and_to_in_both_forms_mixed(
     since: str, until: str, window: tuple[datetime, datetime]
 ) -> None:
@@ -120,12 +126,27 @@ def test_from_and_to_in_both_forms_mixed(
 
 @cases(
     "text",
-    "yesterday", "2026-11-31", "2026-02-29", "2026-13-01", "2026-1-1", "20261101", "2026-W45-1",
-    "2026-11-01T", "2026-11-01T10:00Z", "2026-11-01T10:00:00", "2026-11-01T24:00:00Z",
-    "2026-11-01T10:61:00Z", "2026-11-01T10:00:61Z", "2026-11-01T10:00:00.Z",
-    "2026-11-01T10:00:00%2B25:00", "2026-11-01T10:00:00%2B01:60", "0001-01-01T00:00:00%2B23:00",
-    "9999-12-31T23:59:60Z", "１９９９-01-01", "1732176000",
-)  # fmt: skip
+    "yesterday",
+    "2026-11-31",
+    "2026-02-29",
+    "2026-13-01",
+    "2026-1-1",
+    "20261101",
+    "2026-W45-1",
+    "2026-11-01T",
+    "2026-11-01T10:00Z",
+    "2026-11-01T10:00:00",
+    "2026-11-01T24:00:00Z",
+    "2026-11-01T10:61:00Z",
+    "2026-11-01T10:00:61Z",
+    "2026-11-01T10:00:00.Z",
+    "2026-11-01T10:00:00%2B25:00",
+    "2026-11-01T10:00:00%2B01:60",
+    "0001-01-01T00:00:00%2B23:00",
+    "9999-12-31T23:59:60Z",
+    "１９９９-01-01",
+    "1732176000",
+)
 def test_an_instant_that_is_none_is_refused(text: str) -> None:
     assert "`from` is a date" in refusal(f"from={text}&to=2026-11-30")
     assert "`to` is a date" in refusal(f"from=2026-11-01&to={text}")
@@ -174,20 +195,34 @@ def test_another_ref_is_only_a_task_id(ref: str) -> None:
 
 @cases(
     "query, name",
-    ("status=succes", "status"), ("status=success,Error", "status"),
-    ("unit_type=pictures", "unit_type"), ("order=up", "order"), ("order=DESC", "order"),
-    ("scope=everything", "scope"), ("period=90d", "period"),
+    ("status=succes", "status"),
+    ("status=success,Error", "status"),
+    ("unit_type=pictures", "unit_type"),
+    ("order=up", "order"),
+    ("order=DESC", "order"),
+    ("scope=everything", "scope"),
+    ("period=90d", "period"),
     ("include=attempts,everything", "include"),
-    ("limit=0", "limit"), ("limit=201", "limit"), ("limit=-1", "limit"), ("limit=1.5", "limit"),
-    ("limit=%2B5", "limit"), ("limit=ten", "limit"), ("limit=٣", "limit"),
-    ("limit=" + "9" * 3000, "limit"), ("limit=5&limit=6", "limit"),
-    ("order=asc&order=desc", "order"), ("key_id=key_2", "key_id"),
-    ("scope=key&key_id=key_1", "key_id"), ("model=a%00b", "model"), ("ref=a%0Ab", "ref"),
-    ("error_code=%FF", "error_code"), ("ref=" + "a" * 5000, "ref"),
+    ("limit=0", "limit"),
+    ("limit=201", "limit"),
+    ("limit=-1", "limit"),
+    ("limit=1.5", "limit"),
+    ("limit=%2B5", "limit"),
+    ("limit=ten", "limit"),
+    ("limit=٣", "limit"),
+    ("limit=" + "9" * 3000, "limit"),
+    ("limit=5&limit=6", "limit"),
+    ("order=asc&order=desc", "order"),
+    ("key_id=key_2", "key_id"),
+    ("scope=key&key_id=key_1", "key_id"),
+    ("model=a%00b", "model"),
+    ("ref=a%0Ab", "ref"),
+    ("error_code=%FF", "error_code"),
+    ("ref=" + "a" * 5000, "ref"),
     ("model=" + ",".join(map(str, range(101))), "model"),
     ("cursor=abc", "cursor"),
     ("cursor=" + "A" * 67, "cursor"),
-)  # fmt: skip
+)
 def test_what_cannot_be_meant_is_refused_by_name(query: str, name: str) -> None:
     assert refusal(query).startswith(f"`{name}` ")
 
@@ -201,9 +236,12 @@ def test_a_refusal_says_what_is_allowed_and_hides_a_key() -> None:
 
 @cases(
     "include, attempts, in_flight",
-    ("attempts", True, False), ("in_flight", False, True), ("attempts,in_flight", True, True),
-    ("none", False, False), ("none,in_flight", False, True),
-)  # fmt: skip
+    ("attempts", True, False),
+    ("in_flight", False, True),
+    ("attempts,in_flight", True, True),
+    ("none", False, False),
+    ("none,in_flight", False, True),
+)
 def test_include(include: str, attempts: bool, in_flight: bool) -> None:
     query = read(f"include={include}")
     assert (query.with_attempts, query.with_in_flight) == (attempts, in_flight)
@@ -290,9 +328,14 @@ OLDEST, END = BUSY[-1][0], NOON + HOUR
 
 @cases(
     "changes, hours",
-    ({}, 2), ({"limit": 5}, 1), ({"limit": 21}, 4), ({"last": NOON + HALF}, 3),
-    ({"after_at": NOON}, 3), ({"after_at": END}, 2), ({"first": NOON - HALF}, 4),
-)  # fmt: skip
+    ({}, 2),
+    ({"limit": 5}, 1),
+    ({"limit": 21}, 4),
+    ({"last": NOON + HALF}, 3),
+    ({"after_at": NOON}, 3),
+    ({"after_at": END}, 2),
+    ({"first": NOON - HALF}, 4),
+)
 def test_hour_counts_whose_rows_are_all_still_to_be_shown(
     changes: dict[str, Any], hours: int
 ) -> None:

@@ -71,15 +71,27 @@ async def test_accept_must_leave_room_for_json(accept: str | None, status: int) 
 
 @cases(
     "body",
-    b"", b"{", b"\xff", b'"\xff"', b"[" * 200_000, b"NaN", b"1e999", b"{} {}", b"\xef\xbb\xbf{}",
-)  # fmt: skip
+    b"",
+    b"{",
+    b"\xff",
+    b'"\xff"',
+    b"[" * 200_000,
+    b"NaN",
+    b"1e999",
+    b"{} {}",
+    b"\xef\xbb\xbf{}",
+)
 async def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
     assert code(await post(body)) == (400, -32700, None)
 
 
 @cases(
     "value, request_id",
-    (1, None), ("ping", None), (None, None), ({}, None), ({"jsonrpc": "2.0", "id": 1}, 1),
+    (1, None),
+    ("ping", None),
+    (None, None),
+    ({}, None),
+    ({"jsonrpc": "2.0", "id": 1}, 1),
     ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, 1),
     ({"id": "a", "method": "ping"}, "a"),
     ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
@@ -87,7 +99,7 @@ async def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
     ({"jsonrpc": "2.0", "id": [1], "method": "ping"}, None),
     ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
     ({"jsonrpc": "2.0", "method": None}, None),
-)  # fmt: skip
+)
 async def test_what_is_no_request_is_refused(value: Any, request_id: Any) -> None:
     assert code(await post(value)) == (400, -32600, request_id)
 
@@ -183,10 +195,15 @@ async def test_a_tool_that_fails_says_why() -> None:
 
 
 BAD_CALLS: list[Any] = [
-    {"name": "nothing"}, {"name": "Echo"}, {"name": None}, {"name": ["echo"]}, {"arguments": {}},
-    {"name": "echo", "arguments": []}, {"name": "echo", "arguments": "{}"},
+    {"name": "nothing"},
+    {"name": "Echo"},
+    {"name": None},
+    {"name": ["echo"]},
+    {"arguments": {}},
+    {"name": "echo", "arguments": []},
+    {"name": "echo", "arguments": "{}"},
     {"name": "echo", "arguments": None},
-]  # fmt: skip
+]
 
 
 @each("params", BAD_CALLS)
@@ -214,9 +231,13 @@ async def test_params_are_an_object(params: Any) -> None:
 @cases("version", None, "2024-11-05", "2025-03-26")
 async def test_a_batch_is_answered_in_order(version: str | None) -> None:
     batch = [
-        message("ping", "a"), NOTIFICATION, message("nothing", "b"), 5, POSTED,
+        message("ping", "a"),
+        NOTIFICATION,
+        message("nothing", "b"),
+        5,
+        POSTED,
         message("tools/call", "c", name="echo", arguments={"fail": 1}),
-    ]  # fmt: skip
+    ]
     status, replies = await post(batch, version=version)
     assert status == 200
     assert [reply["id"] for reply in replies] == ["a", "b", None, "c"]
@@ -292,9 +313,13 @@ async def test_an_unknown_method_is_404_without_a_handshake(method: str) -> None
 
 @cases(
     "meta",
-    None, "x", {}, {META_VERSION: STATELESS}, {META_CAPABILITIES: {}},
+    None,
+    "x",
+    {},
+    {META_VERSION: STATELESS},
+    {META_CAPABILITIES: {}},
     {META_VERSION: STATELESS, META_CAPABILITIES: None},
-)  # fmt: skip
+)
 async def test_the_envelope_is_needed(meta: Any) -> None:
     head, _ = stateless("tools/list")
     asked = {**message("tools/list"), "params": {"_meta": meta}}
@@ -306,11 +331,18 @@ async def test_the_envelope_is_needed(meta: Any) -> None:
 
 @cases(
     "fields",
-    {"version": None}, {"version": "2025-11-25"}, {"method": None}, {"method": "tools/list"},
-    {"method": "tools/call,tools/call"}, {"name": None}, {"name": "Echo"},
-    {"name": "=?base64?ZWNobyE=?="}, {"name": "=?base64?ZWNo?="}, {"name": "=?base64?*?="},
+    {"version": None},
+    {"version": "2025-11-25"},
+    {"method": None},
+    {"method": "tools/list"},
+    {"method": "tools/call,tools/call"},
+    {"name": None},
+    {"name": "Echo"},
+    {"name": "=?base64?ZWNobyE=?="},
+    {"name": "=?base64?ZWNo?="},
+    {"name": "=?base64?*?="},
     {"name": "=?base64?/w==?="},
-)  # fmt: skip
+)
 async def test_headers_say_what_the_message_says(fields: dict[str, Any]) -> None:
     head, asked = stateless("tools/call", name="echo")
     assert (await post(asked, head))[0] == 200
@@ -355,11 +387,16 @@ async def test_what_is_counted_has_no_name_of_a_stranger() -> None:
     ):
         await post(value, observed=seen)
     assert [(one.method, one.tool, one.outcome, one.code) for one in seen] == [
-        ("ping", "", "ok", 0), ("", "", "refused", -32601), ("tools/call", "", "error", -32602),
-        ("tools/call", "echo", "ok", 0), ("tools/call", "echo", "tool_error", 0),
-        ("notifications/initialized", "", "ok", 0), ("", "", "ok", 0), ("", "", "refused", -32600),
+        ("ping", "", "ok", 0),
+        ("", "", "refused", -32601),
+        ("tools/call", "", "error", -32602),
+        ("tools/call", "echo", "ok", 0),
+        ("tools/call", "echo", "tool_error", 0),
+        ("notifications/initialized", "", "ok", 0),
+        ("", "", "ok", 0),
+        ("", "", "refused", -32600),
         ("", "", "refused", -32700),
-    ]  # fmt: skip
+    ]
     assert all(one.seconds >= 0 for one in seen)
 
 

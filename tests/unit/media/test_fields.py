@@ -64,8 +64,11 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
     ("dh-motion", "source_video_url", [ABSENT, PRIVATE]),
     ("dh-motion", "content", [ABSENT, [], [PORTRAIT] * 8, "x"]),
     ("dh-motion", "content[0].type", [[TEXT]]),
-    ("dh-motion", "content[0].image_url.url",
-     [[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]]),
+    (
+        "dh-motion",
+        "content[0].image_url.url",
+        [[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]],
+    ),
     ("dh-motion", "face_count", [0, 8, 1.5, "1", True]),
     ("dh-motion", "resolution", ["720p", "Max", ""]),
     ("realman", "style_id", [ABSENT, None, "", 5]),
@@ -95,9 +98,12 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
     ("news", "duration", ["60", True, []]),
     ("music", "model", [ABSENT, 5]),
     ("music", "prompt", [ABSENT, None, "", " ", "p" * 201, EMOJI * 201, 5]),
-    ("music", "lyrics", ["l" * 3001, 5]), ("music", "title", [5, "t" * 1001]),
-    ("music", "tags", [["pop"]]), ("music", "negative_tags", [5]),
-    ("music", "instrumental", ["true", 1]), ("speech", "model", [ABSENT]),
+    ("music", "lyrics", ["l" * 3001, 5]),
+    ("music", "title", [5, "t" * 1001]),
+    ("music", "tags", [["pop"]]),
+    ("music", "negative_tags", [5]),
+    ("music", "instrumental", ["true", 1]),
+    ("speech", "model", [ABSENT]),
     ("speech", "input", [ABSENT, None, "", 5, "i" * 10_001, EMOJI * 10_001]),
     ("speech", "voice", [ABSENT, None, "", 5]),
     ("speech", "response_format", ["ogg", 5, "MP3"]),
@@ -114,7 +120,7 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
     ("transcript", "url", [ABSENT, PRIVATE, "watch this", 5]),
     ("transcript", "model", [5, ""]),
     ("transcript", "language", [5]),
-]  # fmt: skip
+]
 CASES = [(kind, field, value) for kind, field, values in REFUSED for value in values]
 
 
@@ -130,8 +136,10 @@ def test_bad_field_is_named(kind: str, field: str, value: Any) -> None:
 
 TAKEN: list[tuple[str, dict[str, Any]]] = [
     ("general", {"duration": 3600, "resolution": "8k", "ratio": "", "watermark": None}),
-    ("general", {"duration": 0.001}), ("general", {"content": [TEXT, *[PORTRAIT] * 10]}),
-    ("general", {"content": [{**TEXT, "text": ""}, TEXT]}), ("dh-avatar", {"title": EMOJI * 20}),
+    ("general", {"duration": 0.001}),
+    ("general", {"content": [TEXT, *[PORTRAIT] * 10]}),
+    ("general", {"content": [{**TEXT, "text": ""}, TEXT]}),
+    ("dh-avatar", {"title": EMOJI * 20}),
     ("dh-avatar", {"audio_url": ABSENT, "voice": "v", "text": EMOJI * 10_000}),
     ("dh-motion", {"content": [PORTRAIT] * 7, "face_count": 1, "resolution": "fast"}),
     ("realman", {"materials": [MATERIAL] * 10, "preprocess": "sliceMerge", "duration": 3600}),
@@ -139,14 +147,17 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
     ("realman", {"bgm": {"mode": "custom", "url": AUDIO, "volume": 1}}),
     ("mixcut", {"materials": [{"type": "video", "file_url": FILM, "sound_switch": True}]}),
     ("news", {"duration": -1e300, "material_composition": "order"}),
-    ("music", {"prompt": EMOJI * 200}), ("music", {"prompt": None, "lyrics": EMOJI * 3000}),
+    ("music", {"prompt": EMOJI * 200}),
+    ("music", {"prompt": None, "lyrics": EMOJI * 3000}),
     ("music", {"prompt": ABSENT, "instrumental": True}),
     ("speech", {"input": EMOJI * 10_000, "speed": 0.25, "response_format": "opus"}),
     ("speech", {"stream_format": "audio"}),
     ("speech", {"input": EMOJI * 50_000, "speed": 4, "async": True}),
-    ("avatar", {"name": EMOJI * 20, "source_kind": "video"}), ("avatar", {"source_kind": None}),
-    ("voice", {"text": "t" * 10_000}), ("transcript", {"model": "m", "language": "en"}),
-]  # fmt: skip
+    ("avatar", {"name": EMOJI * 20, "source_kind": "video"}),
+    ("avatar", {"source_kind": None}),
+    ("voice", {"text": "t" * 10_000}),
+    ("transcript", {"model": "m", "language": "en"}),
+]
 
 
 @each("kind, changes", TAKEN)
@@ -176,11 +187,21 @@ def test_avatar_says_a_recording_or_a_text(changes: dict[str, Any], param: str) 
 # --- Bodies as a whole ---
 
 BROKEN = [
-    b"", b"{", b"[]", b"null", b'"x"', b"{}{}", b'{"model": "m", "model": "n"}',
-    b'{"model": "\\ud800"}', b'{"model": "m", "x": "\\udfff"}', b'{"model": "\xff"}',
-    b'{"model": NaN}', b'{"x": ' + b"[" * 5000 + b"]" * 5000 + b"}", b'{"Model": "m"}',
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"x"',
+    b"{}{}",
+    b'{"model": "m", "model": "n"}',
+    b'{"model": "\\ud800"}',
+    b'{"model": "m", "x": "\\udfff"}',
+    b'{"model": "\xff"}',
+    b'{"model": NaN}',
+    b'{"x": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    b'{"Model": "m"}',
     b'{"model": "a\\u0000b"}',
-]  # fmt: skip
+]
 
 
 @each("kind", READERS)

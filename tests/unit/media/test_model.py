@@ -188,9 +188,14 @@ def test_states(kind: ListKind, text: str, states: set[str]) -> None:
 
 @cases(
     "kind, text",
-    (VIDEOS, "processing"), (VIDEOS, "Queued"), (VIDEOS, "all,odd"), (MUSIC, "queued"),
-    (SPEECH, "expired"), (SPEECH, "\x00"), (SPEECH, "x" * 10_000),
-)  # fmt: skip
+    (VIDEOS, "processing"),
+    (VIDEOS, "Queued"),
+    (VIDEOS, "all,odd"),
+    (MUSIC, "queued"),
+    (SPEECH, "expired"),
+    (SPEECH, "\x00"),
+    (SPEECH, "x" * 10_000),
+)
 def test_state_of_no_list(kind: ListKind, text: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_list({"status": text}, kind)
@@ -225,11 +230,15 @@ def film(**changes: Any) -> ModelSpec:
 
 @cases(
     "kind, resolution, nano_usd_per_second",
-    ("general", ABSENT, 100_000_000), ("general", "720p", 100_000_000),
-    ("general", "1080p", 200_000_000), ("general", "1080P", 100_000_000),
-    ("dh-avatar", ABSENT, 100_000_000), ("dh-motion", ABSENT, 50_000_000),
-    ("dh-motion", "fast", 100_000_000), ("dh-motion", "max", 300_000_000),
-)  # fmt: skip
+    ("general", ABSENT, 100_000_000),
+    ("general", "720p", 100_000_000),
+    ("general", "1080p", 200_000_000),
+    ("general", "1080P", 100_000_000),
+    ("dh-avatar", ABSENT, 100_000_000),
+    ("dh-motion", ABSENT, 50_000_000),
+    ("dh-motion", "fast", 100_000_000),
+    ("dh-motion", "max", 300_000_000),
+)
 def test_price_follows_the_resolution(kind: str, resolution: Any, nano_usd_per_second: int) -> None:
     request = read(kind, resolution=resolution)
     price = MediaPrice.of(film(), resolution=priced_resolution(request))

@@ -51,30 +51,55 @@ POLLS: list[tuple[Any, PollReply]] = [
     ({"status": "running", "progress": 1e9}, video("running", "running", progress=100)),
     ({"status": "running", "progress": "41"}, video("running", "running")),
     ({"status": "running", "progress": True}, video("running", "running")),
-    ({"status": "succeeded", "video_url": FILM, "duration": "7.0004", "progress": 99},
-     video("succeeded", "succeeded", result=VideoResult(url=FILM), seconds_ms=7000)),
-    ({"status": "SUCCESS", "video_url": FILM, "expires_at": NOW + 60, "duration": 0.0005},
-     video("succeeded", "SUCCESS", result=VideoResult(url=FILM, expires_at=NOW + 60),
-         seconds_ms=1)),
+    (
+        {"status": "succeeded", "video_url": FILM, "duration": "7.0004", "progress": 99},
+        video("succeeded", "succeeded", result=VideoResult(url=FILM), seconds_ms=7000),
+    ),
+    (
+        {"status": "SUCCESS", "video_url": FILM, "expires_at": NOW + 60, "duration": 0.0005},
+        video(
+            "succeeded", "SUCCESS", result=VideoResult(url=FILM, expires_at=NOW + 60), seconds_ms=1
+        ),
+    ),
     ({"status": "done", "video_url": FILM}, video(None, "done")),
-    ({"status": "complete"},
-     video("failed", "complete",
-         error=TaskError(code="no_result",
-             message="The upstream reported success without a result to fetch."))),
+    (
+        {"status": "complete"},
+        video(
+            "failed",
+            "complete",
+            error=TaskError(
+                code="no_result", message="The upstream reported success without a result to fetch."
+            ),
+        ),
+    ),
     ({"status": "failed"}, video("failed", "failed", error=FAILED)),
-    ({"status": "error", "error": {"code": "blocked", "message": "Not this."}},
-     video("failed", "error", error=TaskError(code="blocked", message="Not this."))),
-    ({"status": "fail", "error": "Not this."},
-     video("failed", "fail", error=TaskError(code="generation_failed", message="Not this."))),
-    ({"status": "canceled"},
-     video("cancelled", "canceled",
-         error=TaskError(code="task_cancelled", message="The upstream cancelled the task."))),
-    ({"status": "expired", "error": {"code": 7}},
-     video("expired", "expired",
-         error=TaskError(code="7", message="The task expired at the upstream."))),
+    (
+        {"status": "error", "error": {"code": "blocked", "message": "Not this."}},
+        video("failed", "error", error=TaskError(code="blocked", message="Not this.")),
+    ),
+    (
+        {"status": "fail", "error": "Not this."},
+        video("failed", "fail", error=TaskError(code="generation_failed", message="Not this.")),
+    ),
+    (
+        {"status": "canceled"},
+        video(
+            "cancelled",
+            "canceled",
+            error=TaskError(code="task_cancelled", message="The upstream cancelled the task."),
+        ),
+    ),
+    (
+        {"status": "expired", "error": {"code": 7}},
+        video(
+            "expired",
+            "expired",
+            error=TaskError(code="7", message="The task expired at the upstream."),
+        ),
+    ),
     ({}, video(None, "")),
     ([], Trouble(reason="no JSON object", status=200)),
-]  # fmt: skip
+]
 
 
 @each("value, reply", POLLS)
@@ -265,18 +290,38 @@ IMAGE = "data:image/png;base64,AAAA"
 @cases(
     "request_, body",
     (general(), {"model": "film", "prompt": "A cat"}),
-    (general(item("text", "A cat"), item("image_url", IMAGE), item("text", "on a mat"),
-        item("image_url", "https://i/2"), duration=8, resolution="720p", ratio="9:16",
-        watermark=True),
-     {"model": "film", "prompt": "A cat\non a mat", "seconds": "8", "size": "720x1280",
-      "input_reference": {"image_url": IMAGE}}),
-    (general(duration=8.0, resolution="1080p", ratio="16:9"),
-     {"model": "film", "prompt": "A cat", "seconds": "8", "size": "1920x1080"}),
-    (general(duration=7.25, resolution="1080p", ratio="1:1"),
-     {"model": "film", "prompt": "A cat", "seconds": "7.25"}),
-    (general(duration=0.00001, resolution="720p"),
-     {"model": "film", "prompt": "A cat", "seconds": "0.00001"}),
-)  # fmt: skip
+    (
+        general(
+            item("text", "A cat"),
+            item("image_url", IMAGE),
+            item("text", "on a mat"),
+            item("image_url", "https://i/2"),
+            duration=8,
+            resolution="720p",
+            ratio="9:16",
+            watermark=True,
+        ),
+        {
+            "model": "film",
+            "prompt": "A cat\non a mat",
+            "seconds": "8",
+            "size": "720x1280",
+            "input_reference": {"image_url": IMAGE},
+        },
+    ),
+    (
+        general(duration=8.0, resolution="1080p", ratio="16:9"),
+        {"model": "film", "prompt": "A cat", "seconds": "8", "size": "1920x1080"},
+    ),
+    (
+        general(duration=7.25, resolution="1080p", ratio="1:1"),
+        {"model": "film", "prompt": "A cat", "seconds": "7.25"},
+    ),
+    (
+        general(duration=0.00001, resolution="720p"),
+        {"model": "film", "prompt": "A cat", "seconds": "0.00001"},
+    ),
+)
 def test_submit(request_: GeneralVideo, body: Any) -> None:
     asked = submit(OPENAI, request_)
     assert (asked.request.path, sent(asked.request)) == ("/v1/videos", body)
@@ -295,14 +340,21 @@ def test_paths() -> None:
 @cases(
     "value, reply",
     ({"status": "queued", "progress": 0}, Polled(state="queued", word="queued", progress=0)),
-    ({"status": "in_progress", "progress": 33},
-     Polled(state="running", word="in_progress", progress=33)),
-    ({"status": "completed", "progress": 100, "seconds": "8"},
-     Polled(state="succeeded", word="completed", result=VideoResult(url=None), seconds_ms=8000)),
-    ({"status": "failed", "error": {"code": "moderation_blocked", "message": "No."}},
-     Polled(state="failed", word="failed",
-         error=TaskError(code="moderation_blocked", message="No."))),
-)  # fmt: skip
+    (
+        {"status": "in_progress", "progress": 33},
+        Polled(state="running", word="in_progress", progress=33),
+    ),
+    (
+        {"status": "completed", "progress": 100, "seconds": "8"},
+        Polled(state="succeeded", word="completed", result=VideoResult(url=None), seconds_ms=8000),
+    ),
+    (
+        {"status": "failed", "error": {"code": "moderation_blocked", "message": "No."}},
+        Polled(
+            state="failed", word="failed", error=TaskError(code="moderation_blocked", message="No.")
+        ),
+    ),
+)
 def test_poll(value: Any, reply: Polled) -> None:
     assert polled(OPENAI, value) == reply
 

@@ -68,9 +68,13 @@ def test_submit_as_a_task() -> None:
 
 @cases(
     "response_format, content_type",
-    ("mp3", "audio/mpeg"), ("wav", "audio/wav"), ("flac", "audio/flac"), ("pcm", "audio/pcm"),
-    ("opus", "audio/ogg"), ("aac", "audio/aac"),
-)  # fmt: skip
+    ("mp3", "audio/mpeg"),
+    ("wav", "audio/wav"),
+    ("flac", "audio/flac"),
+    ("pcm", "audio/pcm"),
+    ("opus", "audio/ogg"),
+    ("aac", "audio/aac"),
+)
 def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) -> None:
     request = SpeechRequest(model="m", input="x", voice="v", response_format=response_format)
     value = {"data": {"audio": "00fFA5", "status": 2}, "extra_info": {}, "base_resp": GOOD}
@@ -149,14 +153,19 @@ def test_file_without_a_link_ends_it() -> None:
 @cases(
     "value, reply",
     ({"status": "Processing", "base_resp": GOOD}, Polled(state="running", word="Processing")),
-    ({"status": "Failed", **bad(0, "success")},
-     Polled(state="failed", word="Failed",
-         error=TaskError(code="generation_failed", message="The generation failed."))),
+    (
+        {"status": "Failed", **bad(0, "success")},
+        Polled(
+            state="failed",
+            word="Failed",
+            error=TaskError(code="generation_failed", message="The generation failed."),
+        ),
+    ),
     (bad(1002), RateLimited()),
     (bad(1004), Trouble(reason="No.", status=200)),
     ({}, Polled(state=None, word="")),
     ([], Trouble(reason="no JSON object", status=200)),
-)  # fmt: skip
+)
 def test_poll(value: Any, reply: Any) -> None:
     assert polled(MINIMAX, value, kind="speech") == reply
     assert MINIMAX.cancel("speech", "7") is None
@@ -170,15 +179,33 @@ AUDIO = "https://cdn.example/1.mp3"
 
 @cases(
     "request_, body",
-    (MusicRequest(model="chirp", prompt="A song"),
-     {"mv": "chirp", "gpt_description_prompt": "A song"}),
-    (MusicRequest(model="chirp", lyrics="La", title="T", tags="pop", negative_tags="metal",
-        instrumental=False),
-     {"mv": "chirp", "prompt": "La", "title": "T", "tags": "pop", "negative_tags": "metal",
-      "make_instrumental": False}),
-    (MusicRequest(model="chirp", prompt="Waves", instrumental=True),
-     {"mv": "chirp", "gpt_description_prompt": "Waves", "make_instrumental": True}),
-)  # fmt: skip
+    (
+        MusicRequest(model="chirp", prompt="A song"),
+        {"mv": "chirp", "gpt_description_prompt": "A song"},
+    ),
+    (
+        MusicRequest(
+            model="chirp",
+            lyrics="La",
+            title="T",
+            tags="pop",
+            negative_tags="metal",
+            instrumental=False,
+        ),
+        {
+            "mv": "chirp",
+            "prompt": "La",
+            "title": "T",
+            "tags": "pop",
+            "negative_tags": "metal",
+            "make_instrumental": False,
+        },
+    ),
+    (
+        MusicRequest(model="chirp", prompt="Waves", instrumental=True),
+        {"mv": "chirp", "gpt_description_prompt": "Waves", "make_instrumental": True},
+    ),
+)
 def test_submit(request_: MusicRequest, body: Any) -> None:
     asked = submit(SUNO, request_).request
     assert (asked.method, asked.path, sent(asked)) == ("POST", "/suno/submit/music", body)
@@ -187,15 +214,18 @@ def test_submit(request_: MusicRequest, body: Any) -> None:
 @cases(
     "status, value, reply",
     (200, {"code": "success", "data": "u-1"}, Accepted("u-1")),
-    (200, {"code": "invalid_request", "message": "Too long."},
-     Refused(status=400, message="Too long.")),
+    (
+        200,
+        {"code": "invalid_request", "message": "Too long."},
+        Refused(status=400, message="Too long."),
+    ),
     (200, {"code": 7}, Refused(status=400)),
     (200, {"code": "success"}, Unknown(status=502, reason="no id")),
     (200, {"data": "u-1"}, Unknown(status=502, reason="no code")),
     (200, [], Unknown(status=502, reason="no code")),
     (429, {"message": "Slow."}, Refused(status=429, message="Slow.")),
     (500, None, Failed(status=500)),
-)  # fmt: skip
+)
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
     asked = submit(SUNO, MusicRequest(model="m", prompt="x"))
     assert end(asked, response(value, status=status)) == reply
@@ -207,9 +237,15 @@ def envelope(**data: Any) -> Any:
 
 def test_songs() -> None:
     songs = [
-        {"id": "a", "title": "One", "audio_url": AUDIO, "image_url": "https://cdn.example/1.png",
-         "metadata": {"duration": 180.5, "prompt": "La la"}}, {"id": "b", "metadata": None},
-    ]  # fmt: skip
+        {
+            "id": "a",
+            "title": "One",
+            "audio_url": AUDIO,
+            "image_url": "https://cdn.example/1.png",
+            "metadata": {"duration": 180.5, "prompt": "La la"},
+        },
+        {"id": "b", "metadata": None},
+    ]
     told = polled(SUNO, envelope(status="SUCCESS", data=songs), kind="music")
     assert told == Polled(
         state="succeeded",
@@ -234,12 +270,17 @@ def test_songs() -> None:
     "value, reply",
     (envelope(status="NOT_START"), Polled(state="queued", word="NOT_START")),
     (envelope(status="IN_PROGRESS", progress="30%"), Polled(state="running", word="IN_PROGRESS")),
-    (envelope(status="FAILURE", fail_reason="Bad words."),
-     Polled(state="failed", word="FAILURE",
-         error=TaskError(code="generation_failed", message="Bad words."))),
+    (
+        envelope(status="FAILURE", fail_reason="Bad words."),
+        Polled(
+            state="failed",
+            word="FAILURE",
+            error=TaskError(code="generation_failed", message="Bad words."),
+        ),
+    ),
     ({"code": "oops", "message": "Later."}, Trouble(reason="Later.", status=200)),
     ({}, Trouble(reason="no task", status=200)),
-)  # fmt: skip
+)
 def test_poll_of_songs(value: Any, reply: Any) -> None:
     assert SUNO.poll("music", "a/b").request.path == "/suno/fetch/a%2Fb"
     assert SUNO.cancel("music", "a") is None

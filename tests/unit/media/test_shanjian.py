@@ -48,37 +48,97 @@ def good(data: Any) -> Any:
 
 
 SUBMITS: list[tuple[Submission, str, Any]] = [
-    (AvatarVideo(model="m", duration=9, avatar="av", audio_url=AUDIO, title="T"),
-     "/v1/virtualman/video", {"virtualmanId": "av", "audioUrl": AUDIO}),
-    (AvatarVideo(model="m", duration=9, avatar="av", voice="vo", text="Hi"), "/v1/virtualman/video",
-     {"virtualmanId": "av", "text": "Hi", "speakerId": "vo"}),
-    (ClipVideo(model="m", scene="realman", style_id="s", source_video_url=FILM, title="T",
-        language="zh-CN", preprocess="roughCut", introduce_card={"name": "N", "description": "D"},
-        bgm=BackgroundMusic(mode="none")), "/v1/clip/video/realman_broadcast",
-     {"styleId": "s", "videoUrl": FILM, "title": "T", "language": "zh-CN",
-      "introduceCard": {"name": "N", "description": "D"},
-      "packRules": {"backgroundMusic": {"audioSwitch": False}},
-      "processRules": {"resourcePreprocessMethod": "roughCut"}}),
-    (ClipVideo(model="m", scene="mixcut", style_id="s", audio_url=AUDIO,
-        materials=(Material(type="video", file_url=FILM, sound_switch=False),),
-        bgm=BackgroundMusic(mode="custom", url=AUDIO, volume=0.3)),
-     "/v1/clip/video/broadcast_mixcut",
-     {"styleId": "s", "audioUrl": AUDIO,
-      "materials": [{"type": "video", "fileUrl": FILM, "soundSwitch": False}],
-      "packRules": {"backgroundMusic": {"audioSwitch": True, "audioUrl": AUDIO, "volume": 0.3}}}),
-    (ClipVideo(model="m", scene="news", style_id="s", title="T", duration=60,
-        materials=(Material(type="image", file_url=IMAGE),), material_composition="order",
-        cover_url=IMAGE), "/v1/clip/video/news_mixcut",
-     {"styleId": "s", "title": "T", "materials": [{"type": "image", "fileUrl": IMAGE}],
-      "processRules": {"materialComposition": "order", "videoDuration": 60,
-          "firstFrameCover": {"coverSwitch": True, "resultImageUrl": IMAGE}}}),
-    (AvatarRequest(name="Ann", source_url=IMAGE), "/v1/virtualman/image/train",
-     {"imageUrl": IMAGE}),
-    (AvatarRequest(name="Ann", source_url=FILM, source_kind="video"), "/v1/virtualman/fast/train",
-     {"videoUrl": FILM}),
-    (VoiceRequest(model="clone-2", name="N", audio_url=AUDIO, text="Hello"), "/v1/voice/train",
-     {"audioUrl": AUDIO, "model": "clone-2", "language": "zh-CN", "demoText": "Hello"}),
-]  # fmt: skip
+    (
+        AvatarVideo(model="m", duration=9, avatar="av", audio_url=AUDIO, title="T"),
+        "/v1/virtualman/video",
+        {"virtualmanId": "av", "audioUrl": AUDIO},
+    ),
+    (
+        AvatarVideo(model="m", duration=9, avatar="av", voice="vo", text="Hi"),
+        "/v1/virtualman/video",
+        {"virtualmanId": "av", "text": "Hi", "speakerId": "vo"},
+    ),
+    (
+        ClipVideo(
+            model="m",
+            scene="realman",
+            style_id="s",
+            source_video_url=FILM,
+            title="T",
+            language="zh-CN",
+            preprocess="roughCut",
+            introduce_card={"name": "N", "description": "D"},
+            bgm=BackgroundMusic(mode="none"),
+        ),
+        "/v1/clip/video/realman_broadcast",
+        {
+            "styleId": "s",
+            "videoUrl": FILM,
+            "title": "T",
+            "language": "zh-CN",
+            "introduceCard": {"name": "N", "description": "D"},
+            "packRules": {"backgroundMusic": {"audioSwitch": False}},
+            "processRules": {"resourcePreprocessMethod": "roughCut"},
+        },
+    ),
+    (
+        ClipVideo(
+            model="m",
+            scene="mixcut",
+            style_id="s",
+            audio_url=AUDIO,
+            materials=(Material(type="video", file_url=FILM, sound_switch=False),),
+            bgm=BackgroundMusic(mode="custom", url=AUDIO, volume=0.3),
+        ),
+        "/v1/clip/video/broadcast_mixcut",
+        {
+            "styleId": "s",
+            "audioUrl": AUDIO,
+            "materials": [{"type": "video", "fileUrl": FILM, "soundSwitch": False}],
+            "packRules": {
+                "backgroundMusic": {"audioSwitch": True, "audioUrl": AUDIO, "volume": 0.3}
+            },
+        },
+    ),
+    (
+        ClipVideo(
+            model="m",
+            scene="news",
+            style_id="s",
+            title="T",
+            duration=60,
+            materials=(Material(type="image", file_url=IMAGE),),
+            material_composition="order",
+            cover_url=IMAGE,
+        ),
+        "/v1/clip/video/news_mixcut",
+        {
+            "styleId": "s",
+            "title": "T",
+            "materials": [{"type": "image", "fileUrl": IMAGE}],
+            "processRules": {
+                "materialComposition": "order",
+                "videoDuration": 60,
+                "firstFrameCover": {"coverSwitch": True, "resultImageUrl": IMAGE},
+            },
+        },
+    ),
+    (
+        AvatarRequest(name="Ann", source_url=IMAGE),
+        "/v1/virtualman/image/train",
+        {"imageUrl": IMAGE},
+    ),
+    (
+        AvatarRequest(name="Ann", source_url=FILM, source_kind="video"),
+        "/v1/virtualman/fast/train",
+        {"videoUrl": FILM},
+    ),
+    (
+        VoiceRequest(model="clone-2", name="N", audio_url=AUDIO, text="Hello"),
+        "/v1/voice/train",
+        {"audioUrl": AUDIO, "model": "clone-2", "language": "zh-CN", "demoText": "Hello"},
+    ),
+]
 
 
 @each("submission, path, body", SUBMITS)
@@ -231,11 +291,17 @@ def test_template_as_a_whole() -> None:
     asked = SHANJIAN.template("s1")
     assert asked is not None
     detail = {
-        "name": "One", "coverUrl": IMAGE, "scene": "realMan",
-        **edit_info(canvas={"width": 1080, "height": 1920, "ratio": "9:16"},
-            headerLayer=[{"id": "h", "name": "Title"}], ipLayer=None, subtitleLayer={"id": 3},
-            other=[1]),
-    }  # fmt: skip
+        "name": "One",
+        "coverUrl": IMAGE,
+        "scene": "realMan",
+        **edit_info(
+            canvas={"width": 1080, "height": 1920, "ratio": "9:16"},
+            headerLayer=[{"id": "h", "name": "Title"}],
+            ipLayer=None,
+            subtitleLayer={"id": 3},
+            other=[1],
+        ),
+    }
     whole = TemplateDetail(
         id="s1",
         title="One",

@@ -127,8 +127,12 @@ def test_items_are_bounded() -> None:
     (THIRD, DATA, True),
     (REAL, DATA, False),
     (SOME, {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,A"}}, False),
-    (SOME, SOURCE, False), (THIRD, SOURCE, True), (MULTI, SOURCE, True), (SOME, SOUND, False),
-    (THIRD, SOUND, False), (MULTI, SOUND, True),
+    (SOME, SOURCE, False),
+    (THIRD, SOURCE, True),
+    (MULTI, SOURCE, True),
+    (SOME, SOUND, False),
+    (THIRD, SOUND, False),
+    (MULTI, SOUND, True),
     (SOME, {**PORTRAIT, "role": "first_frame"}, True),
     (SOME, {**PORTRAIT, "role": "reference_image"}, False),
     (THIRD, {**SOURCE, "role": "reference_video"}, False),
@@ -136,7 +140,7 @@ def test_items_are_bounded() -> None:
     (MULTI, {**SOURCE, "role": "reference_video"}, True),
     (MULTI, {**SOUND, "role": "reference_audio"}, True),
     (MULTI, {**SOUND, "audio_url": {"url": "http://localhost/a"}}, False),
-)  # fmt: skip
+)
 def test_items_a_model_takes(spec: VideoSpec, item: Any, is_taken: bool) -> None:
     if is_taken:
         assert sent(video(spec, content=[TEXT, item]))["content"] == [TEXT, item]
@@ -241,9 +245,14 @@ def test_avatar_keeps_what_its_kind_has() -> None:
 )
 def test_clip_sends_the_fields_of_its_scene_alone(kind: str, fields: dict[str, Any]) -> None:
     everything = {
-        "source_video_url": FILM, "audio_url": AUDIO, "preprocess": "roughCut",
-        "material_composition": "order", "duration": 60, "avatar": "a", "seed": 7,
-    }  # fmt: skip
+        "source_video_url": FILM,
+        "audio_url": AUDIO,
+        "preprocess": "roughCut",
+        "material_composition": "order",
+        "duration": 60,
+        "avatar": "a",
+        "seed": 7,
+    }
     request = read(kind, **everything)
     assert isinstance(request, ClipVideo)
     body = sent(request)
@@ -260,8 +269,15 @@ def test_field_of_another_scene_is_not_looked_at() -> None:
 
 @cases(
     "duration, clamped",
-    (ABSENT, None), (None, None), (4, 5), (-7, 5), (5, 5), (77.5, 77.5), (301, 300), (1e300, 300),
-)  # fmt: skip
+    (ABSENT, None),
+    (None, None),
+    (4, 5),
+    (-7, 5),
+    (5, 5),
+    (77.5, 77.5),
+    (301, 300),
+    (1e300, 300),
+)
 def test_duration_of_news_is_clamped(duration: Any, clamped: Any) -> None:
     request = read("news", duration=duration)
     assert (request.duration, request.asked_duration) == (clamped, clamped)
@@ -335,21 +351,40 @@ def test_input_of_speech_is_kept_as_it_is() -> None:
 
 @cases(
     "kind, changes, parameters",
-    ("general",
-     {"duration": 5, "resolution": "720p", "watermark": False, "content": [TEXT, PORTRAIT]},
-     {"resolution": "720p", "watermark": "false", "duration": "5", "texts": "1", "images": "1"}),
-    ("dh-avatar", {"audio_url": ABSENT, "voice": "v", "text": "Hello"},
-     {"avatar": "ava_1", "voice": "v", "duration": "9", "text_characters": "5"}),
-    ("news", {"duration": 1, "materials": [MATERIAL] * 2, "material_composition": "order"},
-     {"style_id": "s", "material_composition": "order", "duration": "5", "materials": "2"}),
-    ("music", {"lyrics": "La la", "instrumental": False},
-     {"instrumental": "false", "lyrics_characters": "5"}),
-    ("speech", {"speed": 1.5, "async": True},
-     {"voice": "v", "response_format": "mp3", "speed": "1.5", "async": "true",
-      "input_characters": "5"}),
+    (
+        "general",
+        {"duration": 5, "resolution": "720p", "watermark": False, "content": [TEXT, PORTRAIT]},
+        {"resolution": "720p", "watermark": "false", "duration": "5", "texts": "1", "images": "1"},
+    ),
+    (
+        "dh-avatar",
+        {"audio_url": ABSENT, "voice": "v", "text": "Hello"},
+        {"avatar": "ava_1", "voice": "v", "duration": "9", "text_characters": "5"},
+    ),
+    (
+        "news",
+        {"duration": 1, "materials": [MATERIAL] * 2, "material_composition": "order"},
+        {"style_id": "s", "material_composition": "order", "duration": "5", "materials": "2"},
+    ),
+    (
+        "music",
+        {"lyrics": "La la", "instrumental": False},
+        {"instrumental": "false", "lyrics_characters": "5"},
+    ),
+    (
+        "speech",
+        {"speed": 1.5, "async": True},
+        {
+            "voice": "v",
+            "response_format": "mp3",
+            "speed": "1.5",
+            "async": "true",
+            "input_characters": "5",
+        },
+    ),
     ("avatar", {}, {"source_kind": "image"}),
     ("transcript", {"language": "en"}, {"language": "en"}),
-)  # fmt: skip
+)
 def test_parameters(kind: str, changes: dict[str, Any], parameters: dict[str, str]) -> None:
     assert parameters_of(read(kind, **changes)) == parameters
 
@@ -369,15 +404,23 @@ def test_long_setting_is_told_by_its_length() -> None:
 
 # Kind, `duration` as the client sends it, what is held, what is paid for without a report.
 LENGTHS: list[tuple[str, Any, int, int]] = [
-    ("general", ABSENT, 12_000, 12_000), ("general", 5, 5_000, 5_000),
-    ("general", 7.25, 7_250, 7_250), ("general", 0.00001, 1, 1),
-    ("general", 3600, 3_600_000, 3_600_000), ("dh-avatar", 30, 30_000, 30_000),
-    ("dh-lipsync", 0.5, 500, 500), ("dh-motion", 9, 9_000, 9_000),
-    ("realman", ABSENT, 300_000, 300_000), ("realman", 60, 300_000, 60_000),
-    ("realman", 301, 301_000, 301_000), ("mixcut", 3600, 3_600_000, 3_600_000),
-    ("news", ABSENT, 300_000, 300_000), ("news", 60, 300_000, 60_000), ("news", 1, 300_000, 5_000),
+    ("general", ABSENT, 12_000, 12_000),
+    ("general", 5, 5_000, 5_000),
+    ("general", 7.25, 7_250, 7_250),
+    ("general", 0.00001, 1, 1),
+    ("general", 3600, 3_600_000, 3_600_000),
+    ("dh-avatar", 30, 30_000, 30_000),
+    ("dh-lipsync", 0.5, 500, 500),
+    ("dh-motion", 9, 9_000, 9_000),
+    ("realman", ABSENT, 300_000, 300_000),
+    ("realman", 60, 300_000, 60_000),
+    ("realman", 301, 301_000, 301_000),
+    ("mixcut", 3600, 3_600_000, 3_600_000),
+    ("news", ABSENT, 300_000, 300_000),
+    ("news", 60, 300_000, 60_000),
+    ("news", 1, 300_000, 5_000),
     ("news", 900, 300_000, 300_000),
-]  # fmt: skip
+]
 
 
 @each("kind, duration, held, unreported", LENGTHS)
@@ -394,17 +437,26 @@ def test_duration_that_is_withheld_is_held_all_the_same() -> None:
 
 @cases(
     "kind, resolution, priced",
-    ("general", None, None), ("general", "1080p", "1080p"), ("dh-avatar", None, None),
-    ("dh-motion", None, "standard"), ("dh-motion", "max", "max"),
-)  # fmt: skip
+    ("general", None, None),
+    ("general", "1080p", "1080p"),
+    ("dh-avatar", None, None),
+    ("dh-motion", None, "standard"),
+    ("dh-motion", "max", "max"),
+)
 def test_resolution_that_may_have_a_price(kind: str, resolution: Any, priced: str | None) -> None:
     assert priced_resolution(read(kind, resolution=resolution)) == priced
 
 
 @cases(
     "milliseconds, count",
-    (1, 1), (499, 1), (500, 1), (1499, 1), (1500, 2), (12_000, 12), (12_500, 13),
-)  # fmt: skip
+    (1, 1),
+    (499, 1),
+    (500, 1),
+    (1499, 1),
+    (1500, 2),
+    (12_000, 12),
+    (12_500, 13),
+)
 def test_unit_count_is_seconds_rounded_half_up(milliseconds: int, count: int) -> None:
     assert unit_count(milliseconds) == count
 

@@ -391,8 +391,17 @@ def test_field_named_as_a_secret_is_one(name: str) -> None:
 
 @cases(
     "piece",
-    "a-", "sk-", "Bearer ", "api_key", "api_key:", "://a:", "?key=", "sk-platform-", "\\", "AIza",
-)  # fmt: skip
+    "a-",
+    "sk-",
+    "Bearer ",
+    "api_key",
+    "api_key:",
+    "://a:",
+    "?key=",
+    "sk-platform-",
+    "\\",
+    "AIza",
+)
 def test_megabyte_of_repetitions_is_masked_in_one_pass(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     # A pattern that looks at the rest of the text from each place would not come back.

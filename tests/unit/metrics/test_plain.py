@@ -60,17 +60,30 @@ class GrumpyMapping(Mapping[str, int]):
 
 @cases(
     "value, shown",
-    (None, None), (True, True), (3, 3), (Level.HIGH, 3), (2**80, str(2**80)), (1.5, 1.5),
-    (float("nan"), "nan"), (float("-inf"), "-inf"), ("text", "text"), (Decimal("0.10"), "0.10"),
+    (None, None),
+    (True, True),
+    (3, 3),
+    (Level.HIGH, 3),
+    (2**80, str(2**80)),
+    (1.5, 1.5),
+    (float("nan"), "nan"),
+    (float("-inf"), "-inf"),
+    ("text", "text"),
+    (Decimal("0.10"), "0.10"),
     (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02 00:00:00+00:00"),
-    (Colour.RED, "Colour.RED"), (Point(x=1), "Point(x=1)"), (b"caf\xc3\xa9 \xff", "café \ufffd"),
-    (ValueError("bad"), "ValueError: bad"), (TimeoutError(), "TimeoutError"),
-    ([1, (2, "a")], [1, [2, "a"]]), (frozenset({1}), [1]), ({"a": {"b": [1]}}, {"a": {"b": [1]}}),
+    (Colour.RED, "Colour.RED"),
+    (Point(x=1), "Point(x=1)"),
+    (b"caf\xc3\xa9 \xff", "café \ufffd"),
+    (ValueError("bad"), "ValueError: bad"),
+    (TimeoutError(), "TimeoutError"),
+    ([1, (2, "a")], [1, [2, "a"]]),
+    (frozenset({1}), [1]),
+    ({"a": {"b": [1]}}, {"a": {"b": [1]}}),
     (UserDict({1: "one"}), {"1": "one"}),
     (Grumpy(), "<unprintable Grumpy: RuntimeError>"),
     (GrumpyMapping(), "<unreadable GrumpyMapping: RuntimeError>"),
-)  # fmt: skip
+)
 def test_value_of_any_kind_becomes_plain(value: object, shown: object) -> None:
     assert plain(value) == shown
 

@@ -286,8 +286,13 @@ def test_discarded_cells_are_gone_under_every_name() -> None:
 
 @cases(
     "value, bound",
-    (-1, "0.001"), (0.001, "0.001"), (0.0011, "0.5"), (1, "1.0"), (2.5, "2.5"), (2.6, "+Inf"),
-)  # fmt: skip
+    (-1, "0.001"),
+    (0.001, "0.001"),
+    (0.0011, "0.5"),
+    (1, "1.0"),
+    (2.5, "2.5"),
+    (2.6, "+Inf"),
+)
 def test_observation_falls_under_the_first_bound_not_below_it(value: float, bound: str) -> None:
     cell = Distribution(BOUNDS)
     cell.observe(value)
@@ -337,12 +342,26 @@ SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
 UNITS = ("seconds", "total", "messages")
 # Gauges that count what their name says, and flags.
 BARE = {
-    "gw_agent_pages_injected", "gw_calls_in_flight", "gw_channel_state", "gw_channel_slots_in_use",
-    "gw_channel_slots_limit", "gw_holds_open", "gw_kb_unclean_accounts", "gw_tasks_in_flight",
-    "gw_database_up", "gw_recorder_up", "gw_overloaded", "gw_call_log_kept",
-    "gw_config_last_reload_successful", "gw_limits_degraded", "gw_ledger_proof_faults",
-    "gw_database_connections", "gw_files", "gw_http_connections", "gw_build_info",
-}  # fmt: skip
+    "gw_agent_pages_injected",
+    "gw_calls_in_flight",
+    "gw_channel_state",
+    "gw_channel_slots_in_use",
+    "gw_channel_slots_limit",
+    "gw_holds_open",
+    "gw_kb_unclean_accounts",
+    "gw_tasks_in_flight",
+    "gw_database_up",
+    "gw_recorder_up",
+    "gw_overloaded",
+    "gw_call_log_kept",
+    "gw_config_last_reload_successful",
+    "gw_limits_degraded",
+    "gw_ledger_proof_faults",
+    "gw_database_connections",
+    "gw_files",
+    "gw_http_connections",
+    "gw_build_info",
+}
 
 
 def table() -> str:

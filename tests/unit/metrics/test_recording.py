@@ -459,10 +459,15 @@ NAMED = {
     "openai": "openai",
     "azure-openai": "azure.ai.openai",
     "azure-openai-deployments": "azure.ai.openai",
-    "anthropic": "anthropic", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai",
-    "bedrock": "aws.bedrock", "deepseek": "deepseek", "groq": "groq", "mistral": "mistral_ai",
+    "anthropic": "anthropic",
+    "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "bedrock": "aws.bedrock",
+    "deepseek": "deepseek",
+    "groq": "groq",
+    "mistral": "mistral_ai",
     "xai": "x_ai",
-}  # fmt: skip
+}
 
 
 def test_attributes_are_the_conventions() -> None:

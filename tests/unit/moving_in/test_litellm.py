@@ -67,23 +67,52 @@ PROVIDERS = [
     (f"model: openai/gpt-4o, {KEY}", "openai", "https://api.openai.com", "gpt-4o"),
     (f"model: gpt-4o, {KEY}", "openai", "https://api.openai.com", "gpt-4o"),
     (f"model: claude-sonnet-5, {KEY}", "anthropic", "https://api.anthropic.com", "claude-sonnet-5"),
-    (f"model: gemini/gemini-2.5-pro, {KEY}", "gemini", "https://generativelanguage.googleapis.com",
-     "gemini-2.5-pro"),
-    (f"model: openrouter/openai/gpt-5, {KEY}", "openrouter", "https://openrouter.ai/api",
-     "openai/gpt-5"),
-    (f"model: groq/openai/gpt-oss-120b, {KEY}", "groq", "https://api.groq.com/openai",
-     "openai/gpt-oss-120b"),
+    (
+        f"model: gemini/gemini-2.5-pro, {KEY}",
+        "gemini",
+        "https://generativelanguage.googleapis.com",
+        "gemini-2.5-pro",
+    ),
+    (
+        f"model: openrouter/openai/gpt-5, {KEY}",
+        "openrouter",
+        "https://openrouter.ai/api",
+        "openai/gpt-5",
+    ),
+    (
+        f"model: groq/openai/gpt-oss-120b, {KEY}",
+        "groq",
+        "https://api.groq.com/openai",
+        "openai/gpt-oss-120b",
+    ),
     (f"model: zai/glm-4.7, {KEY}", "zhipu", "https://open.bigmodel.cn", "glm-4.7"),
     (f"model: x/y, custom_llm_provider: groq, {KEY}", "groq", "https://api.groq.com/openai", "x/y"),
-    (f'model: openai/own, api_base: "https://own.example/v1/", {KEY}', "", "https://own.example",
-     "own"),
-    (f'model: azure/mine, api_base: "https://r.openai.azure.com/", {KEY}, '
-     'api_version: "2025-01-01"', "azure-openai-deployments", "https://r.openai.azure.com", "mine"),
-    ('model: ollama/llama3, api_base: "http://10.0.0.9:11434"', "ollama", "http://10.0.0.9:11434",
-     "llama3"),
-    (f'model: deepseek/deepseek-flash, api_base: "https://api.deepseek.com/beta", {KEY}',
-     "deepseek", "https://api.deepseek.com", "deepseek-flash"),
-]  # fmt: skip
+    (
+        f'model: openai/own, api_base: "https://own.example/v1/", {KEY}',
+        "",
+        "https://own.example",
+        "own",
+    ),
+    (
+        f'model: azure/mine, api_base: "https://r.openai.azure.com/", {KEY}, '
+        'api_version: "2025-01-01"',
+        "azure-openai-deployments",
+        "https://r.openai.azure.com",
+        "mine",
+    ),
+    (
+        'model: ollama/llama3, api_base: "http://10.0.0.9:11434"',
+        "ollama",
+        "http://10.0.0.9:11434",
+        "llama3",
+    ),
+    (
+        f'model: deepseek/deepseek-flash, api_base: "https://api.deepseek.com/beta", {KEY}',
+        "deepseek",
+        "https://api.deepseek.com",
+        "deepseek-flash",
+    ),
+]
 
 
 @pytest.mark.parametrize(("params", "kind", "base_url", "upstream"), PROVIDERS)
@@ -149,10 +178,15 @@ def test_key_in_clear_goes_into_a_file_for_its_owner_alone(folder: Folder) -> No
 
 COSTS = [
     ("input_cost_per_token: 1.5e-06, output_cost_per_token: 0.000006", "1.5", "6", None),
-    ('input_cost_per_token: "3e-7", output_cost_per_token: 1E-6, '
-     "cache_read_input_token_cost: 0.00000003", "0.3", "1", "0.03"),
+    (
+        'input_cost_per_token: "3e-7", output_cost_per_token: 1E-6, '
+        "cache_read_input_token_cost: 0.00000003",
+        "0.3",
+        "1",
+        "0.03",
+    ),
     ("input_cost_per_token: 0, output_cost_per_token: 0", "0", "0", None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("costs", "given", "output", "cached"), COSTS)
@@ -259,7 +293,10 @@ def test_what_has_no_counterpart_stays_and_says_why(text: str, what: str, folder
 
 
 BAD = [
-    ("", 1, ""), ("- 1", 1, ""), ("model_list: 3", 1, "model_list"), ("a: 1", None, "model_list"),
+    ("", 1, ""),
+    ("- 1", 1, ""),
+    ("model_list: 3", 1, "model_list"),
+    ("a: 1", None, "model_list"),
     ("model_list: [3]", 1, "model_list[0]"),
     ("model_list:\n  - {model_name: m}", 2, "model_list[0].litellm_params"),
     ("model_list:\n  - litellm_params: {model: a/b}", 2, "model_list[0].model_name"),
@@ -267,13 +304,19 @@ BAD = [
     (one("model: openai/m, api_base: nowhere"), 3, "model_list[0].litellm_params.api_base"),
     (one('model: openai/m, api_key: "two words"'), 3, "model_list[0].litellm_params.api_key"),
     (one("model: openai/m, order: x"), 3, "model_list[0].litellm_params.order"),
-    (one("model: openai/m, input_cost_per_token: cheap"), 3,
-     "model_list[0].litellm_params.input_cost_per_token"),
-    (one("model: openai/m, input_cost_per_token: .inf"), 3,
-     "model_list[0].litellm_params.input_cost_per_token"),
+    (
+        one("model: openai/m, input_cost_per_token: cheap"),
+        3,
+        "model_list[0].litellm_params.input_cost_per_token",
+    ),
+    (
+        one("model: openai/m, input_cost_per_token: .inf"),
+        3,
+        "model_list[0].litellm_params.input_cost_per_token",
+    ),
     ("model_list: []\nrouter_settings: {fallbacks: 3}", 2, "router_settings.fallbacks"),
     ("model_list: [", 1, ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "line", "path"), BAD)
@@ -336,9 +379,14 @@ def test_variables_that_are_there_already_stay(folder: Folder) -> None:
 # --- What `gw models import --from` and `diff` make of a price list in LiteLLM's form ---
 
 SOL = {
-    "litellm_provider": "openai", "mode": "responses", "max_input_tokens": 400000,
-    "max_tokens": 128000, "max_output_tokens": 128000, "input_cost_per_token": 4e-06,
-    "output_cost_per_token": 2e-05, "cache_read_input_token_cost": 4e-07,
+    "litellm_provider": "openai",
+    "mode": "responses",
+    "max_input_tokens": 400000,
+    "max_tokens": 128000,
+    "max_output_tokens": 128000,
+    "input_cost_per_token": 4e-06,
+    "output_cost_per_token": 2e-05,
+    "cache_read_input_token_cost": 4e-07,
     "input_cost_per_token_above_272k_tokens": 8e-06,
     "output_cost_per_token_above_272k_tokens": 3e-05,
     "input_cost_per_token_priority": 8e-06,
@@ -355,32 +403,47 @@ SOL = {
     "code_interpreter_cost_per_session": 0.03,
     "computer_use_input_cost_per_1k_tokens": 1.0,
     "supports_reasoning": True,
-}  # fmt: skip
+}
 OPUS = {
-    "litellm_provider": "anthropic", "mode": "chat", "input_cost_per_token": 5e-06,
-    "output_cost_per_token": 2.5e-05, "cache_creation_input_token_cost": 6.25e-06,
+    "litellm_provider": "anthropic",
+    "mode": "chat",
+    "input_cost_per_token": 5e-06,
+    "output_cost_per_token": 2.5e-05,
+    "cache_creation_input_token_cost": 6.25e-06,
     "cache_creation_input_token_cost_above_1hr": 1e-05,
     "cache_creation_input_token_cost_above_1hr_above_200k_tokens": 2e-05,
-    "cache_read_input_token_cost": 5e-07, "provider_specific_entry": {"fast": 6.0, "us": 1.1},
-    "search_context_cost_per_query": {"search_context_size_low": 0.01,
-        "search_context_size_high": 0.02},
-}  # fmt: skip
+    "cache_read_input_token_cost": 5e-07,
+    "provider_specific_entry": {"fast": 6.0, "us": 1.1},
+    "search_context_cost_per_query": {
+        "search_context_size_low": 0.01,
+        "search_context_size_high": 0.02,
+    },
+}
 FLASH = {
-    "litellm_provider": "vertex_ai-language-models", "mode": "chat",
-    "source": "https://vertex.example/prices", "input_cost_per_token": 3e-07,
-    "input_cost_per_audio_token": 1e-06, "output_cost_per_token": 2.5e-06,
-    "output_cost_per_reasoning_token": 2.5e-06, "output_cost_per_image_token": 3e-05,
-}  # fmt: skip
+    "litellm_provider": "vertex_ai-language-models",
+    "mode": "chat",
+    "source": "https://vertex.example/prices",
+    "input_cost_per_token": 3e-07,
+    "input_cost_per_audio_token": 1e-06,
+    "output_cost_per_token": 2.5e-06,
+    "output_cost_per_reasoning_token": 2.5e-06,
+    "output_cost_per_image_token": 3e-05,
+}
 LISTED = {
-    "sample_spec": {"litellm_provider": "one of https://docs.litellm.ai",
-        "input_cost_per_token": 0}, "gpt-5.6-sol": SOL, "openai/gpt-5.6-sol": SOL,
-    "claude-opus-4-7": OPUS, "vertex_ai/gemini-flash": {**FLASH, "litellm_provider": "vertex_ai"},
+    "sample_spec": {
+        "litellm_provider": "one of https://docs.litellm.ai",
+        "input_cost_per_token": 0,
+    },
+    "gpt-5.6-sol": SOL,
+    "openai/gpt-5.6-sol": SOL,
+    "claude-opus-4-7": OPUS,
+    "vertex_ai/gemini-flash": {**FLASH, "litellm_provider": "vertex_ai"},
     "gemini-flash": FLASH,
     "free": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 0},
     "wrong": {**OPUS, "input_cost_per_token": -1, "output_cost_per_token": "much"},
     "embed": {"litellm_provider": "openai", "mode": "embedding", "input_cost_per_token": 1e-08},
     "ai21.j2": {"litellm_provider": "ai21", "mode": "chat", "input_cost_per_token": 1e-06},
-}  # fmt: skip
+}
 
 
 def usd(**members: str) -> dict[str, Decimal]:
@@ -437,12 +500,15 @@ def test_costs_of_every_dimension_are_read(tmp_path: Path) -> None:
     assert (sol.context_size, sol.max_output_tokens) == (400_000, 128_000)
     assert found.unmapped == (
         "gpt-5.6-sol: computer_use_input_cost_per_1k_tokens",
-        "openai/gpt-5.6-sol: listed twice for openai", "gemini-flash: listed twice for vertex",
-        "free: no cost of input and output", "wrong: input_cost_per_token",
-        "wrong: output_cost_per_token", "wrong: no cost of input and output",
+        "openai/gpt-5.6-sol: listed twice for openai",
+        "gemini-flash: listed twice for vertex",
+        "free: no cost of input and output",
+        "wrong: input_cost_per_token",
+        "wrong: output_cost_per_token",
+        "wrong: no cost of input and output",
         "1 rows of ai21: no kind of channel is for this provider",
         "1 rows of mode embedding: their prices are not read from this form",
-    )  # fmt: skip
+    )
 
 
 def test_other_forms_are_read_or_refused_as_before(tmp_path: Path) -> None:

@@ -173,16 +173,22 @@ ADDRESSES = [
     ({"type": 1}, ("openai", "", "")),
     ({"type": 1, "base_url": "https://api.openai.com/"}, ("openai", "", "")),
     ({"type": 1, "base_url": "https://own.example"}, ("", "https://own.example", "")),
-    ({"type": 8, "base_url": "https://own.example/v2/chat/completions"},
-     ("", "https://own.example", "/v2/chat/completions")),
+    (
+        {"type": 8, "base_url": "https://own.example/v2/chat/completions"},
+        ("", "https://own.example", "/v2/chat/completions"),
+    ),
     ({"type": 17}, ("dashscope", "", "")),
-    ({"type": 17, "base_url": "https://dashscope-intl.aliyuncs.com"},
-     ("dashscope", "https://dashscope-intl.aliyuncs.com/compatible-mode", "")),
+    (
+        {"type": 17, "base_url": "https://dashscope-intl.aliyuncs.com"},
+        ("dashscope", "https://dashscope-intl.aliyuncs.com/compatible-mode", ""),
+    ),
     ({"type": 25}, ("moonshot", "https://api.moonshot.cn", "")),
     ({"type": 14}, ("anthropic", "", "")),
-    ({"type": 3, "base_url": "https://r.openai.azure.com", "other": "2025-01-01"},
-     ("azure-openai-deployments", "https://r.openai.azure.com", "")),
-]  # fmt: skip
+    (
+        {"type": 3, "base_url": "https://r.openai.azure.com", "other": "2025-01-01"},
+        ("azure-openai-deployments", "https://r.openai.azure.com", ""),
+    ),
+]
 
 
 @each("row, expected", ADDRESSES)

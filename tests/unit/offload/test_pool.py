@@ -233,20 +233,30 @@ GEMINI_PATH = {"model": "m", "stream": False}
 SAID = [{"role": "user", "content": "Hello. " * 1000}]
 REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "chat": (
-        {"model": "m", "messages": SAID, "stream": True, "stream_options": {"x": [1] * 999}}, {},
-        {"upstream_model": "u", "max_tokens_param": None, "default_max_tokens": 9}),
+        {"model": "m", "messages": SAID, "stream": True, "stream_options": {"x": [1] * 999}},
+        {},
+        {"upstream_model": "u", "max_tokens_param": None, "default_max_tokens": 9},
+    ),
     "messages": ({"model": "m", "max_tokens": 5, "messages": SAID}, {}, {"upstream_model": "u"}),
     "responses": (
-        {"model": "m", "input": "Hello. " * 1000}, {},
-        {"upstream_model": "u", "default_max_tokens": 9}),
+        {"model": "m", "input": "Hello. " * 1000},
+        {},
+        {"upstream_model": "u", "default_max_tokens": 9},
+    ),
     "native": (
         {"contents": [{"parts": [{"text": "Hello. " * 1000}]}], "generationConfig": {"topK": 1}},
-        GEMINI_PATH, {"upstream_model": "u", "default_max_tokens": 9}),
+        GEMINI_PATH,
+        {"upstream_model": "u", "default_max_tokens": 9},
+    ),
     "images": ({"model": "m", "prompt": "a boat " * 1000}, {}, {"upstream_model": "u"}),
-}  # fmt: skip
+}
 MODULES: dict[str, Any] = {
-    "chat": chat, "messages": messages, "responses": responses, "native": gemini, "images": images,
-}  # fmt: skip
+    "chat": chat,
+    "messages": messages,
+    "responses": responses,
+    "native": gemini,
+    "images": images,
+}
 
 
 @each("protocol", REQUESTS)

@@ -223,9 +223,12 @@ def report(*results: dict[str, Any]) -> str:
 
 USED = {
     "object": "organization.usage.completions.result",
-    "input_tokens": 1000, "input_cached_tokens": 800, "output_tokens": 500, "num_model_requests": 5,
+    "input_tokens": 1000,
+    "input_cached_tokens": 800,
+    "output_tokens": 500,
+    "num_model_requests": 5,
     "model": "gpt-5.4-mini",
-}  # fmt: skip
+}
 SPENT = {
     "object": "organization.costs.result",
     "amount": {"value": 0.1234567891234, "currency": "usd"},
@@ -272,39 +275,61 @@ CACHED = {"input": 7, "cached": 7, "cost": 5 * 10**8}
 FORMS: dict[str, tuple[str, str, list[tuple[str, dict[str, Any]]]]] = {
     "usage of OpenAI": (page(bucket(), bucket(USED)), "openai", [("gpt-5.4-mini", TOKENS)]),
     "with what was written to a cache": (
-        page(bucket({**USED, "input_cache_write_tokens": 3})), "openai",
-        [("gpt-5.4-mini", {**TOKENS, "cache_write": 3})]),
+        page(bucket({**USED, "input_cache_write_tokens": 3})),
+        "openai",
+        [("gpt-5.4-mini", {**TOKENS, "cache_write": 3})],
+    ),
     "two pages": (
-        page(bucket(USED)) + "\n" + page(bucket(USED)), "openai", [("gpt-5.4-mini", TOKENS)] * 2),
+        page(bucket(USED)) + "\n" + page(bucket(USED)),
+        "openai",
+        [("gpt-5.4-mini", TOKENS)] * 2,
+    ),
     "a list of pages": (f"[{page(bucket(USED))}]", "openai", [("gpt-5.4-mini", TOKENS)]),
     "costs of OpenAI": (
-        page(bucket(SPENT)), "openai",
-        [("gpt-5.4-mini", {"cost": Fraction(1234567891234, 10**4)})]),
+        page(bucket(SPENT)),
+        "openai",
+        [("gpt-5.4-mini", {"cost": Fraction(1234567891234, 10**4)})],
+    ),
     "usage of the dashboard": (
         "start_time,end_time,start_time_iso,num_model_requests,model,input_tokens,"
         f"output_tokens,input_cached_tokens\r\n{UNIX},{UNIX},x,5,gpt-5.4-mini,1000,500,800\r\n",
-        "openai", [("gpt-5.4-mini", TOKENS)]),
+        "openai",
+        [("gpt-5.4-mini", TOKENS)],
+    ),
     "costs of the dashboard": (
         f'start_time,amount_value,amount_currency,line_item\n{UNIX},0.5,usd,"gpt-5, output"\n',
-        "openai", [("gpt-5", {"cost": 5 * 10**8})]),
+        "openai",
+        [("gpt-5", {"cost": 5 * 10**8})],
+    ),
     "usage of Anthropic": (report(MESSAGES), "anthropic", [("claude-opus-5", COUNTED)]),
     "costs of Anthropic, in cents": (
-        report(CENTS), "anthropic", [("claude-opus-5", {"cost": 1_237_891_200})]),
+        report(CENTS),
+        "anthropic",
+        [("claude-opus-5", {"cost": 1_237_891_200})],
+    ),
     "usage of the console": (CONSOLE, "anthropic", [("claude-opus-5", COUNTED)]),
     "costs of the console": (
         "usage_date_utc,model,token_type,cost_usd\n2026-05-01,claude-opus-5,output,0.25\n",
-        "anthropic", [("claude-opus-5", {"cost": 25 * 10**7})]),
+        "anthropic",
+        [("claude-opus-5", {"cost": 25 * 10**7})],
+    ),
     "rows of Cloud Billing": (
-        "\n".join(map(json.dumps, (ROW, COMPUTE))), "google",
-        [(SKU.format("cached input"), CACHED)]),
+        "\n".join(map(json.dumps, (ROW, COMPUTE))),
+        "google",
+        [(SKU.format("cached input"), CACHED)],
+    ),
     "rows as CSV": (
         "service_description,sku_description,usage_start_time,usage_amount,cost,currency\n"
-        f"Vertex AI,{SKU.format('cached input')},2026-05-01T00:00:00+00:00,7.0,0.5,USD\n", "google",
-        [(SKU.format("cached input"), CACHED)]),
+        f"Vertex AI,{SKU.format('cached input')},2026-05-01T00:00:00+00:00,7.0,0.5,USD\n",
+        "google",
+        [(SKU.format("cached input"), CACHED)],
+    ),
     "the cost table": (
-        TABLE, "google",
-        [(SKU.format("output"), {"output": 1000, "cost": Fraction(5000001, 10**7) * 10**9})]),
-}  # fmt: skip
+        TABLE,
+        "google",
+        [(SKU.format("output"), {"output": 1000, "cost": Fraction(5000001, 10**7) * 10**9})],
+    ),
+}
 
 
 @each("text, provider, expected", FORMS.values())
@@ -327,7 +352,8 @@ def test_instant_is_taken_to_utc() -> None:
 
 
 WRONG = {
-    "nothing": ("", "it is empty"), "no JSON": ("{", "it is no JSON that can be read to its end"),
+    "nothing": ("", "it is empty"),
+    "no JSON": ("{", "it is no JSON that can be read to its end"),
     "cut short": (page(bucket(USED))[:-80], "it is no JSON that can be read to its end"),
     "another object": ('{"a": 1}', "no known export has objects with a"),
     "a list of numbers": ("[1]", "'1' stands where an object should be"),
@@ -335,8 +361,10 @@ WRONG = {
     "prose": ("Dear customer,\nplease pay.\n", "no known export has the columns Dear customer, "),
     "no models": (page(bucket({**USED, "model": None})), "group_by[]=model"),
     "no line items": (page(bucket({**SPENT, "line_item": None})), "group_by[]=line_item"),
-    "another currency": (page(bucket({**SPENT, "amount": {"value": 1, "currency": "eur"}})),
-        "its amounts are in eur"),
+    "another currency": (
+        page(bucket({**SPENT, "amount": {"value": 1, "currency": "eur"}})),
+        "its amounts are in eur",
+    ),
     "a negative count": (page(bucket({**USED, "input_tokens": -1})), "'-1' is no count"),
     "half a token": (page(bucket({**USED, "input_tokens": 1.5})), "'1.5' is no count"),
     "no number": (page(bucket({**USED, "input_tokens": "x"})), "'x' is no number"),
@@ -350,7 +378,7 @@ WRONG = {
     "two forms": (page(bucket(USED)) + report(MESSAGES), "of another form than the first"),
     "nested": ('{"a": ' + "[" * 100_000, "it is nested too deeply"),
     "a line without an end": ("start_time," + "x" * (LINE_MAX + CHUNK), "a line is longer than"),
-}  # fmt: skip
+}
 
 
 @each("text, message", WRONG.values())

@@ -34,8 +34,11 @@ def test_rate_follows_from_the_seed() -> None:
 
 @cases(
     "sim, word",
-    ({"statsu": 500}, "'statsu'"), ({"status": "500"}, "$.status"), ({"status": 99}, "$.status"),
-    ({"rate": 2}, "$.rate"), ({"malformed": "xml"}, "$.malformed"),
+    ({"statsu": 500}, "'statsu'"),
+    ({"status": "500"}, "$.status"),
+    ({"status": 99}, "$.status"),
+    ({"rate": 2}, "$.rate"),
+    ({"malformed": "xml"}, "$.malformed"),
     ({"usage": {"inputs": 1}}, "inputs"),
     ({"tool_calls": [{"nom": "x"}]}, "$.tool_calls"),
     ({"headers": {"a": "b\r\nc: d"}}, "'a'"),
@@ -44,7 +47,7 @@ def test_rate_follows_from_the_seed() -> None:
     ({"times": 1}, "'times'"),
     ([], "object"),
     (3, "object"),
-)  # fmt: skip
+)
 def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) -> None:
     async def one() -> Reply:
         async with Simulator() as simulator:

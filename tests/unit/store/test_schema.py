@@ -125,9 +125,12 @@ def test_host_name_comes_with_its_addresses() -> None:
 
 @cases(
     "dsn",
-    "postgresql://me@/db?host=%2Ftmp%2Fpg", "host=/tmp/pg user=me", "host=a,b user=me",
-    "host=a hostaddr=192.0.2.1", "dbname=db",
-)  # fmt: skip
+    "postgresql://me@/db?host=%2Ftmp%2Fpg",
+    "host=/tmp/pg user=me",
+    "host=a,b user=me",
+    "host=a hostaddr=192.0.2.1",
+    "dbname=db",
+)
 def test_socket_several_hosts_and_given_addresses_are_left_alone(dsn: str) -> None:
     parameters = run(connection_parameters(dsn))
     assert parameters.get("hostaddr") in (None, "192.0.2.1")

@@ -42,116 +42,223 @@ FIELDS: list[tuple[Any, ...]] = [
     ("messages.name", {"messages": [{**USER, "name": "ada"}]}, DROPPED),
     ("messages.audio", assistant(audio={"id": "a"}), DROPPED),
     ("messages.annotations", assistant(annotations=[{"type": "url_citation"}]), DROPPED),
-    ("messages.refusal", assistant(refusal="no"),
-     'messages.1.content.1.text contents.1.parts.1.text input.1.content.1.refusal = "no"'),
-    ("messages.tool_calls", assistant(tool_calls=[CALL]),
-     'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"'),
-    ("messages.tool_calls.custom",
-     assistant(tool_calls=[{"id": "c", "type": "custom", "custom": {"name": "k", "input": "x"}}]),
-     DROPPED),
-    ("messages.function_call", assistant(function_call={"name": "f", "arguments": "{}"}),
-     'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"'),
+    (
+        "messages.refusal",
+        assistant(refusal="no"),
+        'messages.1.content.1.text contents.1.parts.1.text input.1.content.1.refusal = "no"',
+    ),
+    (
+        "messages.tool_calls",
+        assistant(tool_calls=[CALL]),
+        'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"',
+    ),
+    (
+        "messages.tool_calls.custom",
+        assistant(
+            tool_calls=[{"id": "c", "type": "custom", "custom": {"name": "k", "input": "x"}}]
+        ),
+        DROPPED,
+    ),
+    (
+        "messages.function_call",
+        assistant(function_call={"name": "f", "arguments": "{}"}),
+        'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"',
+    ),
     ("messages.reasoning_content", assistant(reasoning_content="hm"), DROPPED),
     ("messages.prefix", assistant(prefix=True), DROPPED),
-    ("messages.image_url", said(type="image_url", image_url={"url": PNG}),
-     'messages.0.content.1.source.data="iVBORw0KGgoAAAAN" '
-     'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
-     'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAAN"'),
-    ("messages.image_url.detail", said(type="image_url", image_url={"url": PNG, "detail": "high"}),
-     "- " 'generationConfig.mediaResolution="MEDIA_RESOLUTION_HIGH" '
-     'input.0.content.1.detail="high"'),
-    ("messages.input_audio",
-     said(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
-     '- contents.0.parts.1.inlineData.data - = "UklGRg=="'),
-    ("messages.video_url", said(type="video_url", video_url={"url": "https://a.example"}),
-     '- contents.0.parts.1.fileData.fileUri - = "https://a.example"'),
-    ("messages.file", said(type="file", file={"file_data": "data:application/pdf;base64,JVBERi0x"}),
-     'messages.0.content.1.source.data="JVBERi0x" ' 'contents.0.parts.1.inlineData.data="JVBERi0x" '
-     'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0x"'),
-    ("messages.file.filename",
-     said(type="file",
-         file={"file_data": "data:application/pdf;base64,JVBERi0x", "filename": "a.pdf"}),
-     'messages.0.content.1.title - input.0.content.1.filename = "a.pdf"'),
+    (
+        "messages.image_url",
+        said(type="image_url", image_url={"url": PNG}),
+        'messages.0.content.1.source.data="iVBORw0KGgoAAAAN" '
+        'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
+        'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAAN"',
+    ),
+    (
+        "messages.image_url.detail",
+        said(type="image_url", image_url={"url": PNG, "detail": "high"}),
+        "- "
+        'generationConfig.mediaResolution="MEDIA_RESOLUTION_HIGH" '
+        'input.0.content.1.detail="high"',
+    ),
+    (
+        "messages.input_audio",
+        said(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
+        '- contents.0.parts.1.inlineData.data - = "UklGRg=="',
+    ),
+    (
+        "messages.video_url",
+        said(type="video_url", video_url={"url": "https://a.example"}),
+        '- contents.0.parts.1.fileData.fileUri - = "https://a.example"',
+    ),
+    (
+        "messages.file",
+        said(type="file", file={"file_data": "data:application/pdf;base64,JVBERi0x"}),
+        'messages.0.content.1.source.data="JVBERi0x" '
+        'contents.0.parts.1.inlineData.data="JVBERi0x" '
+        'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0x"',
+    ),
+    (
+        "messages.file.filename",
+        said(
+            type="file",
+            file={"file_data": "data:application/pdf;base64,JVBERi0x", "filename": "a.pdf"},
+        ),
+        'messages.0.content.1.title - input.0.content.1.filename = "a.pdf"',
+    ),
     ("messages.file.file_id", said(type="file", file={"file_id": "f"}), DROPPED),
-    ("messages.prompt_cache_breakpoint",
-     said(type="text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
-     '- - input.0.content.1.prompt_cache_breakpoint.mode = "explicit"'),
+    (
+        "messages.prompt_cache_breakpoint",
+        said(type="text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
+        '- - input.0.content.1.prompt_cache_breakpoint.mode = "explicit"',
+    ),
     ("messages.telepathy", said(type="telepathy", telepathy="x"), DROPPED),
     ("audio", {"audio": {"voice": "v", "format": "mp3"}}, DROPPED),
-    ("frequency_penalty", {"frequency_penalty": 0.5},
-     "- generationConfig.frequencyPenalty frequency_penalty = 0.5"),
-    ("function_call", {"functions": [{"name": "f"}], "function_call": {"name": "f"}},
-     "tool_choice.name toolConfig.functionCallingConfig.allowedFunctionNames.0 "
-     'tool_choice.name = "f"'),
-    ("functions", {"functions": [{"name": "f"}]},
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.name = "f"'),
+    (
+        "frequency_penalty",
+        {"frequency_penalty": 0.5},
+        "- generationConfig.frequencyPenalty frequency_penalty = 0.5",
+    ),
+    (
+        "function_call",
+        {"functions": [{"name": "f"}], "function_call": {"name": "f"}},
+        "tool_choice.name toolConfig.functionCallingConfig.allowedFunctionNames.0 "
+        'tool_choice.name = "f"',
+    ),
+    (
+        "functions",
+        {"functions": [{"name": "f"}]},
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.name = "f"',
+    ),
     ("logit_bias", {"logit_bias": {"50256": -100}}, DROPPED),
     ("logprobs", {"logprobs": True}, DROPPED),
-    ("max_completion_tokens", {"max_completion_tokens": 5},
-     "max_tokens ~ max_output_tokens = 4000"),
+    (
+        "max_completion_tokens",
+        {"max_completion_tokens": 5},
+        "max_tokens ~ max_output_tokens = 4000",
+    ),
     ("max_tokens", {"max_tokens": 5}, "max_tokens ~ max_output_tokens = 4000"),
     ("metadata", {"metadata": {"a": "b"}}, '- - metadata.a = "b"'),
     ("modalities", {"modalities": ["text", "audio"]}, DROPPED),
     ("moderation", {"moderation": {"model": "m"}}, '- - moderation.model = "m"'),
     ("n", {"n": 2}, DROPPED),
-    ("parallel_tool_calls", {"tools": [FUNCTION], "parallel_tool_calls": False},
-     "tool_choice.disable_parallel_tool_use=true - parallel_tool_calls=false"),
+    (
+        "parallel_tool_calls",
+        {"tools": [FUNCTION], "parallel_tool_calls": False},
+        "tool_choice.disable_parallel_tool_use=true - parallel_tool_calls=false",
+    ),
     ("prediction", {"prediction": {"type": "content", "content": "x"}}, DROPPED),
-    ("presence_penalty", {"presence_penalty": -1},
-     "- generationConfig.presencePenalty presence_penalty = -1"),
+    (
+        "presence_penalty",
+        {"presence_penalty": -1},
+        "- generationConfig.presencePenalty presence_penalty = -1",
+    ),
     ("prompt_cache_key", {"prompt_cache_key": "k"}, '- - prompt_cache_key = "k"'),
-    ("prompt_cache_options", {"prompt_cache_options": {"ttl": "30m"}},
-     '- - prompt_cache_options.ttl = "30m"'),
-    ("prompt_cache_retention", {"prompt_cache_retention": "24h"},
-     '- - prompt_cache_retention = "24h"'),
-    ("reasoning_effort", {"reasoning_effort": "high"},
-     'output_config.effort="high" generationConfig.thinkingConfig.thinkingLevel="HIGH" '
-     'reasoning.effort="high"'),
-    ("response_format", {"response_format": {"type": "json_object"}},
-     '- generationConfig.responseMimeType="application/json" text.format.type="json_object"'),
-    ("response_format", schema_format(),
-     "output_config.format.schema.type generationConfig.responseSchema.type "
-     'text.format.schema.type = "object"'),
-    ("response_format.json_schema.name", schema_format(),
-     "output_config.format.schema.title generationConfig.responseSchema.title "
-     'text.format.name = "n"'),
-    ("response_format.json_schema.description", schema_format(description="d"),
-     "output_config.format.schema.description generationConfig.responseSchema.description "
-     'text.format.description = "d"'),
-    ("response_format.json_schema.strict", schema_format(strict=False),
-     "- - text.format.strict = false"),
+    (
+        "prompt_cache_options",
+        {"prompt_cache_options": {"ttl": "30m"}},
+        '- - prompt_cache_options.ttl = "30m"',
+    ),
+    (
+        "prompt_cache_retention",
+        {"prompt_cache_retention": "24h"},
+        '- - prompt_cache_retention = "24h"',
+    ),
+    (
+        "reasoning_effort",
+        {"reasoning_effort": "high"},
+        'output_config.effort="high" generationConfig.thinkingConfig.thinkingLevel="HIGH" '
+        'reasoning.effort="high"',
+    ),
+    (
+        "response_format",
+        {"response_format": {"type": "json_object"}},
+        '- generationConfig.responseMimeType="application/json" text.format.type="json_object"',
+    ),
+    (
+        "response_format",
+        schema_format(),
+        "output_config.format.schema.type generationConfig.responseSchema.type "
+        'text.format.schema.type = "object"',
+    ),
+    (
+        "response_format.json_schema.name",
+        schema_format(),
+        "output_config.format.schema.title generationConfig.responseSchema.title "
+        'text.format.name = "n"',
+    ),
+    (
+        "response_format.json_schema.description",
+        schema_format(description="d"),
+        "output_config.format.schema.description generationConfig.responseSchema.description "
+        'text.format.description = "d"',
+    ),
+    (
+        "response_format.json_schema.strict",
+        schema_format(strict=False),
+        "- - text.format.strict = false",
+    ),
     ("response_format", {"response_format": {"type": "grammar"}}, DROPPED),
     ("safety_identifier", {"safety_identifier": "s"}, 'metadata.user_id - safety_identifier = "s"'),
     ("seed", {"seed": 7}, "- generationConfig.seed - = 7"),
     ("service_tier", {"service_tier": "flex"}, '- - service_tier = "flex"'),
-    ("service_tier", {"service_tier": "default"},
-     'service_tier="standard_only" - service_tier="default"'),
+    (
+        "service_tier",
+        {"service_tier": "default"},
+        'service_tier="standard_only" - service_tier="default"',
+    ),
     ("stop", {"stop": "END"}, 'stop_sequences.0 generationConfig.stopSequences.0 - = "END"'),
     ("store", {"store": True}, DROPPED),
     ("stream", {"stream": True}, "stream ~ stream = true"),
-    ("stream_options", {"stream_options": {"include_usage": True}},
-     'messages.0.role="user" ~ input.0.type="message"'),
-    ("stream_options.include_obfuscation", {"stream_options": {"include_obfuscation": True}},
-     "- - stream_options.include_obfuscation = true"),
-    ("temperature", {"temperature": 0.5},
-     "temperature generationConfig.temperature temperature = 0.5"),
+    (
+        "stream_options",
+        {"stream_options": {"include_usage": True}},
+        'messages.0.role="user" ~ input.0.type="message"',
+    ),
+    (
+        "stream_options.include_obfuscation",
+        {"stream_options": {"include_obfuscation": True}},
+        "- - stream_options.include_obfuscation = true",
+    ),
+    (
+        "temperature",
+        {"temperature": 0.5},
+        "temperature generationConfig.temperature temperature = 0.5",
+    ),
     ("temperature", {"temperature": 1.5}, "- generationConfig.temperature temperature = 1.5"),
-    ("tool_choice", {"tools": [FUNCTION], "tool_choice": "required"},
-     'tool_choice.type="any" toolConfig.functionCallingConfig.mode="ANY" tool_choice="required"'),
-    ("tool_choice",
-     {"tools": [FUNCTION], "tool_choice": {"type": "custom", "custom": {"name": "k"}}}, DROPPED),
-    ("tools", {"tools": [FUNCTION]},
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.name = "f"'),
-    ("tools.function.description", function(description="d"),
-     'tools.0.description tools.0.functionDeclarations.0.description tools.0.description = "d"'),
-    ("tools.function.parameters", function(parameters=SCHEMA),
-     'tools.0.input_schema.type="object" tools.0.functionDeclarations.0.name="f" '
-     'tools.0.parameters.type="object"'),
+    (
+        "tool_choice",
+        {"tools": [FUNCTION], "tool_choice": "required"},
+        'tool_choice.type="any" toolConfig.functionCallingConfig.mode="ANY" tool_choice="required"',
+    ),
+    (
+        "tool_choice",
+        {"tools": [FUNCTION], "tool_choice": {"type": "custom", "custom": {"name": "k"}}},
+        DROPPED,
+    ),
+    (
+        "tools",
+        {"tools": [FUNCTION]},
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.name = "f"',
+    ),
+    (
+        "tools.function.description",
+        function(description="d"),
+        'tools.0.description tools.0.functionDeclarations.0.description tools.0.description = "d"',
+    ),
+    (
+        "tools.function.parameters",
+        function(parameters=SCHEMA),
+        'tools.0.input_schema.type="object" tools.0.functionDeclarations.0.name="f" '
+        'tools.0.parameters.type="object"',
+    ),
     ("tools.function.strict", function(strict=True), "tools.0.strict - tools.0.strict = true"),
     ("tools.custom", {"tools": [{"type": "custom", "custom": {"name": "k"}}]}, DROPPED),
     ("tools.web_search", {"tools": [{"type": "web_search"}]}, '- - tools.0.type = "web_search"'),
-    ("tools.image_generation", {"tools": [{"type": "image_generation"}]},
-     '- - tools.0.type = "image_generation"'),
+    (
+        "tools.image_generation",
+        {"tools": [{"type": "image_generation"}]},
+        '- - tools.0.type = "image_generation"',
+    ),
     ("top_k", {"top_k": 3}, "top_k generationConfig.topK - = 3"),
     ("top_logprobs", {"top_logprobs": 3}, DROPPED),
     ("top_p", {"top_p": 0.5}, "top_p generationConfig.topP top_p = 0.5"),
@@ -159,4 +266,4 @@ FIELDS: list[tuple[Any, ...]] = [
     ("verbosity", {"verbosity": "low"}, '- - text.verbosity = "low"'),
     ("web_search_options", {"web_search_options": {}}, DROPPED),
     ("something_new", {"something_new": [1]}, DROPPED),
-]  # fmt: skip
+]

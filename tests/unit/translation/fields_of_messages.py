@@ -18,10 +18,13 @@ PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}
 
 # What came of a tool that the provider ran.
 PROVIDER_RESULTS = (
-    "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result",
-    "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "code_execution_tool_result",
+    "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
     "tool_search_tool_result",
-)  # fmt: skip
+)
 
 
 def said(**part: Any) -> dict[str, Any]:
@@ -47,82 +50,165 @@ FIELDS: list[tuple[Any, ...]] = [
     ("model", {"model": "m"}, 'model ~ model = "up"'),
     ("max_tokens", {"max_tokens": 5}, "max_tokens ~ max_output_tokens = 4000"),
     ("messages", {}, 'messages.0.content ~ input.0.content.0.text = "hi"'),
-    ("messages.role", {"messages": [USER, system("s")]},
-     'messages.1.role="system" - input.1.role="developer"'),
-    ("messages.image", said(type="image", source=SOURCE),
-     'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN" '
-     'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
-     'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAAN"'),
-    ("messages.image.source.file", said(type="image", source={"type": "file", "file_id": "f"}),
-     DROPPED),
-    ("messages.transformations",
-     said(type="image", source=SOURCE, transformations={"oversized_image": "error"}), DROPPED),
-    ("messages.document", said(type="document", source=PDF),
-     'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0x" '
-     'contents.0.parts.1.inlineData.data="JVBERi0x" '
-     'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0x"'),
-    ("messages.document.title", said(type="document", source=PDF, title="t"),
-     'messages.0.content.1.file.filename - input.0.content.1.filename = "t"'),
-    ("messages.document.title",
-     said(type="document", source={"type": "text", "media_type": "text/plain", "data": "x"},
-         title="t"), DROPPED),
+    (
+        "messages.role",
+        {"messages": [USER, system("s")]},
+        'messages.1.role="system" - input.1.role="developer"',
+    ),
+    (
+        "messages.image",
+        said(type="image", source=SOURCE),
+        'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN" '
+        'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
+        'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAAN"',
+    ),
+    (
+        "messages.image.source.file",
+        said(type="image", source={"type": "file", "file_id": "f"}),
+        DROPPED,
+    ),
+    (
+        "messages.transformations",
+        said(type="image", source=SOURCE, transformations={"oversized_image": "error"}),
+        DROPPED,
+    ),
+    (
+        "messages.document",
+        said(type="document", source=PDF),
+        'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0x" '
+        'contents.0.parts.1.inlineData.data="JVBERi0x" '
+        'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0x"',
+    ),
+    (
+        "messages.document.title",
+        said(type="document", source=PDF, title="t"),
+        'messages.0.content.1.file.filename - input.0.content.1.filename = "t"',
+    ),
+    (
+        "messages.document.title",
+        said(
+            type="document",
+            source={"type": "text", "media_type": "text/plain", "data": "x"},
+            title="t",
+        ),
+        DROPPED,
+    ),
     ("messages.context", said(type="document", source=PDF, context="c"), DROPPED),
     ("messages.citations", said(type="document", source=PDF, citations={"enabled": True}), DROPPED),
-    ("messages.document", said(type="document", source={"type": "url", "url": "https://a.example"}),
-     '- contents.0.parts.1.fileData.fileUri input.0.content.1.file_url = "https://a.example"'),
-    ("messages.document.source.file",
-     said(type="document", source={"type": "file", "file_id": "f"}), DROPPED),
-    ("messages.document.source", said(type="document", source={"type": "content", "content": "x"}),
-     DROPPED),
-    ("messages.search_result", said(type="search_result", source="s", title="t", content=[]),
-     DROPPED),
+    (
+        "messages.document",
+        said(type="document", source={"type": "url", "url": "https://a.example"}),
+        '- contents.0.parts.1.fileData.fileUri input.0.content.1.file_url = "https://a.example"',
+    ),
+    (
+        "messages.document.source.file",
+        said(type="document", source={"type": "file", "file_id": "f"}),
+        DROPPED,
+    ),
+    (
+        "messages.document.source",
+        said(type="document", source={"type": "content", "content": "x"}),
+        DROPPED,
+    ),
+    (
+        "messages.search_result",
+        said(type="search_result", source="s", title="t", content=[]),
+        DROPPED,
+    ),
     ("messages.container_upload", said(type="container_upload", file_id="f"), DROPPED),
     ("messages.cache_control", said(type="text", text="x", cache_control=CACHED), DROPPED),
     ("messages.thinking", modelled(type="thinking", thinking="hm", signature="s"), DROPPED),
     ("messages.thinking", modelled(type="redacted_thinking", data="x"), DROPPED),
-    ("messages.tool_use", modelled(type="tool_use", id="t", name="f", input={}),
-     "messages.1.tool_calls.0.function.name contents.1.parts.1.functionCall.name input.2.name "
-     '= "f"'),
-    ("messages.caller",
-     modelled(type="tool_use", id="t", name="f", input={},
-         caller={"type": "code_execution_20250825", "tool_id": "s"}), DROPPED),
-    ("messages.toolset_name",
-     modelled(type="tool_use", id="t", name="f", input={}, toolset_name="browser"), DROPPED),
-    ("messages.server_tool_use",
-     modelled(type="server_tool_use", id="s", name="web_search", input={}), DROPPED),
+    (
+        "messages.tool_use",
+        modelled(type="tool_use", id="t", name="f", input={}),
+        "messages.1.tool_calls.0.function.name contents.1.parts.1.functionCall.name input.2.name "
+        '= "f"',
+    ),
+    (
+        "messages.caller",
+        modelled(
+            type="tool_use",
+            id="t",
+            name="f",
+            input={},
+            caller={"type": "code_execution_20250825", "tool_id": "s"},
+        ),
+        DROPPED,
+    ),
+    (
+        "messages.toolset_name",
+        modelled(type="tool_use", id="t", name="f", input={}, toolset_name="browser"),
+        DROPPED,
+    ),
+    (
+        "messages.server_tool_use",
+        modelled(type="server_tool_use", id="s", name="web_search", input={}),
+        DROPPED,
+    ),
     *(
         (f"messages.{kind}", modelled(type=kind, tool_use_id="s", content=[]), DROPPED)
         for kind in PROVIDER_RESULTS
     ),
     ("messages.mcp_tool_use", modelled(type="mcp_tool_use", id="s", name="x", input={}), DROPPED),
-    ("messages.tool_result", answered(content="42"),
-     "messages.1.content contents.2.parts.0.functionResponse.response.output input.1.output = "
-     '"42"'),
-    ("messages.tool_result.is_error", answered(is_error=True),
-     '- contents.2.parts.0.functionResponse.response.error - = ""'),
+    (
+        "messages.tool_result",
+        answered(content="42"),
+        "messages.1.content contents.2.parts.0.functionResponse.response.output input.1.output = "
+        '"42"',
+    ),
+    (
+        "messages.tool_result.is_error",
+        answered(is_error=True),
+        '- contents.2.parts.0.functionResponse.response.error - = ""',
+    ),
     ("messages.cache_control", answered(cache_control=CACHED), DROPPED),
-    ("messages.tool_reference", answered(content=[{"type": "tool_reference", "tool_name": "f"}]),
-     DROPPED),
-    ("system", {"system": "s"},
-     'messages.0.content systemInstruction.parts.0.text instructions = "s"'),
-    ("system.cache_control", {"system": [{"type": "text", "text": "s", "cache_control": CACHED}]},
-     DROPPED),
+    (
+        "messages.tool_reference",
+        answered(content=[{"type": "tool_reference", "tool_name": "f"}]),
+        DROPPED,
+    ),
+    (
+        "system",
+        {"system": "s"},
+        'messages.0.content systemInstruction.parts.0.text instructions = "s"',
+    ),
+    (
+        "system.cache_control",
+        {"system": [{"type": "text", "text": "s", "cache_control": CACHED}]},
+        DROPPED,
+    ),
     ("stream", {"stream": True}, "stream ~ stream = true"),
-    ("stop_sequences", {"stop_sequences": ["x"]},
-     'stop.0 generationConfig.stopSequences.0 - = "x"'),
-    ("temperature", {"temperature": 0.5},
-     "temperature generationConfig.temperature temperature = 0.5"),
+    (
+        "stop_sequences",
+        {"stop_sequences": ["x"]},
+        'stop.0 generationConfig.stopSequences.0 - = "x"',
+    ),
+    (
+        "temperature",
+        {"temperature": 0.5},
+        "temperature generationConfig.temperature temperature = 0.5",
+    ),
     ("top_p", {"top_p": 0.5}, "top_p generationConfig.topP top_p = 0.5"),
     ("top_k", {"top_k": 5}, "- generationConfig.topK - = 5"),
     ("metadata.user_id", {"metadata": {"user_id": "u"}}, 'user - user = "u"'),
-    ("tools", tool(),
-     'tools.0.function.name tools.0.functionDeclarations.0.name tools.0.name = "f"'),
-    ("tools.description", tool(description="d"),
-     "tools.0.function.description tools.0.functionDeclarations.0.description "
-     'tools.0.description = "d"'),
-    ("tools.input_schema", tool(),
-     'tools.0.function.parameters.type="object" tools.0.functionDeclarations.0.name="f" '
-     'tools.0.parameters.type="object"'),
+    (
+        "tools",
+        tool(),
+        'tools.0.function.name tools.0.functionDeclarations.0.name tools.0.name = "f"',
+    ),
+    (
+        "tools.description",
+        tool(description="d"),
+        "tools.0.function.description tools.0.functionDeclarations.0.description "
+        'tools.0.description = "d"',
+    ),
+    (
+        "tools.input_schema",
+        tool(),
+        'tools.0.function.parameters.type="object" tools.0.functionDeclarations.0.name="f" '
+        'tools.0.parameters.type="object"',
+    ),
     ("tools.strict", tool(strict=True), "tools.0.function.strict - tools.0.strict = true"),
     ("tools.cache_control", tool(cache_control=CACHED), DROPPED),
     ("tools.allowed_callers", tool(allowed_callers=["code_execution_20250825"]), DROPPED),
@@ -131,33 +217,58 @@ FIELDS: list[tuple[Any, ...]] = [
     ("tools.input_examples", tool(input_examples=[{}]), DROPPED),
     ("tools.web_search_20250305", tool(type="web_search_20250305"), DROPPED),
     ("tools.bash_20250124", tool(type="bash_20250124"), DROPPED),
-    ("tool_choice", {**tool(), "tool_choice": {"type": "any"}},
-     'tool_choice="required" toolConfig.functionCallingConfig.mode="ANY" tool_choice="required"'),
-    ("tool_choice.disable_parallel_tool_use",
-     {**tool(), "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
-     "parallel_tool_calls - parallel_tool_calls = false"),
-    ("thinking.budget_tokens", {"thinking": {"type": "enabled", "budget_tokens": 2000}},
-     "- generationConfig.thinkingConfig.thinkingBudget - = 2000"),
-    ("thinking", {"thinking": {"type": "disabled"}},
-     'reasoning_effort="none" generationConfig.thinkingConfig.thinkingBudget=0 '
-     'reasoning.effort="none"'),
-    ("thinking", {"thinking": {"type": "adaptive"}},
-     "- generationConfig.thinkingConfig.thinkingBudget - = -1"),
+    (
+        "tool_choice",
+        {**tool(), "tool_choice": {"type": "any"}},
+        'tool_choice="required" toolConfig.functionCallingConfig.mode="ANY" tool_choice="required"',
+    ),
+    (
+        "tool_choice.disable_parallel_tool_use",
+        {**tool(), "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+        "parallel_tool_calls - parallel_tool_calls = false",
+    ),
+    (
+        "thinking.budget_tokens",
+        {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+        "- generationConfig.thinkingConfig.thinkingBudget - = 2000",
+    ),
+    (
+        "thinking",
+        {"thinking": {"type": "disabled"}},
+        'reasoning_effort="none" generationConfig.thinkingConfig.thinkingBudget=0 '
+        'reasoning.effort="none"',
+    ),
+    (
+        "thinking",
+        {"thinking": {"type": "adaptive"}},
+        "- generationConfig.thinkingConfig.thinkingBudget - = -1",
+    ),
     ("thinking", {"thinking": {"type": "between_tools"}}, DROPPED),
-    ("thinking.display", {"thinking": {"type": "adaptive", "display": "omitted"}},
-     "- generationConfig.thinkingConfig.includeThoughts=false "
-     'include=["reasoning.encrypted_content"]'),
-    ("output_config.effort", {"output_config": {"effort": "low"}},
-     'reasoning_effort="low" generationConfig.thinkingConfig.thinkingLevel="LOW" '
-     'reasoning.effort="low"'),
-    ("output_config.format",
-     {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-     "response_format.json_schema.schema.type generationConfig.responseSchema.type "
-     'text.format.schema.type = "object"'),
+    (
+        "thinking.display",
+        {"thinking": {"type": "adaptive", "display": "omitted"}},
+        "- generationConfig.thinkingConfig.includeThoughts=false "
+        'include=["reasoning.encrypted_content"]',
+    ),
+    (
+        "output_config.effort",
+        {"output_config": {"effort": "low"}},
+        'reasoning_effort="low" generationConfig.thinkingConfig.thinkingLevel="LOW" '
+        'reasoning.effort="low"',
+    ),
+    (
+        "output_config.format",
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        "response_format.json_schema.schema.type generationConfig.responseSchema.type "
+        'text.format.schema.type = "object"',
+    ),
     ("output_config.task_budget", {"output_config": {"task_budget": {"total": 9}}}, DROPPED),
-    ("output_format", {"output_format": {"type": "json_schema", "schema": SCHEMA}},
-     "response_format.json_schema.schema.type generationConfig.responseSchema.type "
-     'text.format.schema.type = "object"'),
+    (
+        "output_format",
+        {"output_format": {"type": "json_schema", "schema": SCHEMA}},
+        "response_format.json_schema.schema.type generationConfig.responseSchema.type "
+        'text.format.schema.type = "object"',
+    ),
     ("service_tier", {"service_tier": "standard_only"}, 'service_tier - service_tier = "default"'),
     *[
         (name, {name: value}, DROPPED)
@@ -179,4 +290,4 @@ FIELDS: list[tuple[Any, ...]] = [
             "something_new": 1,
         }.items()
     ],
-]  # fmt: skip
+]

@@ -44,112 +44,214 @@ FIELDS: list[tuple[Any, ...]] = [
     ("model", {"model": "m"}, 'model ~ model = "up"'),
     ("input", {}, 'messages.0.content contents.0.parts.0.text messages.0.content = "hi"'),
     ("input.role", items(developer("psst"), USER), '- - messages.1.content = "psst"'),
-    ("input.content.output_text", assistant(type="output_text", text="x", annotations=[]),
-     'messages.1.content contents.1.parts.0.text messages.1.content = "x"'),
-    ("input.content.refusal", assistant(type="refusal", refusal="no"),
-     'messages.1.content contents.1.parts.0.text messages.1.refusal = "no"'),
-    ("input.content.annotations",
-     assistant(type="output_text", text="x", annotations=[{"type": "url_citation"}]), DROPPED),
+    (
+        "input.content.output_text",
+        assistant(type="output_text", text="x", annotations=[]),
+        'messages.1.content contents.1.parts.0.text messages.1.content = "x"',
+    ),
+    (
+        "input.content.refusal",
+        assistant(type="refusal", refusal="no"),
+        'messages.1.content contents.1.parts.0.text messages.1.refusal = "no"',
+    ),
+    (
+        "input.content.annotations",
+        assistant(type="output_text", text="x", annotations=[{"type": "url_citation"}]),
+        DROPPED,
+    ),
     ("input.phase", items({"role": "assistant", "content": "x", "phase": "commentary"}), DROPPED),
-    ("input.content.input_image", said(type="input_image", image_url=PNG),
-     'messages.0.content.1.source.data="iVBORw0KGgoAAAAN" '
-     'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
-     'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"'),
-    ("input.content.detail", said(type="input_image", image_url=PNG, detail="low"),
-     '- generationConfig.mediaResolution="MEDIA_RESOLUTION_LOW" '
-     'messages.0.content.1.image_url.detail="low"'),
+    (
+        "input.content.input_image",
+        said(type="input_image", image_url=PNG),
+        'messages.0.content.1.source.data="iVBORw0KGgoAAAAN" '
+        'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
+        'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"',
+    ),
+    (
+        "input.content.detail",
+        said(type="input_image", image_url=PNG, detail="low"),
+        '- generationConfig.mediaResolution="MEDIA_RESOLUTION_LOW" '
+        'messages.0.content.1.image_url.detail="low"',
+    ),
     ("input.content.input_image.file_id", said(type="input_image", file_id="file_1"), DROPPED),
-    ("input.content.input_file",
-     said(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
-     'messages.0.content.1.source.data="JVBERi0xLjc=" '
-     'contents.0.parts.1.inlineData.data="JVBERi0xLjc=" '
-     'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0xLjc="'),
-    ("input.content.filename", said(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
-     'messages.0.content.1.title - messages.0.content.1.file.filename = "a.pdf"'),
+    (
+        "input.content.input_file",
+        said(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
+        'messages.0.content.1.source.data="JVBERi0xLjc=" '
+        'contents.0.parts.1.inlineData.data="JVBERi0xLjc=" '
+        'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0xLjc="',
+    ),
+    (
+        "input.content.filename",
+        said(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
+        'messages.0.content.1.title - messages.0.content.1.file.filename = "a.pdf"',
+    ),
     ("input.content.input_file.file_id", said(type="input_file", file_id="file_1"), DROPPED),
-    ("input.content.input_file", said(type="input_file", file_url="https://a.example/a.pdf"),
-     "messages.0.content.1.source.url contents.0.parts.1.fileData.fileUri - = "
-     '"https://a.example/a.pdf"'),
-    ("input.content.input_audio",
-     said(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
-     '- contents.0.parts.1.inlineData.data messages.0.content.1.input_audio.data = "UklGRg=="'),
-    ("input.content.prompt_cache_breakpoint",
-     said(type="input_text", text="x", prompt_cache_breakpoint={"mode": "explicit"}), DROPPED),
+    (
+        "input.content.input_file",
+        said(type="input_file", file_url="https://a.example/a.pdf"),
+        "messages.0.content.1.source.url contents.0.parts.1.fileData.fileUri - = "
+        '"https://a.example/a.pdf"',
+    ),
+    (
+        "input.content.input_audio",
+        said(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
+        '- contents.0.parts.1.inlineData.data messages.0.content.1.input_audio.data = "UklGRg=="',
+    ),
+    (
+        "input.content.prompt_cache_breakpoint",
+        said(type="input_text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
+        DROPPED,
+    ),
     ("input.content.telepathy", said(type="telepathy"), DROPPED),
-    ("input.function_call", items(CALL, RESULT),
-     "messages.1.content.0.id contents.1.parts.0.functionCall.id messages.1.tool_calls.0.id = "
-     '"c"'),
-    ("input.namespace", items({**CALL, "namespace": "mcp__a"}, RESULT),
-     "messages.1.content.0.name contents.1.parts.0.functionCall.name "
-     'messages.1.tool_calls.0.function.name = "mcp__a__f"'),
-    ("input.function_call_output", items(CALL, RESULT),
-     "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
-     'messages.2.content = "9"'),
-    ("input.function_call_output.output",
-     items(CALL, {**RESULT, "output": [{"type": "input_image", "image_url": PNG}]}),
-     'messages.2.content.0.content.0.source.data="iVBORw0KGgoAAAAN" '
-     'contents.2.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
-     'messages.3.content.0.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"'),
-    ("input.custom_tool_call", items(PATCH, {**RESULT, "type": "custom_tool_call_output"}),
-     'messages.1.content.0.input={"input":"x"} '
-     'contents.1.parts.0.functionCall.args={"input":"x"} '
-     'messages.1.tool_calls.0.function.arguments="{\\"input\\":\\"x\\"}"'),
+    (
+        "input.function_call",
+        items(CALL, RESULT),
+        "messages.1.content.0.id contents.1.parts.0.functionCall.id messages.1.tool_calls.0.id = "
+        '"c"',
+    ),
+    (
+        "input.namespace",
+        items({**CALL, "namespace": "mcp__a"}, RESULT),
+        "messages.1.content.0.name contents.1.parts.0.functionCall.name "
+        'messages.1.tool_calls.0.function.name = "mcp__a__f"',
+    ),
+    (
+        "input.function_call_output",
+        items(CALL, RESULT),
+        "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
+        'messages.2.content = "9"',
+    ),
+    (
+        "input.function_call_output.output",
+        items(CALL, {**RESULT, "output": [{"type": "input_image", "image_url": PNG}]}),
+        'messages.2.content.0.content.0.source.data="iVBORw0KGgoAAAAN" '
+        'contents.2.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
+        'messages.3.content.0.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"',
+    ),
+    (
+        "input.custom_tool_call",
+        items(PATCH, {**RESULT, "type": "custom_tool_call_output"}),
+        'messages.1.content.0.input={"input":"x"} '
+        'contents.1.parts.0.functionCall.args={"input":"x"} '
+        'messages.1.tool_calls.0.function.arguments="{\\"input\\":\\"x\\"}"',
+    ),
     ("input.reasoning", items({**REASONING, "encrypted_content": "gAAA"}, CALL, RESULT), DROPPED),
-    ("input.reasoning",
-     items({**REASONING, "encrypted_content": "translated:messages:c2ln"}, CALL, RESULT),
-     'messages.1.content.0.signature - - = "c2ln"'),
-    ("input.reasoning",
-     items({**REASONING, "encrypted_content": "translated:native:c2ln"}, CALL, RESULT),
-     '- contents.1.parts.0.thoughtSignature - = "c2ln"'),
-    ("input.reasoning",
-     items({**REASONING, "summary": [{"type": "summary_text", "text": "Hm."}]}, CALL, RESULT),
-     '- - messages.1.reasoning_content = "Hm."'),
-    ("input.image_generation_call",
-     items({"type": "image_generation_call", "id": "ig_1", "status": "completed",
-      "result": "iVBORw0KGgoAAAAN"}, USER), DROPPED),
-    ("input.web_search_call",
-     items({"type": "web_search_call", "id": "ws_1", "status": "completed",
-      "action": {"type": "search", "query": "x"}}), DROPPED),
-    ("input.local_shell_call",
-     items({"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "status": "completed",
-      "action": {"type": "exec", "command": ["ls"], "env": {}}},
-         {"type": "local_shell_call_output", "id": "c", "output": "a"}),
-     'messages.1.content.0.input={"command":["ls"]} '
-     'contents.1.parts.0.functionCall.args={"command":["ls"]} '
-     'messages.1.tool_calls.0.function.arguments="{\\"command\\":[\\"ls\\"]}"'),
-    ("input.local_shell_call_output",
-     items({"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {}},
-         {"type": "local_shell_call_output", "id": "lsh_1", "output": "a"}),
-     "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
-     'messages.2.content = "a"'),
-    ("input.shell_call_output",
-     items({"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
-         {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "a"}]}),
-     "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
-     'messages.2.content = "[{\\"stdout\\":\\"a\\"}]"'),
-    ("input.apply_patch_call_output",
-     items({"type": "apply_patch_call", "call_id": "c", "operation": {"type": "delete_file"}},
-         {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "a"}),
-     "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
-     'messages.2.content = "failed: a"'),
-    ("input.tool_search_output",
-     items({"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}},
-         {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": FOUND}),
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "found"'),
-    ("input.tool_search_output",
-     items({"type": "tool_search_call", "execution": "server", "arguments": {}},
-         {"type": "tool_search_output", "execution": "server", "tools": FOUND}), DROPPED),
-    ("input.additional_tools",
-     items({"type": "additional_tools", "role": "developer", "tools": FOUND}),
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "found"'),
+    (
+        "input.reasoning",
+        items({**REASONING, "encrypted_content": "translated:messages:c2ln"}, CALL, RESULT),
+        'messages.1.content.0.signature - - = "c2ln"',
+    ),
+    (
+        "input.reasoning",
+        items({**REASONING, "encrypted_content": "translated:native:c2ln"}, CALL, RESULT),
+        '- contents.1.parts.0.thoughtSignature - = "c2ln"',
+    ),
+    (
+        "input.reasoning",
+        items({**REASONING, "summary": [{"type": "summary_text", "text": "Hm."}]}, CALL, RESULT),
+        '- - messages.1.reasoning_content = "Hm."',
+    ),
+    (
+        "input.image_generation_call",
+        items(
+            {
+                "type": "image_generation_call",
+                "id": "ig_1",
+                "status": "completed",
+                "result": "iVBORw0KGgoAAAAN",
+            },
+            USER,
+        ),
+        DROPPED,
+    ),
+    (
+        "input.web_search_call",
+        items(
+            {
+                "type": "web_search_call",
+                "id": "ws_1",
+                "status": "completed",
+                "action": {"type": "search", "query": "x"},
+            }
+        ),
+        DROPPED,
+    ),
+    (
+        "input.local_shell_call",
+        items(
+            {
+                "type": "local_shell_call",
+                "id": "lsh_1",
+                "call_id": "c",
+                "status": "completed",
+                "action": {"type": "exec", "command": ["ls"], "env": {}},
+            },
+            {"type": "local_shell_call_output", "id": "c", "output": "a"},
+        ),
+        'messages.1.content.0.input={"command":["ls"]} '
+        'contents.1.parts.0.functionCall.args={"command":["ls"]} '
+        'messages.1.tool_calls.0.function.arguments="{\\"command\\":[\\"ls\\"]}"',
+    ),
+    (
+        "input.local_shell_call_output",
+        items(
+            {"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {}},
+            {"type": "local_shell_call_output", "id": "lsh_1", "output": "a"},
+        ),
+        "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
+        'messages.2.content = "a"',
+    ),
+    (
+        "input.shell_call_output",
+        items(
+            {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+            {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "a"}]},
+        ),
+        "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
+        'messages.2.content = "[{\\"stdout\\":\\"a\\"}]"',
+    ),
+    (
+        "input.apply_patch_call_output",
+        items(
+            {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "delete_file"}},
+            {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "a"},
+        ),
+        "messages.2.content.0.content contents.2.parts.0.functionResponse.response.output "
+        'messages.2.content = "failed: a"',
+    ),
+    (
+        "input.tool_search_output",
+        items(
+            {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}},
+            {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": FOUND},
+        ),
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "found"',
+    ),
+    (
+        "input.tool_search_output",
+        items(
+            {"type": "tool_search_call", "execution": "server", "arguments": {}},
+            {"type": "tool_search_output", "execution": "server", "tools": FOUND},
+        ),
+        DROPPED,
+    ),
+    (
+        "input.additional_tools",
+        items({"type": "additional_tools", "role": "developer", "tools": FOUND}),
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "found"',
+    ),
     ("input.computer_call", items({"type": "computer_call", "call_id": "c"}), DROPPED),
     ("input.compaction", items({"type": "compaction", "encrypted_content": "gAAA"}), DROPPED),
     *[  # damaged
         ("input.reasoning", items({**REASONING, "encrypted_content": proof}, CALL, RESULT), DROPPED)
         for proof in ("translated:messages:", "translated:messages:\x00", "translated:native:é")
     ],
-    ("instructions", {"instructions": "Be brief."},
-     'system systemInstruction.parts.0.text messages.0.content = "Be brief."'),
+    (
+        "instructions",
+        {"instructions": "Be brief."},
+        'system systemInstruction.parts.0.text messages.0.content = "Be brief."',
+    ),
     ("access_programs", {"access_programs": ["x"]}, DROPPED),
     ("background_options", {"background_options": {"a": "b"}}, DROPPED),
     ("image", {"image": {"a": "b"}}, DROPPED),
@@ -157,79 +259,166 @@ FIELDS: list[tuple[Any, ...]] = [
     ("client_metadata", {"client_metadata": {"a": "b"}}, DROPPED),
     ("context_management", {"context_management": [{"type": "compaction"}]}, DROPPED),
     ("conversation", {"conversation": None}, "~ ~ ~"),
-    ("frequency_penalty", {"frequency_penalty": 0.5},
-     "- generationConfig.frequencyPenalty frequency_penalty = 0.5"),
+    (
+        "frequency_penalty",
+        {"frequency_penalty": 0.5},
+        "- generationConfig.frequencyPenalty frequency_penalty = 0.5",
+    ),
     ("include", {"include": ["reasoning.encrypted_content"]}, "~ ~ ~"),
-    ("include.message.output_text.logprobs", {"include": ["message.output_text.logprobs"]},
-     DROPPED),
+    (
+        "include.message.output_text.logprobs",
+        {"include": ["message.output_text.logprobs"]},
+        DROPPED,
+    ),
     ("max_output_tokens", {"max_output_tokens": 77}, "~ ~ ~"),
     ("max_tool_calls", {"max_tool_calls": 3}, DROPPED),
     ("metadata", {"metadata": {"a": "b"}}, DROPPED),
     ("moderation", {"moderation": {"model": "omni-moderation-latest"}}, DROPPED),
-    ("parallel_tool_calls", {**function(parameters=SCHEMA), "parallel_tool_calls": False},
-     "tool_choice.disable_parallel_tool_use=true - parallel_tool_calls=false"),
-    ("presence_penalty", {"presence_penalty": 0.5},
-     "- generationConfig.presencePenalty presence_penalty = 0.5"),
+    (
+        "parallel_tool_calls",
+        {**function(parameters=SCHEMA), "parallel_tool_calls": False},
+        "tool_choice.disable_parallel_tool_use=true - parallel_tool_calls=false",
+    ),
+    (
+        "presence_penalty",
+        {"presence_penalty": 0.5},
+        "- generationConfig.presencePenalty presence_penalty = 0.5",
+    ),
     ("previous_response_id", {"previous_response_id": None}, "~ ~ ~"),
     ("prompt", {"prompt": {"id": "pmpt_1"}}, DROPPED),
     ("prompt_cache_key", {"prompt_cache_key": "k"}, DROPPED),
     ("prompt_cache_options", {"prompt_cache_options": {"mode": "explicit"}}, DROPPED),
     ("prompt_cache_retention", {"prompt_cache_retention": "24h"}, DROPPED),
-    ("reasoning", {"reasoning": {"effort": "high"}},
-     'output_config.effort="high" generationConfig.thinkingConfig.thinkingLevel="HIGH" '
-     'reasoning_effort="high"'),
+    (
+        "reasoning",
+        {"reasoning": {"effort": "high"}},
+        'output_config.effort="high" generationConfig.thinkingConfig.thinkingLevel="HIGH" '
+        'reasoning_effort="high"',
+    ),
     ("reasoning.effort", {"reasoning": {"effort": "extreme"}}, DROPPED),
-    ("reasoning.summary", {"reasoning": {"effort": "high", "summary": "auto"}},
-     'thinking.display="summarized" generationConfig.thinkingConfig.includeThoughts=true -'),
+    (
+        "reasoning.summary",
+        {"reasoning": {"effort": "high", "summary": "auto"}},
+        'thinking.display="summarized" generationConfig.thinkingConfig.includeThoughts=true -',
+    ),
     ("reasoning.mode", {"reasoning": {"mode": "pro"}}, DROPPED),
     ("safety_identifier", {"safety_identifier": "s"}, 'metadata.user_id - - = "s"'),
-    ("service_tier", {"service_tier": "default"},
-     'service_tier="standard_only" - service_tier="default"'),
+    (
+        "service_tier",
+        {"service_tier": "default"},
+        'service_tier="standard_only" - service_tier="default"',
+    ),
     ("store", {"store": True}, DROPPED),
     ("stream", {"stream": True}, "stream ~ stream = true"),
     ("stream_options", {"stream_options": {}}, "~ ~ ~"),
-    ("stream_options.include_obfuscation", {"stream_options": {"include_obfuscation": True}},
-     DROPPED),
-    ("temperature", {"temperature": 0.5},
-     "temperature generationConfig.temperature temperature = 0.5"),
-    ("text", schema_format(),
-     "output_config.format.schema.title generationConfig.responseSchema.title "
-     'response_format.json_schema.name = "n"'),
-    ("text.format.name", schema_format(),
-     "output_config.format.schema.title generationConfig.responseSchema.title "
-     'response_format.json_schema.name = "n"'),
-    ("text.format.strict", schema_format(strict=False),
-     "- - response_format.json_schema.strict = false"),
-    ("text.format", {"text": {"format": {"type": "json_object"}}},
-     '- generationConfig.responseMimeType="application/json" response_format.type="json_object"'),
+    (
+        "stream_options.include_obfuscation",
+        {"stream_options": {"include_obfuscation": True}},
+        DROPPED,
+    ),
+    (
+        "temperature",
+        {"temperature": 0.5},
+        "temperature generationConfig.temperature temperature = 0.5",
+    ),
+    (
+        "text",
+        schema_format(),
+        "output_config.format.schema.title generationConfig.responseSchema.title "
+        'response_format.json_schema.name = "n"',
+    ),
+    (
+        "text.format.name",
+        schema_format(),
+        "output_config.format.schema.title generationConfig.responseSchema.title "
+        'response_format.json_schema.name = "n"',
+    ),
+    (
+        "text.format.strict",
+        schema_format(strict=False),
+        "- - response_format.json_schema.strict = false",
+    ),
+    (
+        "text.format",
+        {"text": {"format": {"type": "json_object"}}},
+        '- generationConfig.responseMimeType="application/json" response_format.type="json_object"',
+    ),
     ("text.verbosity", {"text": {"verbosity": "low"}}, '- - verbosity = "low"'),
-    ("tool_choice",
-     {**function(parameters=SCHEMA), "tool_choice": {"type": "function", "name": "f"}},
-     'tool_choice.name="f" toolConfig.functionCallingConfig.allowedFunctionNames=["f"] '
-     'tool_choice.function.name="f"'),
-    ("tool_choice.tools",
-     {**function(parameters=SCHEMA),
-      "tool_choice": {"type": "allowed_tools", "mode": "auto",
-          "tools": [{"type": "function", "name": "f"}]}},
-     "tools.0.name tools.0.functionDeclarations.0.name "
-     'tool_choice.allowed_tools.tools.0.function.name = "f"'),
-    ("tools", function(parameters=SCHEMA, description="d"),
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "f"'),
-    ("tools.strict", function(parameters=SCHEMA, strict=True),
-     "tools.0.strict - tools.0.function.strict = true"),
+    (
+        "tool_choice",
+        {**function(parameters=SCHEMA), "tool_choice": {"type": "function", "name": "f"}},
+        'tool_choice.name="f" toolConfig.functionCallingConfig.allowedFunctionNames=["f"] '
+        'tool_choice.function.name="f"',
+    ),
+    (
+        "tool_choice.tools",
+        {
+            **function(parameters=SCHEMA),
+            "tool_choice": {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": "f"}],
+            },
+        },
+        "tools.0.name tools.0.functionDeclarations.0.name "
+        'tool_choice.allowed_tools.tools.0.function.name = "f"',
+    ),
+    (
+        "tools",
+        function(parameters=SCHEMA, description="d"),
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "f"',
+    ),
+    (
+        "tools.strict",
+        function(parameters=SCHEMA, strict=True),
+        "tools.0.strict - tools.0.function.strict = true",
+    ),
     ("tools.defer_loading", function(parameters=SCHEMA, defer_loading=True), DROPPED),
-    ("tools.custom", {"tools": [{"type": "custom", "name": "k", "description": "d"}]},
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "k"'),
-    ("tools.format",
-     {"tools": [{"type": "custom", "name": "k",
-      "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}}]}, DROPPED),
-    ("tools.namespace",
-     {"tools": [
-         {"type": "namespace", "name": "mcp__a", "tools": [{"type": "function", "name": "f"}]}]},
-     'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "mcp__a__f"'),
-    ("tools.description",
-     {"tools": [{"type": "namespace", "name": "n", "description": "d",
-      "tools": [{"type": "function", "name": "f"}]}]}, DROPPED),
+    (
+        "tools.custom",
+        {"tools": [{"type": "custom", "name": "k", "description": "d"}]},
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "k"',
+    ),
+    (
+        "tools.format",
+        {
+            "tools": [
+                {
+                    "type": "custom",
+                    "name": "k",
+                    "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"},
+                }
+            ]
+        },
+        DROPPED,
+    ),
+    (
+        "tools.namespace",
+        {
+            "tools": [
+                {
+                    "type": "namespace",
+                    "name": "mcp__a",
+                    "tools": [{"type": "function", "name": "f"}],
+                }
+            ]
+        },
+        'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "mcp__a__f"',
+    ),
+    (
+        "tools.description",
+        {
+            "tools": [
+                {
+                    "type": "namespace",
+                    "name": "n",
+                    "description": "d",
+                    "tools": [{"type": "function", "name": "f"}],
+                }
+            ]
+        },
+        DROPPED,
+    ),
     *[
         (
             f"tools.{kind}",
@@ -243,11 +432,14 @@ FIELDS: list[tuple[Any, ...]] = [
             ("tool_search", {"execution": "client"}),
         )
     ],
-    ("tools.shell", {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]},
-     DROPPED),
+    (
+        "tools.shell",
+        {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]},
+        DROPPED,
+    ),
     ("tools.tool_search", {"tools": [{"type": "tool_search"}]}, DROPPED),
     ("top_logprobs", {"top_logprobs": 2}, DROPPED),
     ("top_p", {"top_p": 0.5}, "top_p generationConfig.topP top_p = 0.5"),
     ("truncation", {"truncation": "auto"}, DROPPED),
     ("user", {"user": "u"}, 'metadata.user_id - user = "u"'),
-]  # fmt: skip
+]

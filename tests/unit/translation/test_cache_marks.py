@@ -49,12 +49,18 @@ ALL = ["messages.0.content.0", "system.0", "tools.1"]
     (True, {"tools": []}, []),
     (False, {"prompt_cache_key": "k", "prompt_cache_options": {"mode": "explicit"}}, []),
     (False, {"messages": CHAT + ROUND}, []),
-    (False, {"messages": CHAT + ROUND * 2},
-     ["messages.2.content.0", "messages.4.content.0", "system.0", "tools.1"]),
+    (
+        False,
+        {"messages": CHAT + ROUND * 2},
+        ["messages.2.content.0", "messages.4.content.0", "system.0", "tools.1"],
+    ),
     (True, {"messages": CHAT[1:]}, ["messages.0.content.0", "tools.1"]),
-    (True, {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}] * 2}]},
-     ["messages.0.content.1", "tools.1"]),
-)  # fmt: skip
+    (
+        True,
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}] * 2}]},
+        ["messages.0.content.1", "tools.1"],
+    ),
+)
 def test_what_an_agent_sends_again_is_marked(
     is_session: bool | None, members: dict[str, Any], marked: list[str]
 ) -> None:

@@ -35,70 +35,158 @@ from tests.unit.translation.wire import decoded, translated
 CONVERSATIONS: dict[str, tuple[Any, ...]] = {
     "system first": ([{"role": "system", "content": "be kind"}, USER], "be kind", [USER]),
     "developer is system, and each keeps its own block": (
-        [{"role": "system", "content": "a"}, developer("b"), USER], [text("a"), text("b")], [USER]),
+        [{"role": "system", "content": "a"}, developer("b"), USER],
+        [text("a"), text("b")],
+        [USER],
+    ),
     "system in the middle stays where it was": (
-        [USER, ASSISTANT, {"role": "system", "content": "now rhyme"}, USER], None,
-        [USER, ASSISTANT, user([text("now rhyme"), text("hi")])], "messages.role"),
+        [USER, ASSISTANT, {"role": "system", "content": "now rhyme"}, USER],
+        None,
+        [USER, ASSISTANT, user([text("now rhyme"), text("hi")])],
+        "messages.role",
+    ),
     "system between a call and its result does not part them": (
-        [USER, calls(call("c1")), {"role": "system", "content": "s"}, result("c1", "42")], None,
+        [USER, calls(call("c1")), {"role": "system", "content": "s"}, result("c1", "42")],
+        None,
         [USER, assistant([use("c1")]), user([given("c1", content="42"), text("s")])],
-        "messages.role"),
+        "messages.role",
+    ),
     "instructions alone are what is asked": (
-        [{"role": "system", "content": "say hi"}], None, [user("say hi")], "messages.role"),
+        [{"role": "system", "content": "say hi"}],
+        None,
+        [user("say hi")],
+        "messages.role",
+    ),
     "blank and empty texts go": ([user([text(""), text(" \n"), text("a")])], None, [user("a")]),
     "neighbours merge": (
-        [USER, USER, ASSISTANT, ASSISTANT], None,
-        [user([text("hi"), text("hi")]), assistant([text("hello"), text("hello")])]),
+        [USER, USER, ASSISTANT, ASSISTANT],
+        None,
+        [user([text("hi"), text("hi")]), assistant([text("hello"), text("hello")])],
+    ),
     "the model spoke first": (
-        [ASSISTANT, USER], None, [user("."), ASSISTANT, USER], "messages.role"),
+        [ASSISTANT, USER],
+        None,
+        [user("."), ASSISTANT, USER],
+        "messages.role",
+    ),
     "the last words of the model do not end in white space": (
-        [USER, assistant("The answer is ")], None, [USER, assistant("The answer is")]),
+        [USER, assistant("The answer is ")],
+        None,
+        [USER, assistant("The answer is")],
+    ),
     "all results of one turn's calls are one turn, before the rest": (
-        [USER, calls(call("c1", '{"a": 1}'), call("c2", "", "g"), content="both"),
-         result("c2", "two"), user("and?"), result("c1", [text("one")])], None,
-        [USER, assistant([text("both"), use("c1", {"a": 1}), use("c2", name="g")]),
-         user([given("c2", content="two"), given("c1", content="one"), text("and?")])]),
+        [
+            USER,
+            calls(call("c1", '{"a": 1}'), call("c2", "", "g"), content="both"),
+            result("c2", "two"),
+            user("and?"),
+            result("c1", [text("one")]),
+        ],
+        None,
+        [
+            USER,
+            assistant([text("both"), use("c1", {"a": 1}), use("c2", name="g")]),
+            user([given("c2", content="two"), given("c1", content="one"), text("and?")]),
+        ],
+    ),
     "empty results have no content": (
-        [USER, calls(call("c1")), result("c1", "")], None,
-        [USER, assistant([use("c1")]), user([given("c1")])]),
+        [USER, calls(call("c1")), result("c1", "")],
+        None,
+        [USER, assistant([use("c1")]), user([given("c1")])],
+    ),
     "an orphan result stays: the upstream's refusal is the client's": (
-        [USER, ASSISTANT, result("lost", "42")], None,
-        [USER, ASSISTANT, user([given("lost", content="42")])]),
+        [USER, ASSISTANT, result("lost", "42")],
+        None,
+        [USER, ASSISTANT, user([given("lost", content="42")])],
+    ),
     "ids the protocol refuses change alike in call and result": (
-        [USER, calls(call("functions.f:0")), result("functions.f:0", "42")], None,
-        [USER, assistant([use("functions_f_0_d6bdd4de")]),
-         user([given("functions_f_0_d6bdd4de", content="42")])]),
+        [USER, calls(call("functions.f:0")), result("functions.f:0", "42")],
+        None,
+        [
+            USER,
+            assistant([use("functions_f_0_d6bdd4de")]),
+            user([given("functions_f_0_d6bdd4de", content="42")]),
+        ],
+    ),
     "arguments that are not JSON are kept under a name": (
-        [USER, calls(call("c1", '{"a": ')), result("c1", "x")], None,
-        [USER, assistant([use("c1", {"raw_arguments": '{"a": '})]),
-         user([given("c1", content="x")])], "messages.tool_calls.function.arguments"),
+        [USER, calls(call("c1", '{"a": ')), result("c1", "x")],
+        None,
+        [
+            USER,
+            assistant([use("c1", {"raw_arguments": '{"a": '})]),
+            user([given("c1", content="x")]),
+        ],
+        "messages.tool_calls.function.arguments",
+    ),
     "an image's type is what its bytes are": (
-        [user([image_url(f"DATA:image/png;base64,{JPEG}")])], None,
-        [user([image(inline("image/jpeg", JPEG))])]),
+        [user([image_url(f"DATA:image/png;base64,{JPEG}")])],
+        None,
+        [user([image(inline("image/jpeg", JPEG))])],
+    ),
     "a text file is a document of text": (
-        [user([file(file_data="data:text/plain;base64,aGk=")])], None,
-        [user([{"type": "document",
-         "source": {"type": "text", "media_type": "text/plain", "data": "hi"}}])]),
+        [user([file(file_data="data:text/plain;base64,aGk=")])],
+        None,
+        [
+            user(
+                [
+                    {
+                        "type": "document",
+                        "source": {"type": "text", "media_type": "text/plain", "data": "hi"},
+                    }
+                ]
+            )
+        ],
+    ),
     "what has no block is reported, not the turn around it": (
-        [user([{"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
-         file(file_id="file-1"), text("hi")])], None, [USER], "messages.input_audio",
-        "messages.file.file_id"),
+        [
+            user(
+                [
+                    {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+                    file(file_id="file-1"),
+                    text("hi"),
+                ]
+            )
+        ],
+        None,
+        [USER],
+        "messages.input_audio",
+        "messages.file.file_id",
+    ),
     "an image in a tool's result": (
-        [USER, calls(call("c1")), result("c1", [image_url(f"data:image/png;base64,{PNG}")])], None,
-        [USER, assistant([use("c1")]),
-         user([given("c1", content=[image(inline("image/png", PNG))])])]),
+        [USER, calls(call("c1")), result("c1", [image_url(f"data:image/png;base64,{PNG}")])],
+        None,
+        [
+            USER,
+            assistant([use("c1")]),
+            user([given("c1", content=[image(inline("image/png", PNG))])]),
+        ],
+    ),
     "marks for the cache survive, and keep the string an array": (
         [{"role": "system", "content": [text("s", **CACHED)]}, user([text("hi", **CACHED)])],
-        [text("s", **CACHED)], [user([text("hi", **CACHED)])]),
+        [text("s", **CACHED)],
+        [user([text("hi", **CACHED)])],
+    ),
     "other members of a part do not leak": (
-        [user([text("hi", index=3, prompt_cache_breakpoint={"mode": "x"})])], None, [USER],
-        "messages.index", "messages.prompt_cache_breakpoint"),
+        [user([text("hi", index=3, prompt_cache_breakpoint={"mode": "x"})])],
+        None,
+        [USER],
+        "messages.index",
+        "messages.prompt_cache_breakpoint",
+    ),
     "functions from before there were tools match by name": (
-        [USER, {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
-         {"role": "function", "name": "f", "content": "42"}], None,
-        [USER, assistant([use("call_ddc047a74cb2c54dc4de8e5d")]),
-         user([given("call_ddc047a74cb2c54dc4de8e5d", content="42")])]),
-}  # fmt: skip
+        [
+            USER,
+            {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
+            {"role": "function", "name": "f", "content": "42"},
+        ],
+        None,
+        [
+            USER,
+            assistant([use("call_ddc047a74cb2c54dc4de8e5d")]),
+            user([given("call_ddc047a74cb2c54dc4de8e5d", content="42")]),
+        ],
+    ),
+}
 
 
 @each("name", CONVERSATIONS)
@@ -152,79 +240,154 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
     "choice auto": ({"tools": TOOLS, "tool_choice": "auto"}, {"tool_choice": {"type": "auto"}}),
     "choice none": (
         {"tools": TOOLS, "tool_choice": "none", "parallel_tool_calls": False},
-        {"tool_choice": {"type": "none"}}),
+        {"tool_choice": {"type": "none"}},
+    ),
     "choice required": (
-        {"tools": TOOLS, "tool_choice": "required"}, {"tool_choice": {"type": "any"}}),
+        {"tools": TOOLS, "tool_choice": "required"},
+        {"tool_choice": {"type": "any"}},
+    ),
     "choice named": (
         {"tools": TOOLS, "tool_choice": NAMED, "parallel_tool_calls": False},
-        {"tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True}}),
+        {"tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True}},
+    ),
     "choice of some: only those are offered": (
         {"tools": [*TOOLS, tool("g")], "tool_choice": ALLOWED},
-        {"tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}],
-         "tool_choice": {"type": "any"}}),
+        {
+            "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}],
+            "tool_choice": {"type": "any"},
+        },
+    ),
     "not in parallel needs a choice to stand in": (
         {"tools": TOOLS, "parallel_tool_calls": False},
-        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    ),
     "in parallel is what happens anyway": (
-        {"tools": TOOLS, "parallel_tool_calls": True}, {"tool_choice": None}),
+        {"tools": TOOLS, "parallel_tool_calls": True},
+        {"tool_choice": None},
+    ),
     "choice without tools": ({"tool_choice": "auto"}, {"tool_choice": None, "tools": None}),
     "forced choice without tools": (
         {"tool_choice": "required", "tools": [{"type": "web_search"}]},
-        {"tool_choice": None, "tools": None}, "tool_choice", "tools.web_search"),
+        {"tool_choice": None, "tools": None},
+        "tool_choice",
+        "tools.web_search",
+    ),
     "a tool without parameters has an empty object of them": (
         {"tools": [tool("f", description="d", strict=True)]},
-        {"tools": [{"name": "f", "description": "d",
-         "input_schema": {"type": "object", "properties": {}}, "strict": True}]}),
+        {
+            "tools": [
+                {
+                    "name": "f",
+                    "description": "d",
+                    "input_schema": {"type": "object", "properties": {}},
+                    "strict": True,
+                }
+            ]
+        },
+    ),
     "a schema without type is an object's": (
         {"tools": [tool("f", parameters={"properties": {"a": {}}, "$schema": "s"})]},
-        {"tools": [{"name": "f",
-         "input_schema": {"properties": {"a": {}}, "$schema": "s", "type": "object"}}]}),
+        {
+            "tools": [
+                {
+                    "name": "f",
+                    "input_schema": {"properties": {"a": {}}, "$schema": "s", "type": "object"},
+                }
+            ]
+        },
+    ),
     "a schema that is no object's is changed and reported": (
         {"tools": [tool("f", parameters={"type": "string"})]},
         {"tools": [{"name": "f", "input_schema": {"type": "object"}}]},
-        "tools.function.parameters"),
+        "tools.function.parameters",
+    ),
     "blank stops are refused there": ({"stop": ["\n", "a", ""]}, {"stop_sequences": ["a"]}, "stop"),
     "temperature 0 is a value": ({"temperature": 0}, {"temperature": 0}),
     "temperature ends at 1": ({"temperature": 1.5}, {"temperature": 1.0}, "temperature"),
     "a top_p beside a temperature is refused there": (
-        {"temperature": 0.5, "top_p": 0.95}, {"temperature": 0.5, "top_p": None}, "top_p"),
+        {"temperature": 0.5, "top_p": 0.95},
+        {"temperature": 0.5, "top_p": None},
+        "top_p",
+    ),
     "also one of 1, which takes nothing away": (
-        {"temperature": 0.5, "top_p": 1}, {"temperature": 0.5, "top_p": None}, "top_p"),
+        {"temperature": 0.5, "top_p": 1},
+        {"temperature": 0.5, "top_p": None},
+        "top_p",
+    ),
     "JSON by a schema": (
         {"response_format": schema_format(description="d", strict=True)},
-        {"output_config": {"format": {"type": "json_schema",
-            "schema": {**SCHEMA, "title": "n", "description": "d"}}}}),
+        {
+            "output_config": {
+                "format": {
+                    "type": "json_schema",
+                    "schema": {**SCHEMA, "title": "n", "description": "d"},
+                }
+            }
+        },
+    ),
     "a schema's own words win": (
-        {"response_format": {"type": "json_schema",
-            "json_schema": {"name": "n", "schema": {**SCHEMA, "title": "t"}, "strict": False}}},
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "n", "schema": {**SCHEMA, "title": "t"}, "strict": False},
+            }
+        },
         {"output_config": {"format": {"type": "json_schema", "schema": {**SCHEMA, "title": "t"}}}},
-        "response_format.json_schema.name", "response_format.json_schema.strict"),
+        "response_format.json_schema.name",
+        "response_format.json_schema.strict",
+    ),
     "effort and a schema stand together": (
         {"reasoning_effort": "low", "response_format": schema_format()},
-        {"output_config": {"effort": "low",
-            "format": {"type": "json_schema", "schema": {**SCHEMA, "title": "n"}}}}),
+        {
+            "output_config": {
+                "effort": "low",
+                "format": {"type": "json_schema", "schema": {**SCHEMA, "title": "n"}},
+            }
+        },
+    ),
     "no effort": (
         {"reasoning_effort": "none", "temperature": 0.3},
-        {"thinking": {"type": "disabled"}, "output_config": None, "temperature": 0.3}),
+        {"thinking": {"type": "disabled"}, "output_config": None, "temperature": 0.3},
+    ),
     "minimal effort": (
-        {"reasoning_effort": "minimal"}, {"output_config": {"effort": "low"}}, "reasoning_effort"),
+        {"reasoning_effort": "minimal"},
+        {"output_config": {"effort": "low"}},
+        "reasoning_effort",
+    ),
     "an effort nobody knows": (
-        {"reasoning_effort": "heroic"}, {"output_config": None, "thinking": None},
-        "reasoning_effort"),
+        {"reasoning_effort": "heroic"},
+        {"output_config": None, "thinking": None},
+        "reasoning_effort",
+    ),
     "thinking excludes sampling": (
         {"reasoning_effort": "high", "temperature": 0.7, "top_p": 0.5, "top_k": 5},
-        {"temperature": None, "top_p": None, "top_k": None}, "temperature", "top_p", "top_k"),
+        {"temperature": None, "top_p": None, "top_k": None},
+        "temperature",
+        "top_p",
+        "top_k",
+    ),
     "a forced tool excludes thinking, not effort": (
         {"reasoning_effort": "high", "tools": TOOLS, "tool_choice": "required", "temperature": 0.5},
-        {"thinking": None, "output_config": {"effort": "high"}, "temperature": 0.5}),
+        {"thinking": None, "output_config": {"effort": "high"}, "temperature": 0.5},
+    ),
     "no store, no penalties, no logprobs: nothing is lost": (
-        {"store": False, "logprobs": False, "frequency_penalty": 0, "presence_penalty": 0.0,
-         "logit_bias": {}, "metadata": {}, "modalities": ["text"]}, {}),
+        {
+            "store": False,
+            "logprobs": False,
+            "frequency_penalty": 0,
+            "presence_penalty": 0.0,
+            "logit_bias": {},
+            "metadata": {},
+            "modalities": ["text"],
+        },
+        {},
+    ),
     "null is as good as nothing": (
         {"temperature": None, "stop": None, "tools": None, "seed": None, "store": None},
-        {"temperature": None}),
+        {"temperature": None},
+    ),
     "seed 0 is a seed": ({"seed": 0}, {"seed": None}, "seed"),
-}  # fmt: skip
+}
 
 
 @each("name", MEMBERS)
@@ -261,9 +424,14 @@ def test_long_arguments_keep_their_numbers() -> None:
 
 @cases(
     "member, value",
-    ("top_p", "high"), ("stop", 7), ("stop", ["a", 7]), ("parallel_tool_calls", "no"),
-    ("seed", 1.5), ("user", {}), ("reasoning_effort", 3),
-)  # fmt: skip
+    ("top_p", "high"),
+    ("stop", 7),
+    ("stop", ["a", 7]),
+    ("parallel_tool_calls", "no"),
+    ("seed", 1.5),
+    ("user", {}),
+    ("reasoning_effort", 3),
+)
 def test_wrong_type_is_the_clients_error(member: str, value: Any) -> None:
     with pytest.raises(InvalidRequest) as raised:
         decoded("chat", {"messages": [USER], member: value})

@@ -123,24 +123,67 @@ def test_conversation_is_the_same_under_other_names() -> None:
         "system": [{"text": "Be brief"}, {"cachePoint": {"type": "default", "ttl": "1h"}}],
         "messages": [
             user([{"image": {"format": "png", "source": {"bytes": "aGk="}}}, {"text": "What?"}]),
-            assistant([{"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
-             {"reasoningContent": {"redactedContent": "ZA=="}},
-             {"toolUse": {"toolUseId": "t-1", "name": "weather", "input": {"city": "Zürich"}}}]),
-            user([
-             {"toolResult": {"toolUseId": "t-1", "content": [{"text": "rain"}], "status": "error"}},
-             {"text": "And?"}, {"cachePoint": {"type": "default"}}])],
-        "inferenceConfig": {"maxTokens": 9, "temperature": 0.5, "topP": 0.9,
-            "stopSequences": ["END"]},
-        "toolConfig": {"tools": [{"toolSpec": {"name": "weather", "description": "Tells it",
-            "inputSchema": {"json": {"type": "object"}}, "strict": True}},
-            {"cachePoint": {"type": "default"}}], "toolChoice": {"tool": {"name": "weather"}}},
-        "requestMetadata": {"user_id": "user-1"}, "serviceTier": {"type": "default"},
-        "outputConfig": {"effort": "high",
-            "textFormat": {"type": "json_schema",
-                "structure": {"jsonSchema": {"schema": '{"a":1}'}}}},
-        "additionalModelRequestFields": {"top_k": 5,
-            "thinking": {"type": "enabled", "budget_tokens": 1024}},
-    }  # fmt: skip
+            assistant(
+                [
+                    {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
+                    {"reasoningContent": {"redactedContent": "ZA=="}},
+                    {
+                        "toolUse": {
+                            "toolUseId": "t-1",
+                            "name": "weather",
+                            "input": {"city": "Zürich"},
+                        }
+                    },
+                ]
+            ),
+            user(
+                [
+                    {
+                        "toolResult": {
+                            "toolUseId": "t-1",
+                            "content": [{"text": "rain"}],
+                            "status": "error",
+                        }
+                    },
+                    {"text": "And?"},
+                    {"cachePoint": {"type": "default"}},
+                ]
+            ),
+        ],
+        "inferenceConfig": {
+            "maxTokens": 9,
+            "temperature": 0.5,
+            "topP": 0.9,
+            "stopSequences": ["END"],
+        },
+        "toolConfig": {
+            "tools": [
+                {
+                    "toolSpec": {
+                        "name": "weather",
+                        "description": "Tells it",
+                        "inputSchema": {"json": {"type": "object"}},
+                        "strict": True,
+                    }
+                },
+                {"cachePoint": {"type": "default"}},
+            ],
+            "toolChoice": {"tool": {"name": "weather"}},
+        },
+        "requestMetadata": {"user_id": "user-1"},
+        "serviceTier": {"type": "default"},
+        "outputConfig": {
+            "effort": "high",
+            "textFormat": {
+                "type": "json_schema",
+                "structure": {"jsonSchema": {"schema": '{"a":1}'}},
+            },
+        },
+        "additionalModelRequestFields": {
+            "top_k": 5,
+            "thinking": {"type": "enabled", "budget_tokens": 1024},
+        },
+    }
 
 
 def text(words: str) -> dict[str, Any]:
@@ -180,18 +223,24 @@ def test_tools_that_must_not_be_called_are_left_out_unless_there_were_calls() ->
 
 
 UNSAYABLE = [
-    (said({"type": "image", "source": {"type": "url", "url": "u"}}),
-     "messages[0].content[0].source"),
-    (said({"type": "image", "source": {**PNG, "media_type": "image/tiff"}}),
-     "messages[0].content[0].source.media_type"),
+    (
+        said({"type": "image", "source": {"type": "url", "url": "u"}}),
+        "messages[0].content[0].source",
+    ),
+    (
+        said({"type": "image", "source": {**PNG, "media_type": "image/tiff"}}),
+        "messages[0].content[0].source.media_type",
+    ),
     (said(text("a"), {"type": "search_result"}), "messages[0].content[1].type"),
     (said({"type": None}), "messages[0].content[0].type"),
     (request(tools=[{"type": "web_search_20250305", "name": "w"}]), "tools[0].type"),
-    (request(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True}),
-     "tool_choice.disable_parallel_tool_use"),
+    (
+        request(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True}),
+        "tool_choice.disable_parallel_tool_use",
+    ),
     (request(metadata={"user_id": "ü"}), "metadata.user_id"),
     (request(service_tier="batch"), "service_tier"),
-]  # fmt: skip
+]
 
 
 @each("body, param", UNSAYABLE)
@@ -238,20 +287,28 @@ def test_claude_is_invoked_and_all_others_are_conversed_with() -> None:
 # --- Responses ---
 
 USAGE = {
-    "inputTokens": 5, "outputTokens": 7, "totalTokens": 22, "cacheReadInputTokens": 8,
+    "inputTokens": 5,
+    "outputTokens": 7,
+    "totalTokens": 22,
+    "cacheReadInputTokens": 8,
     "cacheWriteInputTokens": 2,
-}  # fmt: skip
+}
 WHOLE = {
     "output": {
-        "message": assistant([
-         {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
-         {"text": "Grüße"},
-         {"toolUse": {"toolUseId": "t-1", "name": "weather", "input": {"city": "Z"}}},
-         {"reasoningContent": {"redactedContent": "ZA=="}}, {"citationsContent": {}}])},
+        "message": assistant(
+            [
+                {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
+                {"text": "Grüße"},
+                {"toolUse": {"toolUseId": "t-1", "name": "weather", "input": {"city": "Z"}}},
+                {"reasoningContent": {"redactedContent": "ZA=="}},
+                {"citationsContent": {}},
+            ]
+        )
+    },
     "stopReason": "tool_use",
     "usage": USAGE,
     "metrics": {"latencyMs": 5},
-}  # fmt: skip
+}
 EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("messageStart", {"role": "assistant"}),
     *[
@@ -262,18 +319,22 @@ EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "Grü"}}),
     ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "ße"}}),
     ("contentBlockStop", {"contentBlockIndex": 1}),
-    ("contentBlockStart",
-     {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t-1", "name": "weather"}}}),
+    (
+        "contentBlockStart",
+        {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t-1", "name": "weather"}}},
+    ),
     ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '{"city":'}}}),
     ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '"Z"}'}}}),
     ("contentBlockStop", {"contentBlockIndex": 2}),
-    ("contentBlockDelta",
-     {"contentBlockIndex": 3, "delta": {"reasoningContent": {"redactedContent": "ZA=="}}}),
+    (
+        "contentBlockDelta",
+        {"contentBlockIndex": 3, "delta": {"reasoningContent": {"redactedContent": "ZA=="}}},
+    ),
     ("contentBlockStop", {"contentBlockIndex": 3}),
     ("later", {"what": "is not known yet"}),
     ("messageStop", {"stopReason": "tool_use"}),
     ("metadata", {"usage": USAGE, "metrics": {"latencyMs": 5}}),
-]  # fmt: skip
+]
 BLOCKS = [
     {"type": "thinking", "thinking": "Hm", "signature": "s"},
     {"type": "text", "text": "Grüße"},
@@ -363,10 +424,13 @@ def test_stream_that_states_no_usage_ends_all_the_same_and_one_that_was_cut_does
 
 @cases(
     "theirs, ours",
-    ("end_turn", "end_turn"), ("max_tokens", "max_tokens"), ("stop_sequence", "stop_sequence"),
-    ("guardrail_intervened", "refusal"), ("content_filtered", "refusal"),
+    ("end_turn", "end_turn"),
+    ("max_tokens", "max_tokens"),
+    ("stop_sequence", "stop_sequence"),
+    ("guardrail_intervened", "refusal"),
+    ("content_filtered", "refusal"),
     ("model_context_window_exceeded", "model_context_window_exceeded"),
-)  # fmt: skip
+)
 def test_reasons_to_stop(theirs: str, ours: str) -> None:
     whole = json.loads(messages_body(json.dumps({**WHOLE, "stopReason": theirs}).encode(), "m"))
     last = streamed([("messageStart", {}), ("messageStop", {"stopReason": theirs})])[-2]

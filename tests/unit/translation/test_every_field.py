@@ -142,13 +142,17 @@ def kinds_of(block: Any) -> tuple[str, ...]:
 
 # What stands where in a native-content request, by the official library's types.
 PLACES = [
-    ("contents.parts", "Part"), ("contents.parts.functionCall", "FunctionCall"),
+    ("contents.parts", "Part"),
+    ("contents.parts.functionCall", "FunctionCall"),
     ("contents.parts.functionResponse", "FunctionResponse"),
-    ("generationConfig", "GenerationConfig"), ("generationConfig.thinkingConfig", "ThinkingConfig"),
-    ("tools", "Tool"), ("tools.functionDeclarations", "FunctionDeclaration"),
-    ("toolConfig", "ToolConfig"), ("toolConfig.functionCallingConfig", "FunctionCallingConfig"),
+    ("generationConfig", "GenerationConfig"),
+    ("generationConfig.thinkingConfig", "ThinkingConfig"),
+    ("tools", "Tool"),
+    ("tools.functionDeclarations", "FunctionDeclaration"),
+    ("toolConfig", "ToolConfig"),
+    ("toolConfig.functionCallingConfig", "FunctionCallingConfig"),
     ("", "GenerateContentConfig"),
-]  # fmt: skip
+]
 # What the library keeps for itself; and the maximum, which goes beside the body here.
 ELSEWHERE = {
     *("httpOptions", "shouldReturnHttpResponse", "automaticFunctionCalling"),

@@ -68,11 +68,14 @@ def call(name: str, arguments: Any, **members: Any) -> dict[str, Any]:
 # --- Placeholders ---
 
 PLACEHOLDERS: dict[str, dict[str, Any]] = {
-    "function_call empty": {"function_call": EMPTY}, "function_call null": {"function_call": None},
+    "function_call empty": {"function_call": EMPTY},
+    "function_call null": {"function_call": None},
     "function_call of nulls": {"function_call": {"name": None, "arguments": None}},
     "function_call with empty arguments": {"function_call": {"name": "", "arguments": "{}"}},
-    "function_call without members": {"function_call": {}}, "tool_calls null": {"tool_calls": None},
-    "tool_calls empty": {"tool_calls": []}, "tool_calls of null": {"tool_calls": [None]},
+    "function_call without members": {"function_call": {}},
+    "tool_calls null": {"tool_calls": None},
+    "tool_calls empty": {"tool_calls": []},
+    "tool_calls of null": {"tool_calls": [None]},
     "tool_calls of nothing": {"tool_calls": [{}]},
     "tool_calls with a function of null": {"tool_calls": [{"index": 0, "function": None}]},
     "tool_calls with an empty function": {"tool_calls": [{"index": 0, "function": EMPTY}]},
@@ -81,7 +84,7 @@ PLACEHOLDERS: dict[str, dict[str, Any]] = {
     "empty other members": {"refusal": "", "reasoning_content": "", "reasoning": "", "images": []},
     "envelope of nothing": {"reasoning_details": None, "reasoning_content": None},
     "all of it": {"function_call": EMPTY, "tool_calls": None, "refusal": None, "audio": None},
-}  # fmt: skip
+}
 
 # One that has an id may have a result, where a client sends it back.
 UNNAMED = {
@@ -264,14 +267,17 @@ def test_thinking_beside_the_content_is_told_once(is_stream: bool) -> None:
 
 
 FINISHES: list[tuple[str, FinishReason]] = [
-    ("stop", "tool_calls"), ("function_call", "tool_calls"), ("length", "length"),
-    ("content_filter", "refusal"), ("sensitive", "refusal"),
+    ("stop", "tool_calls"),
+    ("function_call", "tool_calls"),
+    ("length", "length"),
+    ("content_filter", "refusal"),
+    ("sensitive", "refusal"),
     ("model_context_window_exceeded", "length"),
     ("network_error", "length"),
     ("model_length", "length"),
     ("insufficient_system_resource", "length"),
     ("error", "length"),
-]  # fmt: skip
+]
 
 
 @IN_ONE
@@ -313,15 +319,22 @@ STATED = Usage(
     parts=PARTS,
 )
 KEPT = {
-    "chat": STATED, "responses": STATED,
-    "messages": replace(STATED,
-        parts=UsageParts(cache_write_1h_tokens=5, web_searches=2, service_tier="priority")),
-    "native": replace(STATED, cache_write_tokens=0,
-        parts=replace(PARTS, cache_write_1h_tokens=0, web_searches=0)),
-}  # fmt: skip
+    "chat": STATED,
+    "responses": STATED,
+    "messages": replace(
+        STATED, parts=UsageParts(cache_write_1h_tokens=5, web_searches=2, service_tier="priority")
+    ),
+    "native": replace(
+        STATED, cache_write_tokens=0, parts=replace(PARTS, cache_write_1h_tokens=0, web_searches=0)
+    ),
+}
 EVENTS: list[Event] = [
-    Began("1", "m"), TextDelta("x"), UsageStated(STATED), Finished("stop"), Ended(),
-]  # fmt: skip
+    Began("1", "m"),
+    TextDelta("x"),
+    UsageStated(STATED),
+    Finished("stop"),
+    Ended(),
+]
 
 
 @each("protocol", KEPT)

@@ -31,63 +31,143 @@ from tests.unit.translation.wire import decoded, translated
 CONVERSATIONS: dict[str, tuple[Any, ...]] = {
     "system as a string": ("be kind", [USER], [{"role": "system", "content": "be kind"}, USER]),
     "system as blocks": (
-        [text("a"), text("b", **CACHED)], [USER],
-        [{"role": "system", "content": [text("a"), text("b")]}, USER], "system.cache_control"),
+        [text("a"), text("b", **CACHED)],
+        [USER],
+        [{"role": "system", "content": [text("a"), text("b")]}, USER],
+        "system.cache_control",
+    ),
     "system in the middle": (
-        "first", [USER, ASSISTANT, {"role": "system", "content": "now rhyme"}, USER],
-        [{"role": "system", "content": "first"}, USER, ASSISTANT,
-         {"role": "system", "content": "now rhyme"}, USER]),
+        "first",
+        [USER, ASSISTANT, {"role": "system", "content": "now rhyme"}, USER],
+        [
+            {"role": "system", "content": "first"},
+            USER,
+            ASSISTANT,
+            {"role": "system", "content": "now rhyme"},
+            USER,
+        ],
+    ),
     "text blocks": (
-        None, [user([text("a"), text("b", **CACHED)])], [user([text("a"), text("b")])],
-        "messages.cache_control"),
+        None,
+        [user([text("a"), text("b", **CACHED)])],
+        [user([text("a"), text("b")])],
+        "messages.cache_control",
+    ),
     "calls and results": (
         None,
-        [USER, assistant([text("both"), use("c1", {"a": 1}), use("c2")]),
-         user([given("c1", "one"), given("c2", [text("two")])])],
-        [USER, assistant("both", tool_calls=[call("c1", '{"a":1}'), call("c2")]),
-         result("c1", "one"), result("c2", "two")]),
+        [
+            USER,
+            assistant([text("both"), use("c1", {"a": 1}), use("c2")]),
+            user([given("c1", "one"), given("c2", [text("two")])]),
+        ],
+        [
+            USER,
+            assistant("both", tool_calls=[call("c1", '{"a":1}'), call("c2")]),
+            result("c1", "one"),
+            result("c2", "two"),
+        ],
+    ),
     "results come before what else the user says": (
-        None, [USER, assistant([use("c1")]), user([text("and?"), given("c1", "one")])],
-        [USER, {"role": "assistant", "tool_calls": [call("c1")]}, result("c1", "one"),
-         user("and?")]),
+        None,
+        [USER, assistant([use("c1")]), user([text("and?"), given("c1", "one")])],
+        [
+            USER,
+            {"role": "assistant", "tool_calls": [call("c1")]},
+            result("c1", "one"),
+            user("and?"),
+        ],
+    ),
     "empty and failed results": (
         None,
-        [assistant([use("c1"), use("c2")]),
-         user([given("c1"), given("c2", "boom", is_error=True)])],
-        [{"role": "assistant", "tool_calls": [call("c1"), call("c2")]}, result("c1", ""),
-         result("c2", "boom")], "messages.tool_result.is_error"),
+        [
+            assistant([use("c1"), use("c2")]),
+            user([given("c1"), given("c2", "boom", is_error=True)]),
+        ],
+        [
+            {"role": "assistant", "tool_calls": [call("c1"), call("c2")]},
+            result("c1", ""),
+            result("c2", "boom"),
+        ],
+        "messages.tool_result.is_error",
+    ),
     "an image in a result follows all results": (
         None,
-        [assistant([use("c1"), use("c2")]),
-         user([given("c1", [text("look"), INLINE]), given("c2", "two"), text("well?")])],
-        [{"role": "assistant", "tool_calls": [call("c1"), call("c2")]}, result("c1", "look"),
-         result("c2", "two"), user([SHOWN, text("well?")])]),
+        [
+            assistant([use("c1"), use("c2")]),
+            user([given("c1", [text("look"), INLINE]), given("c2", "two"), text("well?")]),
+        ],
+        [
+            {"role": "assistant", "tool_calls": [call("c1"), call("c2")]},
+            result("c1", "look"),
+            result("c2", "two"),
+            user([SHOWN, text("well?")]),
+        ],
+    ),
     "ids longer than the protocol takes change alike": (
-        None, [assistant([use("toolu_" + "x" * 50)]), user([given("toolu_" + "x" * 50, "1")])],
-        [{"role": "assistant", "tool_calls": [call("toolu_" + "x" * 25 + "_101ea874")]},
-         result("toolu_" + "x" * 25 + "_101ea874", "1")]),
+        None,
+        [assistant([use("toolu_" + "x" * 50)]), user([given("toolu_" + "x" * 50, "1")])],
+        [
+            {"role": "assistant", "tool_calls": [call("toolu_" + "x" * 25 + "_101ea874")]},
+            result("toolu_" + "x" * 25 + "_101ea874", "1"),
+        ],
+    ),
     "documents": (
         None,
-        [user([{"type": "document",
-         "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
-         "title": "a.pdf", "context": "c"},
-         {"type": "document",
-          "source": {"type": "text", "media_type": "text/plain", "data": "words"}},
-         {"type": "document", "source": {"type": "url", "url": "https://a.example/p"}},
-         {"type": "document", "source": {"type": "content", "content": [text("inner"), INLINE]}}])],
-        [user([file(file_data=f"data:application/pdf;base64,{PDF}", filename="a.pdf"),
-         text("words"), text("inner"), SHOWN])], "messages.context", "messages.document",
-        "messages.document.source"),
+        [
+            user(
+                [
+                    {
+                        "type": "document",
+                        "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
+                        "title": "a.pdf",
+                        "context": "c",
+                    },
+                    {
+                        "type": "document",
+                        "source": {"type": "text", "media_type": "text/plain", "data": "words"},
+                    },
+                    {"type": "document", "source": {"type": "url", "url": "https://a.example/p"}},
+                    {
+                        "type": "document",
+                        "source": {"type": "content", "content": [text("inner"), INLINE]},
+                    },
+                ]
+            )
+        ],
+        [
+            user(
+                [
+                    file(file_data=f"data:application/pdf;base64,{PDF}", filename="a.pdf"),
+                    text("words"),
+                    text("inner"),
+                    SHOWN,
+                ]
+            )
+        ],
+        "messages.context",
+        "messages.document",
+        "messages.document.source",
+    ),
     "the provider's own tools go, the conversation around them stays": (
         None,
-        [USER,
-         assistant([text("I look it up."),
-          {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
-          {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
-          text("It is so.", citations=[{"type": "web_search_result_location"}])]), USER],
-        [USER, assistant([text("I look it up."), text("It is so.")]), USER], "messages.citations",
-        "messages.server_tool_use", "messages.web_search_tool_result"),
-}  # fmt: skip
+        [
+            USER,
+            assistant(
+                [
+                    text("I look it up."),
+                    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+                    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+                    text("It is so.", citations=[{"type": "web_search_result_location"}]),
+                ]
+            ),
+            USER,
+        ],
+        [USER, assistant([text("I look it up."), text("It is so.")]), USER],
+        "messages.citations",
+        "messages.server_tool_use",
+        "messages.web_search_tool_result",
+    ),
+}
 
 
 @each("name", CONVERSATIONS)
@@ -146,61 +226,105 @@ def asked(name: str, schema: Any, *, strict: bool) -> dict[str, Any]:
 # name: members of messages, members that the upstream gets (None: has not), what was dropped.
 MEMBERS: dict[str, tuple[Any, ...]] = {
     "a tool's own members": (
-        {"tools": [
-            {**TOOL, "type": "custom", **CACHED, "defer_loading": True, "input_examples": [{}]}]},
-        {"tools": [FUNCTION]}, "tools.cache_control", "tools.defer_loading",
-        "tools.input_examples"),
+        {
+            "tools": [
+                {**TOOL, "type": "custom", **CACHED, "defer_loading": True, "input_examples": [{}]}
+            ]
+        },
+        {"tools": [FUNCTION]},
+        "tools.cache_control",
+        "tools.defer_loading",
+        "tools.input_examples",
+    ),
     "a strict tool": (
         {"tools": [{**TOOL, "strict": True}]},
-        {"tools": [{"type": "function", "function": {**FUNCTION["function"], "strict": True}}]}),
+        {"tools": [{"type": "function", "function": {**FUNCTION["function"], "strict": True}}]},
+    ),
     "a strict tool with optional arguments": (
         {"tools": [{"name": "f", "input_schema": OPEN, "strict": True}]},
-        {"tools": [tool("f", parameters=OPEN, strict=False)]}, "tools.strict"),
+        {"tools": [tool("f", parameters=OPEN, strict=False)]},
+        "tools.strict",
+    ),
     "choice auto": (
         {"tools": [TOOL], "tool_choice": {"type": "auto"}},
-        {"tool_choice": "auto", "parallel_tool_calls": None}),
+        {"tool_choice": "auto", "parallel_tool_calls": None},
+    ),
     "choice any": (
         {"tools": [TOOL], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
-        {"tool_choice": "required", "parallel_tool_calls": False}),
+        {"tool_choice": "required", "parallel_tool_calls": False},
+    ),
     "forced choice without tools": (
-        {"tool_choice": {"type": "any"}}, {"tool_choice": None}, "tool_choice"),
+        {"tool_choice": {"type": "any"}},
+        {"tool_choice": None},
+        "tool_choice",
+    ),
     "more stops than the protocol takes": (
-        {"stop_sequences": ["a", "b", "c", "d", "e"]}, {"stop": ["a", "b", "c", "d"]},
-        "stop_sequences"),
+        {"stop_sequences": ["a", "b", "c", "d", "e"]},
+        {"stop": ["a", "b", "c", "d"]},
+        "stop_sequences",
+    ),
     "a small budget": (
-        {"thinking": {"type": "enabled", "budget_tokens": 1024}}, {"reasoning_effort": "low"},
-        "thinking.budget_tokens"),
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+        {"reasoning_effort": "low"},
+        "thinking.budget_tokens",
+    ),
     "a budget": (
-        {"thinking": {"type": "enabled", "budget_tokens": 10000}}, {"reasoning_effort": "medium"},
-        "thinking.budget_tokens"),
+        {"thinking": {"type": "enabled", "budget_tokens": 10000}},
+        {"reasoning_effort": "medium"},
+        "thinking.budget_tokens",
+    ),
     "a large budget": (
         {"thinking": {"type": "enabled", "budget_tokens": 32000, "display": "omitted"}},
-        {"reasoning_effort": "high"}, "thinking.display", "thinking.budget_tokens"),
+        {"reasoning_effort": "high"},
+        "thinking.display",
+        "thinking.budget_tokens",
+    ),
     "budget and effort: the word is carried": (
-        {"thinking": {"type": "enabled", "budget_tokens": 2048},
-         "output_config": {"effort": "max"}}, {"reasoning_effort": "max"},
-        "thinking.budget_tokens"),
+        {
+            "thinking": {"type": "enabled", "budget_tokens": 2048},
+            "output_config": {"effort": "max"},
+        },
+        {"reasoning_effort": "max"},
+        "thinking.budget_tokens",
+    ),
     "no thinking": ({"thinking": {"type": "disabled"}}, {"reasoning_effort": "none"}),
     "thinking as the model sees fit": (
-        {"thinking": {"type": "adaptive"}}, {"reasoning_effort": None}, "thinking"),
+        {"thinking": {"type": "adaptive"}},
+        {"reasoning_effort": None},
+        "thinking",
+    ),
     "thinking of a kind we do not know": (
         {"thinking": {"type": "between_tools"}, "output_config": {"effort": "heroic"}},
-        {"reasoning_effort": None}, "output_config.effort", "thinking"),
+        {"reasoning_effort": None},
+        "output_config.effort",
+        "thinking",
+    ),
     "a schema": (
         {"output_config": {"format": format_of({**SCHEMA, "title": "Answer"})}},
-        {"response_format": asked("Answer", {**SCHEMA, "title": "Answer"}, strict=True)}),
+        {"response_format": asked("Answer", {**SCHEMA, "title": "Answer"}, strict=True)},
+    ),
     "a schema in its older place, without a name": (
         {"output_format": format_of(SCHEMA)},
-        {"response_format": asked("response", SCHEMA, strict=True)}),
+        {"response_format": asked("response", SCHEMA, strict=True)},
+    ),
     "a schema with optional properties cannot be enforced": (
         {"output_config": {"format": format_of(OPEN)}},
-        {"response_format": asked("response", OPEN, strict=False)}, "output_config.format"),
+        {"response_format": asked("response", OPEN, strict=False)},
+        "output_config.format",
+    ),
     "what is the default loses nothing": (
-        {"service_tier": "auto", "speed": "standard", "mcp_servers": []}, {"speed": None}),
+        {"service_tier": "auto", "speed": "standard", "mcp_servers": []},
+        {"speed": None},
+    ),
     "the provider's own members": (
-        {"container": "c", "speed": "fast", "mcp_servers": [{}], **CACHED}, {"container": None},
-        "container", "speed", "mcp_servers", "cache_control"),
-}  # fmt: skip
+        {"container": "c", "speed": "fast", "mcp_servers": [{}], **CACHED},
+        {"container": None},
+        "container",
+        "speed",
+        "mcp_servers",
+        "cache_control",
+    ),
+}
 
 
 @each("name", MEMBERS)

@@ -224,10 +224,13 @@ def test_turns_merge_and_results_come_first() -> None:
     result = ToolResult("c", None, ())
     turns = merged(
         [
-            Turn("user", (one,), "ada"), Turn("assistant", ()), Turn("user", (result,), "ada"),
-            Turn("user", (two,)), Turn("assistant", (one,)),
+            Turn("user", (one,), "ada"),
+            Turn("assistant", ()),
+            Turn("user", (result,), "ada"),
+            Turn("user", (two,)),
+            Turn("assistant", (one,)),
         ]
-    )  # fmt: skip
+    )
     assert turns == (Turn("user", (result, one, two)), Turn("assistant", (one,)))
     assert merged([Turn("user", (one,), "ada"), Turn("user", (two,), "ada")])[0].name == "ada"
 
@@ -247,9 +250,15 @@ def test_members_are_read_by_type_and_the_rest_is_left() -> None:
 
 @cases(
     "reader, value",
-    ("text", 1), ("number", "1"), ("number", True), ("integer", 1.5), ("boolean", 1), ("array", {}),
-    ("object", []), ("mapping", "x"),
-)  # fmt: skip
+    ("text", 1),
+    ("number", "1"),
+    ("number", True),
+    ("integer", 1.5),
+    ("boolean", 1),
+    ("array", {}),
+    ("object", []),
+    ("mapping", "x"),
+)
 def test_member_of_a_wrong_type_is_named(reader: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"place\.x: expected ") as raised:
         getattr(Members({"x": value}, "place"), reader)("x")
@@ -296,9 +305,17 @@ def test_calls_of_one_id_are_answered_together_or_by_their_name() -> None:
 # --- When the pieces of a call's arguments are an object, wherever they are cut ---
 
 TEXTS = [
-    "{}", ' {"a": [1, {"b": "}"}], "c\\"}": "\\\\"} ', '{"a": "\\u00e9{"}', "[1]", '{"a": 1}}',
-    "{} x", '"{}"', "x{}", '{"a": {"b": 1}', "}",
-]  # fmt: skip
+    "{}",
+    ' {"a": [1, {"b": "}"}], "c\\"}": "\\\\"} ',
+    '{"a": "\\u00e9{"}',
+    "[1]",
+    '{"a": 1}}',
+    "{} x",
+    '"{}"',
+    "x{}",
+    '{"a": {"b": 1}',
+    "}",
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)

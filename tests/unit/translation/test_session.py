@@ -39,13 +39,17 @@ SPECIFIED = [
     ("T6", "native", "messages", "anthropic_messages_to_gemini_native", "native_to_messages"),
     ("T7", "responses", "native", "openai_responses_to_gemini_native", "responses_to_native"),
     ("T8", "responses", "chat", "openai_responses_to_openai_chat", "responses_to_chat"),
-    (*("T9", "responses", "messages"),
-     *("openai_responses_to_anthropic_messages", "responses_to_messages")),
+    (
+        *("T9", "responses", "messages"),
+        *("openai_responses_to_anthropic_messages", "responses_to_messages"),
+    ),
     ("T10", "chat", "responses", "openai_chat_to_openai_responses", "chat_to_responses"),
-    (*("T11", "messages", "responses"),
-     *("anthropic_messages_to_openai_responses", "messages_to_responses")),
+    (
+        *("T11", "messages", "responses"),
+        *("anthropic_messages_to_openai_responses", "messages_to_responses"),
+    ),
     ("T12", "native", "responses", "gemini_native_to_openai_responses", "native_to_responses"),
-]  # fmt: skip
+]
 
 
 def test_paths_are_called_as_the_specification_calls_them() -> None:
@@ -126,22 +130,46 @@ def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
 
 
 CALLS_OF_THE_CLIENTS = [
-    ("local_shell", {"command": ["ls"], "user": ""},
-     {"type": "exec", "command": ["ls"], "env": {}}),
-    ("local_shell",
-     {"command": "ls -l", "timeout_ms": 9, "working_directory": "/tmp", "env": {"A": "b", "C": 1}},
-     {"type": "exec", "command": ["bash", "-lc", "ls -l"], "env": {"A": "b"}, "timeout_ms": 9,
-      "working_directory": "/tmp"}),
+    (
+        "local_shell",
+        {"command": ["ls"], "user": ""},
+        {"type": "exec", "command": ["ls"], "env": {}},
+    ),
+    (
+        "local_shell",
+        {
+            "command": "ls -l",
+            "timeout_ms": 9,
+            "working_directory": "/tmp",
+            "env": {"A": "b", "C": 1},
+        },
+        {
+            "type": "exec",
+            "command": ["bash", "-lc", "ls -l"],
+            "env": {"A": "b"},
+            "timeout_ms": 9,
+            "working_directory": "/tmp",
+        },
+    ),
     ("local_shell", {"command": {"rm": "-r"}}, {"type": "exec", "command": [], "env": {}}),
-    ("shell", {"commands": ["ls", "pwd"], "timeout_ms": "9"},
-     {"commands": ["ls", "pwd"], "timeout_ms": None, "max_output_length": None}),
-    ("apply_patch", {"type": "create_file", "path": "a.txt", "diff": "+a"},
-     {"type": "create_file", "path": "a.txt", "diff": "+a"}),
-    ("apply_patch", {"type": "delete_file", "path": "a.txt"},
-     {"type": "delete_file", "path": "a.txt"}),
+    (
+        "shell",
+        {"commands": ["ls", "pwd"], "timeout_ms": "9"},
+        {"commands": ["ls", "pwd"], "timeout_ms": None, "max_output_length": None},
+    ),
+    (
+        "apply_patch",
+        {"type": "create_file", "path": "a.txt", "diff": "+a"},
+        {"type": "create_file", "path": "a.txt", "diff": "+a"},
+    ),
+    (
+        "apply_patch",
+        {"type": "delete_file", "path": "a.txt"},
+        {"type": "delete_file", "path": "a.txt"},
+    ),
     ("apply_patch", {"patch": "x"}, {"type": "update_file", "path": "", "diff": ""}),
     ("tool_search", {"query": "mail"}, {"query": "mail"}),
-]  # fmt: skip
+]
 
 
 @each("kind, arguments, action", CALLS_OF_THE_CLIENTS)
@@ -457,14 +485,20 @@ UNSAYABLE: dict[str, tuple[Protocol, Protocol, dict[str, Any]]] = {
     "blank": ("chat", "messages", message("chat", "user", " \n")),
     "blank by native-content": ("native", "messages", message("native", "user", " ")),
     "a video": (
-        "chat", "messages",
-        message("chat", "user",
-            [{"type": "video_url", "video_url": {"url": "https://a.example/v.mp4"}}])),
+        "chat",
+        "messages",
+        message(
+            "chat", "user", [{"type": "video_url", "video_url": {"url": "https://a.example/v.mp4"}}]
+        ),
+    ),
     "an unknown part": ("chat", "native", message("chat", "user", [{"type": "telepathy"}])),
     "thinking without proof": ("chat", "messages", assistant("", reasoning_content="Hm.")),
     "thinking without proof to native-content": (
-        "chat", "native", assistant(None, reasoning_content="Hm.")),
-}  # fmt: skip
+        "chat",
+        "native",
+        assistant(None, reasoning_content="Hm."),
+    ),
+}
 
 
 @each("client, upstream, unsayable", UNSAYABLE.values())

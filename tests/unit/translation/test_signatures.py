@@ -123,9 +123,12 @@ def test_entries_of_the_envelope_stand_alone() -> None:
 
 def test_signature_of_another_provider_is_dropped_and_reported() -> None:
     entry = {
-        "type": "reasoning.text", "index": 0, "format": "google-gemini-v1", "text": "hm",
+        "type": "reasoning.text",
+        "index": 0,
+        "format": "google-gemini-v1",
+        "text": "hm",
         "signature": "theirs",
-    }  # fmt: skip
+    }
     said = {"role": "assistant", "content": "x", "reasoning_details": [entry]}
     body, dropped = translated("chat", "messages", {"messages": [user("a"), said]})
     assert body["messages"][1] == {"role": "assistant", "content": "x"}
@@ -230,19 +233,25 @@ def foreign(signer: Protocol) -> Thinking:
 @cases(
     "protocol, body",
     ("messages", b'{ "messages": [{"role": "user", "content": "translated:chat:x"}],"a" : 5 }'),
-    ("messages",
-     b'{"messages":[{"role":"assistant","content":[{"type":"thinking",'
-     b'"thinking":"translated:chat:x","signature":"own"}]}]}'),
+    (
+        "messages",
+        b'{"messages":[{"role":"assistant","content":[{"type":"thinking",'
+        b'"thinking":"translated:chat:x","signature":"own"}]}]}',
+    ),
     ("native", b'{"contents":[{"parts":[{"text":"dHJhbnNsYXRlZDpjaGF0Ong="}]}]}'),
-    ("native",
-     b'{"contents":[{"role":"model","parts":[{"text":"x",'
-     b'"thought_signature":"b3du"}, {"text": "dHJhbnNsYXRlZDpjaGF0Ong="}]}]}'),
+    (
+        "native",
+        b'{"contents":[{"role":"model","parts":[{"text":"x",'
+        b'"thought_signature":"b3du"}, {"text": "dHJhbnNsYXRlZDpjaGF0Ong="}]}]}',
+    ),
     ("chat", b'{"messages":[{"role":"assistant","content":"translated:chat:x"}]}'),
     ("responses", b'{"input":"translated:chat:x"}'),
-    ("responses",
-     b'{"input":[{"type":"reasoning","summary":[],"encrypted_content":"own"},'
-     b'{"type":"function_call","call_id":"translated:chat:x"}]}'),
-)  # fmt: skip
+    (
+        "responses",
+        b'{"input":[{"type":"reasoning","summary":[],"encrypted_content":"own"},'
+        b'{"type":"function_call","call_id":"translated:chat:x"}]}',
+    ),
+)
 def test_body_without_foreign_signatures_keeps_its_bytes(protocol: str, body: bytes) -> None:
     assert without_foreign(protocol, body, outline(body)) is body
 

@@ -53,9 +53,12 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "t
 BEGAN = Began("chatcmpl-1", "up")
 STATED = UsageStated(Usage(input_tokens=3, output_tokens=4))
 ENVELOPE = {
-    "type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1", "text": "hm",
+    "type": "reasoning.text",
+    "index": 0,
+    "format": "anthropic-claude-v1",
+    "text": "hm",
     "signature": "s",
-}  # fmt: skip
+}
 PROOF = {"signature": "s", "signer": "messages"}
 IMAGE = image_url("https://a.example/x.png")
 GOOGLE = {"google": {"thought_signature": "s"}}
@@ -70,72 +73,116 @@ def made(number: int, call_id: str, name: str, *pieces: str) -> list[Event]:
 STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
     "content, finish and usage in one chunk": (
         [{**chunk("length", role="assistant", content="a"), "usage": USAGE["usage"]}, DONE],
-        [BEGAN, TextDelta("a"), Finished("length"), STATED, Ended()]),
+        [BEGAN, TextDelta("a"), Finished("length"), STATED, Ended()],
+    ),
     "nothing follows the terminator": (
         [chunk("stop"), b" [DONE] ", chunk(content="late"), DONE],
-        [BEGAN, Finished("stop"), Ended()]),
+        [BEGAN, Finished("stop"), Ended()],
+    ),
     "interleaved calls": (
-        [calls(piece(0, "", id="c1", name="f"), piece(1, "", id="c2", name="g")),
-         calls(piece(1, "{"), piece(0, "[")), calls(piece(0, "]"), piece(1, "}")), DONE],
-        [*(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
-         *(CallDelta(1, "{"), CallDelta(0, "["), CallDelta(0, "]"), CallDelta(1, "}")), Ended()]),
+        [
+            calls(piece(0, "", id="c1", name="f"), piece(1, "", id="c2", name="g")),
+            calls(piece(1, "{"), piece(0, "[")),
+            calls(piece(0, "]"), piece(1, "}")),
+            DONE,
+        ],
+        [
+            *(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
+            *(CallDelta(1, "{"), CallDelta(0, "["), CallDelta(0, "]"), CallDelta(1, "}")),
+            Ended(),
+        ],
+    ),
     "calls without arguments, though the upstream says stop": (
-        [calls(piece(0, id="c1", name="f"), piece(1, "", id="c2", name="g")),
-         *(chunk("stop"), DONE)],
-        [*(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
-         *(CallDelta(0, "{}"), CallDelta(1, "{}"), Finished("tool_calls"), Ended())]),
+        [
+            calls(piece(0, id="c1", name="f"), piece(1, "", id="c2", name="g")),
+            *(chunk("stop"), DONE),
+        ],
+        [
+            *(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
+            *(CallDelta(0, "{}"), CallDelta(1, "{}"), Finished("tool_calls"), Ended()),
+        ],
+    ),
     "a call without arguments and without a finish": (
         [calls(piece(0, "", id="c1", name="f")), DONE],
-        [BEGAN, *made(0, "c1", "f", "{}"), Ended()]),
+        [BEGAN, *made(0, "c1", "f", "{}"), Ended()],
+    ),
     "the signature of a call beside it": (
         [calls(piece(0, "{}", id="c", name="f", extra_content=GOOGLE)), DONE],
-        [*(BEGAN, CallBegan(0, "c", "f", signature="s", signer="native")),
-         *(CallDelta(0, "{}"), Ended())]),
+        [
+            *(BEGAN, CallBegan(0, "c", "f", signature="s", signer="native")),
+            *(CallDelta(0, "{}"), Ended()),
+        ],
+    ),
     "id and name in every piece": (
         [calls(piece(0, "{", **SAME)), calls(piece(0, "}", **SAME)), DONE],
-        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()]),
+        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()],
+    ),
     "calls that share a number": (
         [calls(piece(0, "{}", id="c1", name="f")), calls(piece(0, "{}", id="c2", name="g")), DONE],
-        [BEGAN, *made(0, "c1", "f", "{}"), *made(1, "c2", "g", "{}"), Ended()]),
+        [BEGAN, *made(0, "c1", "f", "{}"), *made(1, "c2", "g", "{}"), Ended()],
+    ),
     "calls without numbers": (
-        [*(calls(piece(None, "{", id="c1", name="f")), calls(piece(None, "}"))),
-         calls(piece(None, "[]", id="c2", name="g")), *(calls(piece(None, " ", id="c1")), DONE)],
-        [*(BEGAN, *made(0, "c1", "f", "{", "}"), *made(1, "c2", "g", "[]")),
-         *(CallDelta(0, " "), Ended())]),
+        [
+            *(calls(piece(None, "{", id="c1", name="f")), calls(piece(None, "}"))),
+            calls(piece(None, "[]", id="c2", name="g")),
+            *(calls(piece(None, " ", id="c1")), DONE),
+        ],
+        [
+            *(BEGAN, *made(0, "c1", "f", "{", "}"), *made(1, "c2", "g", "[]")),
+            *(CallDelta(0, " "), Ended()),
+        ],
+    ),
     "a name after the first arguments": (
         [calls(piece(3, "{", id="c1")), calls(piece(3, "}", name="f")), DONE],
-        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()]),
+        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()],
+    ),
     "arguments as an object": (
         [calls({"index": 0, "id": "c1", "function": {"name": "f", "arguments": {"a": 1}}}), DONE],
-        [BEGAN, *made(0, "c1", "f", '{"a":1}'), Ended()]),
+        [BEGAN, *made(0, "c1", "f", '{"a":1}'), Ended()],
+    ),
     "thinking under either name": (
-        [chunk(reasoning_content="hm", reasoning="hm"),
-         *(chunk(reasoning="so"), chunk(content="a"), DONE)],
-        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("so"), TextDelta("a"), Ended()]),
+        [
+            chunk(reasoning_content="hm", reasoning="hm"),
+            *(chunk(reasoning="so"), chunk(content="a"), DONE),
+        ],
+        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("so"), TextDelta("a"), Ended()],
+    ),
     "a signature in the envelope, its text not again": (
         [chunk(reasoning_content="hm"), chunk(reasoning_details=[ENVELOPE]), DONE],
-        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("", **PROOF), Ended()]),
+        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("", **PROOF), Ended()],
+    ),
     "envelopes of nothing": (
         [chunk(reasoning_details=["junk", {}, {"type": "reasoning.text", "text": ""}]), DONE],
-        [BEGAN, Ended()]),
+        [BEGAN, Ended()],
+    ),
     "an envelope without a proof, its text not again": (
         [chunk(reasoning="hm"), chunk(reasoning_details=[{**ENVELOPE, "signature": None}]), DONE],
-        [BEGAN, ThinkingDelta("hm"), Ended()]),
+        [BEGAN, ThinkingDelta("hm"), Ended()],
+    ),
     "an envelope alone": (
         [chunk(reasoning_details=[ENVELOPE]), DONE],
-        [BEGAN, ThinkingDelta("hm", **PROOF), Ended()]),
+        [BEGAN, ThinkingDelta("hm", **PROOF), Ended()],
+    ),
     "a refusal and an image": (
         [chunk(refusal="No."), chunk(images=[IMAGE]), DONE],
-        [*(BEGAN, RefusalDelta("No.")),
-         *(MediaDelta(Media("image", None, url="https://a.example/x.png")), Ended())]),
+        [
+            *(BEGAN, RefusalDelta("No.")),
+            *(MediaDelta(Media("image", None, url="https://a.example/x.png")), Ended()),
+        ],
+    ),
     "an error that is null": (
-        [{**chunk(content="a"), "error": None}, DONE], [BEGAN, TextDelta("a"), Ended()]),
+        [{**chunk(content="a"), "error": None}, DONE],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
     "an error without words": (
-        [{"error": {"code": None}}], [StreamFailed(None, "The upstream reported an error.")]),
+        [{"error": {"code": None}}],
+        [StreamFailed(None, "The upstream reported an error.")],
+    ),
     "half a character": (
         [b'{"choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}'],
-        [Began(None, None), TextDelta("\ud83d")]),
-}  # fmt: skip
+        [Began(None, None), TextDelta("\ud83d")],
+    ),
+}
 
 
 @each("name", STREAMS)
@@ -215,16 +262,22 @@ def of_block(index: object, delta: dict[str, Any]) -> dict[str, Any]:
 MESSAGES: dict[str, tuple[list[Any], list[Event]]] = {
     "a call first, and no start": (
         [begin(0, "tool_use", id="t", name="f"), STOP],
-        [CallBegan(0, "t", "f"), CallDelta(0, "{}"), Ended()]),
+        [CallBegan(0, "t", "f"), CallDelta(0, "{}"), Ended()],
+    ),
     "a stop sequence is named": (
-        [last("stop_sequence", stop_sequence="END")], [Finished("stop_sequence", "END")]),
+        [last("stop_sequence", stop_sequence="END")],
+        [Finished("stop_sequence", "END")],
+    ),
     "an empty error": ([{"type": "error", "error": {}}, STOP], [StreamFailed(None, UNKNOWN)]),
     "an error that is null": (
-        [{"type": "error", "error": None}, STOP], [StreamFailed(None, UNKNOWN)]),
+        [{"type": "error", "error": None}, STOP],
+        [StreamFailed(None, UNKNOWN)],
+    ),
     "one that is not belongs to its block still": (
         [begin(1, "tool_use", id="t", name="f"), of_block(1, ODD_JSON), stop(1)],
-        [CallBegan(0, "t", "f"), CallDelta(0, '{"a":1}')]),
-}  # fmt: skip
+        [CallBegan(0, "t", "f"), CallDelta(0, '{"a":1}')],
+    ),
+}
 
 
 @each("name", MESSAGES)
@@ -235,8 +288,12 @@ def test_stream_of_messages_is_read(name: str) -> None:
 
 @cases(
     "given, arguments",
-    ({"a": 1}, '{"a":1}'), ('{"a": ', '{"a": '), ({}, "{}"), ("", "{}"), (None, "{}"),
-)  # fmt: skip
+    ({"a": 1}, '{"a":1}'),
+    ('{"a": ', '{"a": '),
+    ({}, "{}"),
+    ("", "{}"),
+    (None, "{}"),
+)
 def test_arguments_given_at_the_start_are_the_arguments(given: object, arguments: str) -> None:
     call = use("t", given, name="f")
     opening = {"type": "content_block_start", "index": 0, "content_block": call}

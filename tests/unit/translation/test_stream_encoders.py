@@ -37,11 +37,18 @@ def test_stream_is_role_text_finish_usage_terminator() -> None:
     head = {"id": "answer-1", "object": "chat.completion.chunk", "created": 1_700_000_000}
     assert all(head.items() <= chunk.items() for chunk in chunks[:-1])
     assert [chunk["choices"] for chunk in chunks[:-1]] == [
-        [{"index": 0, "delta": assistant("", refusal=None), "logprobs": None,
-         "finish_reason": None}],
+        [
+            {
+                "index": 0,
+                "delta": assistant("", refusal=None),
+                "logprobs": None,
+                "finish_reason": None,
+            }
+        ],
         [{"index": 0, "delta": {"content": "Hi"}, "logprobs": None, "finish_reason": None}],
-        [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}], [],
-    ]  # fmt: skip
+        [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}],
+        [],
+    ]
     assert [chunk["usage"] for chunk in chunks[:3]] == [None, None, None]
     assert chunks[3]["usage"]["total_tokens"] == 7
     assert chunks[4] == "[DONE]"
@@ -101,29 +108,47 @@ BLOB = {"type": "reasoning.encrypted", "index": 1, "format": FORM, "data": "blob
 DELTAS: dict[str, tuple[list[Event], list[Any]]] = {
     "a call without arguments": (
         [CallBegan(0, "c1", "f"), CallDelta(0, ""), Finished("tool_calls"), Ended()],
-        [called(0, "c1", "f"), more(0, "{}"), {}]),
+        [called(0, "c1", "f"), more(0, "{}"), {}],
+    ),
     "a delta of a call that never began": (
-        [TextDelta("a"), CallDelta(3, "{}")], [{"content": "a"}]),
+        [TextDelta("a"), CallDelta(3, "{}")],
+        [{"content": "a"}],
+    ),
     "such a delta alone": ([CallDelta(0, "{}")], []),
     "the signature of a call, beside it": (
         [CallBegan(0, "c", "f", signature="s", signer="native")],
-        [called(0, "c", "f", extra_content={"google": {"thought_signature": "s"}})]),
+        [called(0, "c", "f", extra_content={"google": {"thought_signature": "s"}})],
+    ),
     "thinking beside the text, proven at its end": (
-        [*(ThinkingDelta("a"), ThinkingDelta("b")), ThinkingDelta(signature="s", signer="messages"),
-         ThinkingDelta(redacted="blob", signer="messages"), TextDelta("x"),
-         ThinkingDelta("c", signature="t", signer="messages")],
-        [*({"reasoning_content": "a"}, {"reasoning_content": "b"}),
-         *({"reasoning_details": proven(0, "ab", "s")}, {"reasoning_details": [BLOB]}),
-         *({"content": "x"},
-             {"reasoning_content": "c", "reasoning_details": proven(2, "c", "t")})]),
+        [
+            *(ThinkingDelta("a"), ThinkingDelta("b")),
+            ThinkingDelta(signature="s", signer="messages"),
+            ThinkingDelta(redacted="blob", signer="messages"),
+            TextDelta("x"),
+            ThinkingDelta("c", signature="t", signer="messages"),
+        ],
+        [
+            *({"reasoning_content": "a"}, {"reasoning_content": "b"}),
+            *({"reasoning_details": proven(0, "ab", "s")}, {"reasoning_details": [BLOB]}),
+            *(
+                {"content": "x"},
+                {"reasoning_content": "c", "reasoning_details": proven(2, "c", "t")},
+            ),
+        ],
+    ),
     "thinking that says nothing": ([ThinkingDelta(), ThinkingDelta(signature="whose")], []),
     "a refusal, not explained twice, and an image": (
-        [*(RefusalDelta("No."), MediaDelta(Media("image", "image/png", data="iVBOR"))),
-         *(Finished("refusal", explanation="not said twice"), Ended())],
-        [{"refusal": "No."}, {"content": "![image](data:image/png;base64,iVBOR)"}, {}]),
+        [
+            *(RefusalDelta("No."), MediaDelta(Media("image", "image/png", data="iVBOR"))),
+            *(Finished("refusal", explanation="not said twice"), Ended()),
+        ],
+        [{"refusal": "No."}, {"content": "![image](data:image/png;base64,iVBOR)"}, {}],
+    ),
     "a refusal that is explained": (
-        [Finished("refusal", explanation="Not this."), Ended()], [{"refusal": "Not this."}, {}]),
-}  # fmt: skip
+        [Finished("refusal", explanation="Not this."), Ended()],
+        [{"refusal": "Not this."}, {}],
+    ),
+}
 
 
 @each("name", DELTAS)
@@ -225,15 +250,25 @@ def test_stream_is_start_blocks_delta_stop() -> None:
     ]
     start, *_, delta, _ = data_of(stream)
     assert start["message"] == {
-        "id": "answer-1", "type": "message", "role": "assistant", "model": "m", "content": [],
-        "stop_reason": None, "stop_sequence": None,
+        "id": "answer-1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
         "usage": {"input_tokens": 0, "output_tokens": 0},
-    }  # fmt: skip
+    }
     assert delta == {
-        "type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-        "usage": {"input_tokens": 5, "cache_creation_input_tokens": 5,
-            "cache_read_input_tokens": 20, "output_tokens": 4},
-    }  # fmt: skip
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {
+            "input_tokens": 5,
+            "cache_creation_input_tokens": 5,
+            "cache_read_input_tokens": 20,
+            "output_tokens": 4,
+        },
+    }
 
 
 def test_usage_known_at_the_start_is_stated_there() -> None:
@@ -278,28 +313,40 @@ BLOCKS: dict[str, tuple[list[Event], list[Any]]] = {
     "a call first": ([CallBegan(0, "c1", "f"), CallDelta(0, "{}")], [call("c1", "f", "{}")]),
     "the delta that caused the change is not lost": (
         [RefusalDelta("No"), RefusalDelta("."), TextDelta("Sorry")],
-        [text("No", "."), text("Sorry")]),
+        [text("No", "."), text("Sorry")],
+    ),
     "interleaved calls come one after the other": (
-        [*(CallBegan(0, "c1", "f"), CallDelta(0, '{"a"')),
-         *(CallBegan(1, "c2", "g"), CallDelta(1, '{"b"'), CallBegan(2, "c3", "h")),
-         *(CallDelta(0, ":1}"), CallDelta(2, "{}"), CallDelta(1, ":2}"), Finished("tool_calls"))],
-        [*(call("c1", "f", '{"a"', ":1}"), call("c2", "g", '{"b"', ":2}")), call("c3", "h", "{}")]),
+        [
+            *(CallBegan(0, "c1", "f"), CallDelta(0, '{"a"')),
+            *(CallBegan(1, "c2", "g"), CallDelta(1, '{"b"'), CallBegan(2, "c3", "h")),
+            *(CallDelta(0, ":1}"), CallDelta(2, "{}"), CallDelta(1, ":2}"), Finished("tool_calls")),
+        ],
+        [*(call("c1", "f", '{"a"', ":1}"), call("c2", "g", '{"b"', ":2}")), call("c3", "h", "{}")],
+    ),
     "text amid a call waits for its end": (
-        [*(CallBegan(0, "c1", "f"), CallDelta(0, "{"), TextDelta("a"), TextDelta("b")),
-         *(CallDelta(0, "}"), TextDelta("c"))], [call("c1", "f", "{", "}"), text("a", "b", "c")]),
+        [
+            *(CallBegan(0, "c1", "f"), CallDelta(0, "{"), TextDelta("a"), TextDelta("b")),
+            *(CallDelta(0, "}"), TextDelta("c")),
+        ],
+        [call("c1", "f", "{", "}"), text("a", "b", "c")],
+    ),
     "calls without arguments": (
         [CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")],
-        [call("c1", "f", "{}"), call("c2", "g", "{}")]),
+        [call("c1", "f", "{}"), call("c2", "g", "{}")],
+    ),
     "arguments that never become JSON still end": (
         [CallBegan(0, "c1", "f"), CallDelta(0, "{oops"), CallBegan(1, "c2", "g")],
-        [call("c1", "f", "{oops"), call("c2", "g", "{}")]),
+        [call("c1", "f", "{oops"), call("c2", "g", "{}")],
+    ),
     "a second start of a call is none": (
         [CallBegan(0, "c1", "f"), CallBegan(0, "c1", "f"), CallDelta(0, "{}")],
-        [call("c1", "f", "{}")]),
+        [call("c1", "f", "{}")],
+    ),
     "an image is a link": (
         [TextDelta("See "), MediaDelta(IMAGE)],
-        [text("See ", "![image](https://a.example/x.png)")]),
-}  # fmt: skip
+        [text("See ", "![image](https://a.example/x.png)")],
+    ),
+}
 
 
 @each("name", BLOCKS)
@@ -312,14 +359,21 @@ def test_events_are_written_as_blocks(name: str) -> None:
     "events, expected",
     ([Finished("length")], {"stop_reason": "max_tokens", "stop_sequence": None}),
     ([Finished("stop_sequence", "END")], {"stop_reason": "stop_sequence", "stop_sequence": "END"}),
-    ([CallBegan(0, "c", "f"), Finished("stop")],
-     {"stop_reason": "tool_use", "stop_sequence": None}),
+    (
+        [CallBegan(0, "c", "f"), Finished("stop")],
+        {"stop_reason": "tool_use", "stop_sequence": None},
+    ),
     ([RefusalDelta("No."), Finished("stop")], {"stop_reason": "refusal", "stop_sequence": None}),
-    ([Finished("refusal", explanation="Not this.")],
-     {"stop_reason": "refusal", "stop_sequence": None,
-      "stop_details": {"type": "refusal", "category": None, "explanation": "Not this."}}),
+    (
+        [Finished("refusal", explanation="Not this.")],
+        {
+            "stop_reason": "refusal",
+            "stop_sequence": None,
+            "stop_details": {"type": "refusal", "category": None, "explanation": "Not this."},
+        },
+    ),
     ([], {"stop_reason": "end_turn", "stop_sequence": None}),
-)  # fmt: skip
+)
 def test_finish_is_said_in_the_protocols_words(
     events: list[Event], expected: dict[str, Any]
 ) -> None:

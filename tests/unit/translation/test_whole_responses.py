@@ -28,10 +28,16 @@ from tests.unit.translation.wire import answered, events_from, folded, sse, whol
 
 def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
     return {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "up",
-        "content": list(content), "stop_reason": "end_turn", "stop_sequence": None,
-        "usage": {"input_tokens": 3, "output_tokens": 4}, **members,
-    }  # fmt: skip
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "up",
+        "content": list(content),
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 4},
+        **members,
+    }
 
 
 def completion(finish: str | None = "stop", **said: Any) -> dict[str, Any]:
@@ -52,23 +58,45 @@ def text(words: str) -> dict[str, Any]:
 def test_message_becomes_a_completion() -> None:
     answer = answered("messages", message(text("Hello"), text(" there")))
     assert whole("chat", answer) == {
-        "id": "answer-1", "object": "chat.completion", "created": 7, "model": "m",
-        "choices": [{"index": 0, "message": assistant("Hello there", refusal=None),
-         "logprobs": None, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7,
+        "id": "answer-1",
+        "object": "chat.completion",
+        "created": 7,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": assistant("Hello there", refusal=None),
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 3,
+            "completion_tokens": 4,
+            "total_tokens": 7,
             "prompt_tokens_details": {"cached_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 0}},
-    }  # fmt: skip
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
 
 
 def test_completion_becomes_a_message() -> None:
     answer = answered("chat", completion(content="Hello"))
     assert whole("messages", answer) == {
-        "id": "answer-1", "type": "message", "role": "assistant", "model": "m",
-        "content": [text("Hello")], "stop_reason": "end_turn", "stop_sequence": None,
-        "usage": {"input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-            "output_tokens": 4},
-    }  # fmt: skip
+        "id": "answer-1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [text("Hello")],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 3,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 4,
+        },
+    }
 
 
 def test_call_without_an_id_is_given_one_that_stays() -> None:
@@ -174,11 +202,16 @@ def test_input_of_messages_leaves_the_cache_out() -> None:
     )
     assert answer.usage == expected
     assert whole("chat", answer)["usage"] == {
-        "prompt_tokens": 135, "completion_tokens": 50, "total_tokens": 185,
-        "prompt_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 25,
-            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5}},
+        "prompt_tokens": 135,
+        "completion_tokens": 50,
+        "total_tokens": 185,
+        "prompt_tokens_details": {
+            "cached_tokens": 100,
+            "cache_write_tokens": 25,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
+        },
         "completion_tokens_details": {"reasoning_tokens": 30},
-    }  # fmt: skip
+    }
     assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected
 
 
@@ -209,8 +242,13 @@ def test_thinking_without_proof_is_neither_thinking_nor_text() -> None:
 
 @cases(
     "body",
-    b"", b"[]", b"oops", b'{"choices": []}', b'{"choices": [{}]}', b'{"error": {"message": "x"}}',
-)  # fmt: skip
+    b"",
+    b"[]",
+    b"oops",
+    b'{"choices": []}',
+    b'{"choices": [{}]}',
+    b'{"error": {"message": "x"}}',
+)
 def test_what_is_no_completion_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         chat.decode_response(body)
@@ -228,28 +266,54 @@ def test_what_is_no_message_is_malformed(body: bytes) -> None:
 ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
     "text": (
         chunk("a", "b", finishReason="STOP", **usage(3, 2)),
-        Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2))),
+        Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2)),
+    ),
     "everything": (
-        chunk(thought("hm"), thought("so", "s"), "see", inline("image/png", PNG),
-            call("f", {"a": 1}, "t"), call("f"), finishReason="STOP", finishMessage="called"),
-        Response(id="r", model="g",
-            parts=(Thinking("hmso", "s", "native"), Text("see"),
+        chunk(
+            thought("hm"),
+            thought("so", "s"),
+            "see",
+            inline("image/png", PNG),
+            call("f", {"a": 1}, "t"),
+            call("f"),
+            finishReason="STOP",
+            finishMessage="called",
+        ),
+        Response(
+            id="r",
+            model="g",
+            parts=(
+                Thinking("hmso", "s", "native"),
+                Text("see"),
                 Media("image", "image/png", data=PNG),
                 ToolCall(made_id("r", "0"), "f", '{"a":1}', "t", "native"),
-                ToolCall(made_id("r", "1"), "f", "{}")), finish="tool_calls",
-            explanation="called")),
+                ToolCall(made_id("r", "1"), "f", "{}"),
+            ),
+            finish="tool_calls",
+            explanation="called",
+        ),
+    ),
     "a text that is signed": (
         chunk({"text": "a", "thoughtSignature": "s"}, finishReason="STOP"),
-        Response(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop")),
+        Response(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop"),
+    ),
     "nothing said": (
         chunk(finishReason="MAX_TOKENS", **usage(3)),
-        Response(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0))),
+        Response(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0)),
+    ),
     "a refused prompt": (
         {"promptFeedback": {"blockReason": "BLOCKLIST"}, "modelVersion": "g", **usage(3)},
-        Response(id=None, model="g", parts=(), finish="refusal", usage=Usage(3, 0),
-            explanation="BLOCKLIST")),
+        Response(
+            id=None,
+            model="g",
+            parts=(),
+            finish="refusal",
+            usage=Usage(3, 0),
+            explanation="BLOCKLIST",
+        ),
+    ),
     "no reason": (chunk("a"), Response(id="r", model="g", parts=(Text("a"),), finish=None)),
-}  # fmt: skip
+}
 
 
 @each("name", ANSWERS)
@@ -271,11 +335,17 @@ def test_answer_says_what_its_stream_says(name: str) -> None:
 
 @cases(
     "body",
-    b"", b"null", b"[]", b"{}", b"nonsense", b'{"candidates": []}', b'{"candidates": [{}]}',
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"nonsense",
+    b'{"candidates": []}',
+    b'{"candidates": [{}]}',
     b'{"candidates": [{"index": 1, "finishReason": "STOP"}]}',
     b'{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}',
     b'[{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]',
-)  # fmt: skip
+)
 def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         gemini.decode_response(body)
@@ -283,22 +353,53 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
 
 @cases(
     "answer, candidate, counts",
-    (Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
-     {"content": {"parts": [{"text": "a"}], "role": "model"}, "finishReason": "STOP", "index": 0},
-     {"promptTokenCount": 3, "candidatesTokenCount": 0, "totalTokenCount": 3,
-      "thoughtsTokenCount": 0, "cachedContentTokenCount": 0}),
-    (Response(id="u", model="g", parts=(), finish="stop"),
-     {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": "STOP", "index": 0},
-     None),
-    (Response(id="u", model="g", parts=(), finish="refusal", explanation="no"),
-     {"finishReason": "SAFETY", "index": 0, "finishMessage": "no"}, None),
-    (Response(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
-     {"content": {"parts": [{"text": "no"}], "role": "model"}, "finishReason": "SAFETY",
-      "index": 0}, None),
-    (Response(id="u", model="g", parts=(ToolCall("x", "f", '{"a": 1}'),), finish="tool_calls"),
-     {"content": {"parts": [{"functionCall": {"id": "x", "name": "f", "args": {"a": 1}}}],
-         "role": "model"}, "finishReason": "STOP", "index": 0}, None),
-)  # fmt: skip
+    (
+        Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
+        {
+            "content": {"parts": [{"text": "a"}], "role": "model"},
+            "finishReason": "STOP",
+            "index": 0,
+        },
+        {
+            "promptTokenCount": 3,
+            "candidatesTokenCount": 0,
+            "totalTokenCount": 3,
+            "thoughtsTokenCount": 0,
+            "cachedContentTokenCount": 0,
+        },
+    ),
+    (
+        Response(id="u", model="g", parts=(), finish="stop"),
+        {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": "STOP", "index": 0},
+        None,
+    ),
+    (
+        Response(id="u", model="g", parts=(), finish="refusal", explanation="no"),
+        {"finishReason": "SAFETY", "index": 0, "finishMessage": "no"},
+        None,
+    ),
+    (
+        Response(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
+        {
+            "content": {"parts": [{"text": "no"}], "role": "model"},
+            "finishReason": "SAFETY",
+            "index": 0,
+        },
+        None,
+    ),
+    (
+        Response(id="u", model="g", parts=(ToolCall("x", "f", '{"a": 1}'),), finish="tool_calls"),
+        {
+            "content": {
+                "parts": [{"functionCall": {"id": "x", "name": "f", "args": {"a": 1}}}],
+                "role": "model",
+            },
+            "finishReason": "STOP",
+            "index": 0,
+        },
+        None,
+    ),
+)
 def test_answer_is_written(
     answer: Response, candidate: dict[str, Any], counts: dict[str, int] | None
 ) -> None:

@@ -164,11 +164,15 @@ SOL = {
     **table_prices("input 4, output 20, cached_input 0.4"),
     "above_tokens": [{"above": 272_000, **table_prices("input 8, output 30, cached_input 0.8")}],
     "service_tiers": {
-        "priority": {**table_prices("input 8, output 40, cached_input 0.8"),
+        "priority": {
+            **table_prices("input 8, output 40, cached_input 0.8"),
             "above_tokens": [
-                {"above": 272_000, **table_prices("input 16, output 60, cached_input 1.6")}]},
-        "flex": {"factor": "0.5"}},
-}  # fmt: skip
+                {"above": 272_000, **table_prices("input 16, output 60, cached_input 1.6")}
+            ],
+        },
+        "flex": {"factor": "0.5"},
+    },
+}
 PRO = {
     **table_prices("input 1.25, output 10, cached_input 0.125"),
     "above_tokens": [{"above": 200_000, **table_prices("input 2.5, output 15, cached_input 0.25")}],
@@ -307,18 +311,33 @@ def test_every_case_names_its_source_and_its_day() -> None:
 
 @cases(
     "text, nano",
-    ("1", 1_000_000_000), ("0.30", 300_000_000), ("0.000000001", 1), ("-2.5", -2_500_000_000),
-    (" 12.000 ", 12_000_000_000), ("007", 7_000_000_000),
-)  # fmt: skip
+    ("1", 1_000_000_000),
+    ("0.30", 300_000_000),
+    ("0.000000001", 1),
+    ("-2.5", -2_500_000_000),
+    (" 12.000 ", 12_000_000_000),
+    ("007", 7_000_000_000),
+)
 def test_plain_decimal_is_read(text: str, nano: int) -> None:
     assert parse_usd(text) == nano
 
 
 @cases(
     "text",
-    "", "1e3", "NaN", "inf", "1.0000000001", "1,5", "$1", "+1", "0x1", "1.", ".5", "١",
+    "",
+    "1e3",
+    "NaN",
+    "inf",
+    "1.0000000001",
+    "1,5",
+    "$1",
+    "+1",
+    "0x1",
+    "1.",
+    ".5",
+    "١",
     "9999999999",
-)  # fmt: skip
+)
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(MoneyError):
         parse_usd(text)

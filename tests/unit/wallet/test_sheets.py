@@ -72,8 +72,11 @@ def test_parts_that_contradict_the_whole_count_as_far_as_there_is_room(
 
 # A count, and the counts that it is a part of.
 COUNTS = {
-    "output_tokens": (), "input_tokens": (), "cached_tokens": ("input_tokens",),
-    "cache_write_tokens": ("input_tokens",), "reasoning_tokens": ("output_tokens",),
+    "output_tokens": (),
+    "input_tokens": (),
+    "cached_tokens": ("input_tokens",),
+    "cache_write_tokens": ("input_tokens",),
+    "reasoning_tokens": ("output_tokens",),
     "cache_write_1h_tokens": ("cache_write_tokens", "input_tokens"),
     "audio_input_tokens": ("input_tokens",),
     "cached_audio_tokens": ("audio_input_tokens", "cached_tokens", "input_tokens"),
@@ -84,7 +87,7 @@ COUNTS = {
     "web_searches": (),
     "file_searches": (),
     "code_sessions": (),
-}  # fmt: skip
+}
 
 
 def grown(usage: Usage, name: str, by: int) -> Usage:

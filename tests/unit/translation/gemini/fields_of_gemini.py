@@ -52,65 +52,116 @@ def calling(**members: Any) -> dict[str, Any]:
 
 
 FIELDS: list[tuple[Any, ...]] = [
-    ("contents", {"contents": [user("ho")]},
-     'messages.0.content messages.0.content input.0.content.0.text = "ho"'),
-    ("contents.role", {"contents": [HI, model("x"), HI]},
-     'messages.1.role messages.1.role input.1.role = "assistant"'),
+    (
+        "contents",
+        {"contents": [user("ho")]},
+        'messages.0.content messages.0.content input.0.content.0.text = "ho"',
+    ),
+    (
+        "contents.role",
+        {"contents": [HI, model("x"), HI]},
+        'messages.1.role messages.1.role input.1.role = "assistant"',
+    ),
     ("contents.somethingNew", {"contents": [{**HI, "somethingNew": 1}]}, DROPPED),
-    ("contents.parts.text", said({"text": "x"}),
-     'messages.0.content.1.text messages.0.content.1.text input.0.content.1.text = "x"'),
+    (
+        "contents.parts.text",
+        said({"text": "x"}),
+        'messages.0.content.1.text messages.0.content.1.text input.0.content.1.text = "x"',
+    ),
     ("contents.parts.thought", modelled({"text": "hm", "thought": True}), DROPPED),
-    ("contents.parts.thoughtSignature", {"contents": [HI, model(call(id="x", signature="s"))]},
-     DROPPED),
-    ("contents.parts.inlineData", said(inline("image/png", PNG)),
-     "messages.0.content.1.image_url.url="
-     '"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
-     'messages.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
-     'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"'),
-    ("contents.parts.inlineData", said(inline("application/pdf", PDF)),
-     "messages.0.content.1.file.file_data="
-     '"data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf" '
-     'messages.0.content.1.source.data="JVBERi0xLjQKJcOkw7zDtsOf" '
-     'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf"'),
+    (
+        "contents.parts.thoughtSignature",
+        {"contents": [HI, model(call(id="x", signature="s"))]},
+        DROPPED,
+    ),
+    (
+        "contents.parts.inlineData",
+        said(inline("image/png", PNG)),
+        "messages.0.content.1.image_url.url="
+        '"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
+        'messages.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
+        'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+    ),
+    (
+        "contents.parts.inlineData",
+        said(inline("application/pdf", PDF)),
+        "messages.0.content.1.file.file_data="
+        '"data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf" '
+        'messages.0.content.1.source.data="JVBERi0xLjQKJcOkw7zDtsOf" '
+        'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf"',
+    ),
     ("contents.parts.inlineData", said({"inlineData": CLIP}), DROPPED),
-    ("contents.parts.inlineData.displayName",
-     said(inline("application/pdf", PDF, displayName="a.pdf")),
-     "messages.0.content.1.file.filename messages.0.content.1.title "
-     'input.0.content.1.filename = "a.pdf"'),
-    ("contents.parts.fileData", said(file("https://a.example/x.png")),
-     "messages.0.content.1.image_url.url messages.0.content.1.source.url "
-     'input.0.content.1.image_url = "https://a.example/x.png"'),
+    (
+        "contents.parts.inlineData.displayName",
+        said(inline("application/pdf", PDF, displayName="a.pdf")),
+        "messages.0.content.1.file.filename messages.0.content.1.title "
+        'input.0.content.1.filename = "a.pdf"',
+    ),
+    (
+        "contents.parts.fileData",
+        said(file("https://a.example/x.png")),
+        "messages.0.content.1.image_url.url messages.0.content.1.source.url "
+        'input.0.content.1.image_url = "https://a.example/x.png"',
+    ),
     ("contents.parts.fileData", said(file("gs://bucket/x.png")), DROPPED),
-    ("contents.parts.fileData",
-     said(file("https://generativelanguage.googleapis.com/v1beta/files/x")), DROPPED),
-    ("contents.parts.functionCall", modelled(call(id="x")),
-     'messages.1.tool_calls.0.function.name messages.1.content.1.name input.2.name = "f"'),
-    ("contents.parts.functionCall.willContinue", modelled(call(id="x", willContinue=True)),
-     DROPPED),
-    ("contents.parts.functionCall.partialArgs",
-     modelled(call(id="x", partialArgs=[{"jsonPath": "$.a"}])), DROPPED),
-    ("contents.parts.functionResponse", answered(response={"a": 1}),
-     'messages.2.content messages.2.content.0.content input.2.output = "{\\"a\\":1}"'),
-    ("contents.parts.functionResponse.parts", answered(parts=[inline("image/png", PNG)]),
-     "messages.3.content.0.image_url.url="
-     '"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
-     'messages.2.content.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
-     'input.2.output.1.type="input_image"'),
-    ("contents.parts.functionResponse.response.error", answered(response={"error": "no such city"}),
-     "- messages.2.content.0.is_error - = true"),
+    (
+        "contents.parts.fileData",
+        said(file("https://generativelanguage.googleapis.com/v1beta/files/x")),
+        DROPPED,
+    ),
+    (
+        "contents.parts.functionCall",
+        modelled(call(id="x")),
+        'messages.1.tool_calls.0.function.name messages.1.content.1.name input.2.name = "f"',
+    ),
+    (
+        "contents.parts.functionCall.willContinue",
+        modelled(call(id="x", willContinue=True)),
+        DROPPED,
+    ),
+    (
+        "contents.parts.functionCall.partialArgs",
+        modelled(call(id="x", partialArgs=[{"jsonPath": "$.a"}])),
+        DROPPED,
+    ),
+    (
+        "contents.parts.functionResponse",
+        answered(response={"a": 1}),
+        'messages.2.content messages.2.content.0.content input.2.output = "{\\"a\\":1}"',
+    ),
+    (
+        "contents.parts.functionResponse.parts",
+        answered(parts=[inline("image/png", PNG)]),
+        "messages.3.content.0.image_url.url="
+        '"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
+        'messages.2.content.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
+        'input.2.output.1.type="input_image"',
+    ),
+    (
+        "contents.parts.functionResponse.response.error",
+        answered(response={"error": "no such city"}),
+        "- messages.2.content.0.is_error - = true",
+    ),
     ("contents.parts.functionResponse.willContinue", answered(willContinue=True), DROPPED),
     ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), DROPPED),
     ("contents.parts.executableCode", modelled({"executableCode": {"code": "1"}}), DROPPED),
-    ("contents.parts.codeExecutionResult", modelled({"codeExecutionResult": {"output": "1"}}),
-     DROPPED),
+    (
+        "contents.parts.codeExecutionResult",
+        modelled({"codeExecutionResult": {"output": "1"}}),
+        DROPPED,
+    ),
     ("contents.parts.toolCall", modelled({"toolCall": {"toolType": "X"}}), DROPPED),
     ("contents.parts.toolResponse", modelled({"toolResponse": {"toolType": "X"}}), DROPPED),
-    ("contents.parts.mediaResolution",
-     said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}),
-     'messages.0.content.1.image_url.detail - input.0.content.1.detail = "low"'),
-    ("contents.parts.mediaResolution",
-     said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}),
-     DROPPED),
+    (
+        "contents.parts.mediaResolution",
+        said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}),
+        'messages.0.content.1.image_url.detail - input.0.content.1.detail = "low"',
+    ),
+    (
+        "contents.parts.mediaResolution",
+        said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}),
+        DROPPED,
+    ),
     *[
         (f"contents.parts.{name}", said({**inline("image/png", PNG), name: {"x": 1}}), DROPPED)
         for name in (
@@ -125,21 +176,38 @@ FIELDS: list[tuple[Any, ...]] = [
         )
     ],
     ("contents.parts.telepathy", said({"telepathy": {"x": 1}}), DROPPED),
-    ("systemInstruction", {"systemInstruction": {"parts": [{"text": "s"}]}},
-     'messages.0.content system instructions = "s"'),
-    ("systemInstruction.parts", {"systemInstruction": {"parts": [inline("image/png", PNG)]}},
-     DROPPED),
-    ("tools.functionDeclarations.name", function(),
-     'tools.0.function.name tools.0.name tools.0.name = "f"'),
-    ("tools.functionDeclarations.description", function(description="d"),
-     'tools.0.function.description tools.0.description tools.0.description = "d"'),
-    ("tools.functionDeclarations.parameters", function(parameters=SCHEMA),
-     "tools.0.function.parameters.required.0 tools.0.input_schema.required.0 "
-     'tools.0.parameters.required.0 = "a"'),
-    ("tools.functionDeclarations.parametersJsonSchema",
-     function(parametersJsonSchema={"type": "object"}),
-     "tools.0.function.parameters.type tools.0.input_schema.type tools.0.parameters.type = "
-     '"object"'),
+    (
+        "systemInstruction",
+        {"systemInstruction": {"parts": [{"text": "s"}]}},
+        'messages.0.content system instructions = "s"',
+    ),
+    (
+        "systemInstruction.parts",
+        {"systemInstruction": {"parts": [inline("image/png", PNG)]}},
+        DROPPED,
+    ),
+    (
+        "tools.functionDeclarations.name",
+        function(),
+        'tools.0.function.name tools.0.name tools.0.name = "f"',
+    ),
+    (
+        "tools.functionDeclarations.description",
+        function(description="d"),
+        'tools.0.function.description tools.0.description tools.0.description = "d"',
+    ),
+    (
+        "tools.functionDeclarations.parameters",
+        function(parameters=SCHEMA),
+        "tools.0.function.parameters.required.0 tools.0.input_schema.required.0 "
+        'tools.0.parameters.required.0 = "a"',
+    ),
+    (
+        "tools.functionDeclarations.parametersJsonSchema",
+        function(parametersJsonSchema={"type": "object"}),
+        "tools.0.function.parameters.type tools.0.input_schema.type tools.0.parameters.type = "
+        '"object"',
+    ),
     ("tools.functionDeclarations.response", function(response=SCHEMA), DROPPED),
     ("tools.functionDeclarations.responseJsonSchema", function(responseJsonSchema={}), DROPPED),
     ("tools.functionDeclarations.behavior", function(behavior="NON_BLOCKING"), DROPPED),
@@ -160,17 +228,28 @@ FIELDS: list[tuple[Any, ...]] = [
             "exaAiSearch",
         )
     ],
-    ("toolConfig.functionCallingConfig", calling(mode="ANY"),
-     'tool_choice="required" tool_choice.type="any" tool_choice="required"'),
-    ("toolConfig.functionCallingConfig.allowedFunctionNames",
-     calling(mode="ANY", allowedFunctionNames=["f"]),
-     'tool_choice.function.name tool_choice.name tool_choice.name = "f"'),
+    (
+        "toolConfig.functionCallingConfig",
+        calling(mode="ANY"),
+        'tool_choice="required" tool_choice.type="any" tool_choice="required"',
+    ),
+    (
+        "toolConfig.functionCallingConfig.allowedFunctionNames",
+        calling(mode="ANY", allowedFunctionNames=["f"]),
+        'tool_choice.function.name tool_choice.name tool_choice.name = "f"',
+    ),
     ("toolConfig.functionCallingConfig.mode", calling(mode="VALIDATED"), DROPPED),
-    ("toolConfig.functionCallingConfig.streamFunctionCallArguments",
-     calling(mode="AUTO", streamFunctionCallArguments=True), DROPPED),
+    (
+        "toolConfig.functionCallingConfig.streamFunctionCallArguments",
+        calling(mode="AUTO", streamFunctionCallArguments=True),
+        DROPPED,
+    ),
     ("toolConfig.retrievalConfig", {"toolConfig": {"retrievalConfig": {"x": 1}}}, DROPPED),
-    ("toolConfig.includeServerSideToolInvocations",
-     {"toolConfig": {"includeServerSideToolInvocations": True}}, DROPPED),
+    (
+        "toolConfig.includeServerSideToolInvocations",
+        {"toolConfig": {"includeServerSideToolInvocations": True}},
+        DROPPED,
+    ),
     ("safetySettings", {"safetySettings": [{"category": "X"}]}, DROPPED),
     ("cachedContent", {"cachedContent": "cachedContents/x"}, DROPPED),
     ("labels", {"labels": {"a": "b"}}, DROPPED),
@@ -178,38 +257,70 @@ FIELDS: list[tuple[Any, ...]] = [
     ("serviceTier", {"serviceTier": "flex"}, DROPPED),
     ("modelArmorConfig", {"modelArmorConfig": {"x": 1}}, DROPPED),
     ("somethingNew", {"somethingNew": 1}, DROPPED),
-    ("generationConfig.temperature", config("temperature", 0.5),
-     "temperature temperature temperature = 0.5"),
+    (
+        "generationConfig.temperature",
+        config("temperature", 0.5),
+        "temperature temperature temperature = 0.5",
+    ),
     ("generationConfig.temperature", config("temperature", 1.5), "temperature - temperature = 1.5"),
     ("generationConfig.topP", config("topP", 0.5), "top_p top_p top_p = 0.5"),
     ("generationConfig.topK", config("topK", 5), "- top_k - = 5"),
-    ("generationConfig.stopSequences", config("stopSequences", ["x"]),
-     'stop.0 stop_sequences.0 - = "x"'),
+    (
+        "generationConfig.stopSequences",
+        config("stopSequences", ["x"]),
+        'stop.0 stop_sequences.0 - = "x"',
+    ),
     ("generationConfig.seed", config("seed", 5), "seed - - = 5"),
-    ("generationConfig.presencePenalty", config("presencePenalty", 1),
-     "presence_penalty - presence_penalty = 1"),
-    ("generationConfig.frequencyPenalty", config("frequencyPenalty", 1),
-     "frequency_penalty - frequency_penalty = 1"),
+    (
+        "generationConfig.presencePenalty",
+        config("presencePenalty", 1),
+        "presence_penalty - presence_penalty = 1",
+    ),
+    (
+        "generationConfig.frequencyPenalty",
+        config("frequencyPenalty", 1),
+        "frequency_penalty - frequency_penalty = 1",
+    ),
     ("generationConfig.candidateCount", config("candidateCount", 2), DROPPED),
-    ("generationConfig.responseMimeType", config("responseMimeType", "application/json"),
-     'response_format.type - text.format.type = "json_object"'),
+    (
+        "generationConfig.responseMimeType",
+        config("responseMimeType", "application/json"),
+        'response_format.type - text.format.type = "json_object"',
+    ),
     ("generationConfig.responseMimeType", config("responseMimeType", "text/x.enum"), DROPPED),
-    ("generationConfig.responseSchema", config("responseSchema", SCHEMA),
-     "response_format.json_schema.schema.required.0 output_config.format.schema.required.0 "
-     'text.format.schema.required.0 = "a"'),
-    ("generationConfig.responseJsonSchema", config("responseJsonSchema", SCHEMA),
-     "response_format.json_schema.schema.required.0 output_config.format.schema.required.0 "
-     'text.format.schema.required.0 = "a"'),
-    ("generationConfig.thinkingConfig.thinkingLevel", thinking("thinkingLevel", "HIGH"),
-     'reasoning_effort output_config.effort reasoning.effort = "high"'),
-    ("generationConfig.thinkingConfig.thinkingBudget", thinking("thinkingBudget", 2000),
-     "- thinking.budget_tokens - = 2000"),
-    ("generationConfig.thinkingConfig.includeThoughts", thinking("includeThoughts", True),
-     '- - reasoning.summary = "auto"'),
-    ("generationConfig.thinkingConfig.includeThoughts",
-     config("thinkingConfig", {"thinkingBudget": 2000, "includeThoughts": True}),
-     '- thinking={"type":"enabled","budget_tokens":2000,"display":"summarized"} '
-     'reasoning.summary="auto"'),
+    (
+        "generationConfig.responseSchema",
+        config("responseSchema", SCHEMA),
+        "response_format.json_schema.schema.required.0 output_config.format.schema.required.0 "
+        'text.format.schema.required.0 = "a"',
+    ),
+    (
+        "generationConfig.responseJsonSchema",
+        config("responseJsonSchema", SCHEMA),
+        "response_format.json_schema.schema.required.0 output_config.format.schema.required.0 "
+        'text.format.schema.required.0 = "a"',
+    ),
+    (
+        "generationConfig.thinkingConfig.thinkingLevel",
+        thinking("thinkingLevel", "HIGH"),
+        'reasoning_effort output_config.effort reasoning.effort = "high"',
+    ),
+    (
+        "generationConfig.thinkingConfig.thinkingBudget",
+        thinking("thinkingBudget", 2000),
+        "- thinking.budget_tokens - = 2000",
+    ),
+    (
+        "generationConfig.thinkingConfig.includeThoughts",
+        thinking("includeThoughts", True),
+        '- - reasoning.summary = "auto"',
+    ),
+    (
+        "generationConfig.thinkingConfig.includeThoughts",
+        config("thinkingConfig", {"thinkingBudget": 2000, "includeThoughts": True}),
+        '- thinking={"type":"enabled","budget_tokens":2000,"display":"summarized"} '
+        'reasoning.summary="auto"',
+    ),
     ("generationConfig.thinkingConfig.somethingNew", thinking("somethingNew", True), DROPPED),
     *[
         (f"generationConfig.{name}", config(name, value), DROPPED)
@@ -231,4 +342,4 @@ FIELDS: list[tuple[Any, ...]] = [
             "somethingNew": 1,
         }.items()
     ],
-]  # fmt: skip
+]

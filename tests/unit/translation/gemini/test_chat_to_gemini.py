@@ -62,79 +62,157 @@ F = ("c", "f", "{}")
 # name: messages of chat, then systemInstruction's texts, contents, and what was dropped.
 CONVERSATIONS: dict[str, tuple[Any, ...]] = {
     "system and developer are instructions": (
-        [{"role": "system", "content": "a"}, developer("b"), USER], ["a", "b"], [HI]),
+        [{"role": "system", "content": "a"}, developer("b"), USER],
+        ["a", "b"],
+        [HI],
+    ),
     "system in the middle stays where it was, in the user's turn": (
-        [USER, ASSISTANT, {"role": "system", "content": "rhyme"}, USER], [],
-        [HI, model("hello"), user("rhyme", "hi")], "messages.role"),
+        [USER, ASSISTANT, {"role": "system", "content": "rhyme"}, USER],
+        [],
+        [HI, model("hello"), user("rhyme", "hi")],
+        "messages.role",
+    ),
     "instructions alone are what is asked": (
-        [{"role": "system", "content": "a"}], [], [user("a")], "messages.role"),
+        [{"role": "system", "content": "a"}],
+        [],
+        [user("a")],
+        "messages.role",
+    ),
     "neighbours of one role are one turn": (
-        [USER, USER, ASSISTANT, ASSISTANT], [], [user("hi", "hi"), model("hello", "hello")]),
+        [USER, USER, ASSISTANT, ASSISTANT],
+        [],
+        [user("hi", "hi"), model("hello", "hello")],
+    ),
     "empty texts are left out": (
-        [{"role": "user", "content": [{"type": "text", "text": text} for text in ("", "hi")]}], [],
-        [HI]),
+        [{"role": "user", "content": [{"type": "text", "text": text} for text in ("", "hi")]}],
+        [],
+        [HI],
+    ),
     "a call and its result, by name and id": (
-        [USER, called(F), tool("c", "42")], [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "42"}, id="c"))]),
+        [USER, called(F), tool("c", "42")],
+        [],
+        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "42"}, id="c"))],
+    ),
     "a result that is an object stays one": (
-        [USER, called(F), tool("c", '{"a": [1, 2]}')], [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"a": [1, 2]}, id="c"))]),
+        [USER, called(F), tool("c", '{"a": [1, 2]}')],
+        [],
+        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"a": [1, 2]}, id="c"))],
+    ),
     "a result that is any other JSON is wrapped": (
-        [USER, called(F), tool("c", "[1]")], [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "[1]"}, id="c"))]),
+        [USER, called(F), tool("c", "[1]")],
+        [],
+        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "[1]"}, id="c"))],
+    ),
     "an empty result": (
-        [USER, called(F), tool("c", "")], [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": ""}, id="c"))]),
+        [USER, called(F), tool("c", "")],
+        [],
+        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": ""}, id="c"))],
+    ),
     "a result in parts": (
-        [USER, called(F), tool("c", [{"type": "text", "text": t} for t in ("a", "b")])], [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "a\nb"}, id="c"))]),
+        [USER, called(F), tool("c", [{"type": "text", "text": t} for t in ("a", "b")])],
+        [],
+        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "a\nb"}, id="c"))],
+    ),
     "an image in a result follows all results": (
-        [USER, called(F, ("d", "g", "{}")),
-         tool("c", image(f"data:image/png;base64,{PNG}")["content"]), tool("d", "x")], [],
-        [HI, model(call("f", {}, ESCAPE, id="c"), call("g", {}, id="d")),
-         user(result("f", {"output": ""}, id="c"), result("g", {"output": "x"}, id="d"),
-             inline("image/png", PNG))]),
+        [
+            USER,
+            called(F, ("d", "g", "{}")),
+            tool("c", image(f"data:image/png;base64,{PNG}")["content"]),
+            tool("d", "x"),
+        ],
+        [],
+        [
+            HI,
+            model(call("f", {}, ESCAPE, id="c"), call("g", {}, id="d")),
+            user(
+                result("f", {"output": ""}, id="c"),
+                result("g", {"output": "x"}, id="d"),
+                inline("image/png", PNG),
+            ),
+        ],
+    ),
     "parallel calls of one name stay apart, results in the order of the calls": (
-        [USER, called(F, ("d", "f", '{"x":1}')), tool("d", "2"), tool("c", "1"), USER], [],
-        [HI, model(call("f", {}, ESCAPE, id="c"), call("f", {"x": 1}, id="d")),
-         user(result("f", {"output": "1"}, id="c"), result("f", {"output": "2"}, id="d"), "hi")]),
+        [USER, called(F, ("d", "f", '{"x":1}')), tool("d", "2"), tool("c", "1"), USER],
+        [],
+        [
+            HI,
+            model(call("f", {}, ESCAPE, id="c"), call("f", {"x": 1}, id="d")),
+            user(result("f", {"output": "1"}, id="c"), result("f", {"output": "2"}, id="d"), "hi"),
+        ],
+    ),
     "a result of no call is what the user says": (
-        [USER, ASSISTANT, tool("gone", "42")], [], [HI, model("hello"), user("42")],
-        "messages.role"),
+        [USER, ASSISTANT, tool("gone", "42")],
+        [],
+        [HI, model("hello"), user("42")],
+        "messages.role",
+    ),
     "arguments that are no object are kept and told": (
-        [USER, called(("c", "f", "{nonsense")), tool("c", "x")], [],
-        [HI, model(call("f", {"raw_arguments": "{nonsense"}, ESCAPE, id="c")),
-         user(result("f", {"output": "x"}, id="c"))], "messages.tool_calls.function.arguments"),
+        [USER, called(("c", "f", "{nonsense")), tool("c", "x")],
+        [],
+        [
+            HI,
+            model(call("f", {"raw_arguments": "{nonsense"}, ESCAPE, id="c")),
+            user(result("f", {"output": "x"}, id="c")),
+        ],
+        "messages.tool_calls.function.arguments",
+    ),
     "a conversation that begins with a call": (
-        [called(F), tool("c", "x")], [],
-        [user("."), model(call("f", {}, ESCAPE, id="c")),
-         user(result("f", {"output": "x"}, id="c"))], "messages.role"),
+        [called(F), tool("c", "x")],
+        [],
+        [
+            user("."),
+            model(call("f", {}, ESCAPE, id="c")),
+            user(result("f", {"output": "x"}, id="c")),
+        ],
+        "messages.role",
+    ),
     "the provider's own signature comes back on its call, and nothing is made up": (
-        [USER, signed_call(), tool("c", "x")], [],
-        [HI, model(call("f", {}, "sig", id="c")), user(result("f", {"output": "x"}, id="c"))]),
+        [USER, signed_call(), tool("c", "x")],
+        [],
+        [HI, model(call("f", {}, "sig", id="c")), user(result("f", {"output": "x"}, id="c"))],
+    ),
     "another provider's signature is dropped": (
-        [USER, signed_call("anthropic"), tool("c", "x")], [],
+        [USER, signed_call("anthropic"), tool("c", "x")],
+        [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "x"}, id="c"))],
-        "messages.tool_calls.extra_content"),
+        "messages.tool_calls.extra_content",
+    ),
     "every step of calls has its own first": (
-        [USER, called(F), tool("c", "x"), called(("d", "f", "{}"), ("e", "f", "{}"))], [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "x"}, id="c")),
-         model(call("f", {}, ESCAPE, id="d"), call("f", {}, id="e"))]),
+        [USER, called(F), tool("c", "x"), called(("d", "f", "{}"), ("e", "f", "{}"))],
+        [],
+        [
+            HI,
+            model(call("f", {}, ESCAPE, id="c")),
+            user(result("f", {"output": "x"}, id="c")),
+            model(call("f", {}, ESCAPE, id="d"), call("f", {}, id="e")),
+        ],
+    ),
     "a thought with its proof": (
         [USER, {**ASSISTANT, "reasoning_details": details({"text": "hm", "signature": "s"})}, USER],
-        [], [HI, model(thought("hm", "s"), "hello"), HI]),
+        [],
+        [HI, model(thought("hm", "s"), "hello"), HI],
+    ),
     "the signature of a text comes back on the text": (
         [USER, {**ASSISTANT, "reasoning_details": details({"text": "", "signature": "s"})}, USER],
-        [], [HI, model({"text": "hello", "thoughtSignature": "s"}), HI]),
+        [],
+        [HI, model({"text": "hello", "thoughtSignature": "s"}), HI],
+    ),
     "a data URI is inline data, typed by its bytes": (
-        [image(f"data:image/png;base64,{JPEG}")], [], [user(inline("image/jpeg", JPEG))]),
+        [image(f"data:image/png;base64,{JPEG}")],
+        [],
+        [user(inline("image/jpeg", JPEG))],
+    ),
     "an address is a file": (
-        [image("https://a.example/cat.webp?x=1")], [],
-        [user(file("https://a.example/cat.webp?x=1", mimeType="image/webp"))]),
+        [image("https://a.example/cat.webp?x=1")],
+        [],
+        [user(file("https://a.example/cat.webp?x=1", mimeType="image/webp"))],
+    ),
     "an address that tells no type is most likely a photo": (
-        [image("https://a.example/cat")], [],
-        [user(file("https://a.example/cat", mimeType="image/jpeg"))]),
-}  # fmt: skip
+        [image("https://a.example/cat")],
+        [],
+        [user(file("https://a.example/cat", mimeType="image/jpeg"))],
+    ),
+}
 
 
 @each("name", CONVERSATIONS)
@@ -202,27 +280,35 @@ CONFIGS: dict[str, tuple[Any, ...]] = {
     "text": ({"response_format": {"type": "text"}}, {"responseMimeType": "text/plain"}),
     "a schema": (
         schema_format(strict=True),
-        {"responseMimeType": "application/json", "responseSchema": TITLED}),
+        {"responseMimeType": "application/json", "responseSchema": TITLED},
+    ),
     "a schema with a title of its own": (
         schema_format(schema={**OBJECT, "title": "t"}),
         {"responseMimeType": "application/json", "responseSchema": {**OBJECT, "title": "t"}},
-        "response_format.json_schema.name"),
+        "response_format.json_schema.name",
+    ),
     "a schema is enforced, asked or not": (
         schema_format(strict=False, description="d"),
         {"responseMimeType": "application/json", "responseSchema": {**TITLED, "description": "d"}},
-        "response_format.json_schema.strict"),
+        "response_format.json_schema.strict",
+    ),
     "a schema that says more": (
         schema_format(schema={**OBJECT, "additionalProperties": False}),
         {"responseMimeType": "application/json", "responseSchema": TITLED},
-        "response_format.json_schema.schema.additionalProperties"),
+        "response_format.json_schema.schema.additionalProperties",
+    ),
     "no effort": ({"reasoning_effort": "none"}, {"thinkingConfig": {"thinkingBudget": 0}}),
     "more effort than there is": (
-        {"reasoning_effort": "max"}, {"thinkingConfig": {"thinkingLevel": "XHIGH"}},
-        "reasoning_effort"),
+        {"reasoning_effort": "max"},
+        {"thinkingConfig": {"thinkingLevel": "XHIGH"}},
+        "reasoning_effort",
+    ),
     "images to be made": (
-        {"modalities": ["text", "image"]}, {"responseModalities": ["TEXT", "IMAGE"]}),
+        {"modalities": ["text", "image"]},
+        {"responseModalities": ["TEXT", "IMAGE"]},
+    ),
     "what happens anyway": ({"store": False, "logprobs": False, "parallel_tool_calls": True}, {}),
-}  # fmt: skip
+}
 
 
 @each("name", CONFIGS)
@@ -238,17 +324,23 @@ def test_config_of_chat_arrives(name: str) -> None:
 THINKING: dict[str, tuple[Any, ...]] = {
     "a budget": (
         {"thinking": {"type": "enabled", "budget_tokens": 2000}},
-        {"thinkingBudget": 2000, "includeThoughts": True}),
+        {"thinkingBudget": 2000, "includeThoughts": True},
+    ),
     "as the model sees fit": (
         {"thinking": {"type": "adaptive", "display": "omitted"}},
-        {"thinkingBudget": -1, "includeThoughts": False}),
+        {"thinkingBudget": -1, "includeThoughts": False},
+    ),
     "off": ({"thinking": {"type": "disabled"}}, {"thinkingBudget": 0}),
     "effort and a budget": (
-        {"output_config": {"effort": "high"},
-         "thinking": {"type": "enabled", "budget_tokens": 2000}},
-        {"thinkingLevel": "HIGH", "includeThoughts": True}, "thinking.budget_tokens"),
+        {
+            "output_config": {"effort": "high"},
+            "thinking": {"type": "enabled", "budget_tokens": 2000},
+        },
+        {"thinkingLevel": "HIGH", "includeThoughts": True},
+        "thinking.budget_tokens",
+    ),
     "not said": ({}, None),
-}  # fmt: skip
+}
 
 
 @each("name", THINKING)
@@ -286,19 +378,27 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "none": ({"tools": TWO, "tool_choice": "none"}, {"mode": "NONE"}, ["f", "g"]),
     "required": ({"tools": TWO, "tool_choice": "required"}, {"mode": "ANY"}, ["f", "g"]),
     "named": (
-        {"tools": TWO, "tool_choice": NAMED}, {"mode": "ANY", "allowedFunctionNames": ["g"]},
-        ["f", "g"]),
+        {"tools": TWO, "tool_choice": NAMED},
+        {"mode": "ANY", "allowedFunctionNames": ["g"]},
+        ["f", "g"],
+    ),
     "some of them required": (
-        {"tools": TWO, "tool_choice": REQUIRED}, {"mode": "ANY", "allowedFunctionNames": ["g"]},
-        ["f", "g"]),
+        {"tools": TWO, "tool_choice": REQUIRED},
+        {"mode": "ANY", "allowedFunctionNames": ["g"]},
+        ["f", "g"],
+    ),
     "some of them allowed": ({"tools": TWO, "tool_choice": ALLOWED}, {"mode": "AUTO"}, ["g"]),
     "one at a time": (
-        {"tools": TWO, "parallel_tool_calls": False}, None, ["f", "g"], "parallel_tool_calls"),
+        {"tools": TWO, "parallel_tool_calls": False},
+        None,
+        ["f", "g"],
+        "parallel_tool_calls",
+    ),
     "required without tools": ({"tool_choice": "required"}, None, [], "tool_choice"),
     "none without tools": ({"tool_choice": "none"}, None, []),
     "a tool of the provider's": ({"tools": [{"type": "web_search"}]}, None, [], "tools.web_search"),
     "a strict one": ({"tools": [function(strict=True)]}, None, ["f"], "tools.function.strict"),
-}  # fmt: skip
+}
 
 
 @each("name", CHOICES)

@@ -65,74 +65,141 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
     "a turn without a role is the user's": ([{"parts": [{"text": "hi"}]}], [USER]),
     "neighbours of one role are one turn": (
         [HI, HI, model("a"), model("b")],
-        [{"role": "user", "content": [{"type": "text", "text": "hi"}] * 2},
-         assistant([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]),
+        [
+            {"role": "user", "content": [{"type": "text", "text": "hi"}] * 2},
+            assistant([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        ],
+    ),
     "a turn that says nothing": ([HI, model(), model({})], [USER, assistant("")]),
     "a call without an id gets one, and its result the same": (
         [HI, model(call()), user(result(response={"output": "42"}))],
-        [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")]),
+        [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")],
+    ),
     "a tool that failed is named by what said so": (
         [HI, model(call()), user(result(response={"error": "broke"}))],
         [USER, called((FIRST, "f", "{}")), tool(FIRST, "broke")],
-        "contents.parts.functionResponse.response.error"),
+        "contents.parts.functionResponse.response.error",
+    ),
     "the role of functions is the user's": (
         [HI, model(call()), {"role": "function", "parts": [result(response={"output": "42"})]}],
-        [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")]),
+        [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")],
+    ),
     "parallel calls of one name, first in first out": (
-        [HI, model(call(args={"x": 1}), call(args={"x": 2})),
-         user(result(response={"output": "1"}), result(response={"output": "2"}))],
-        [USER, called((FIRST, "f", '{"x":1}'), (SECOND, "f", '{"x":2}')), tool(FIRST, "1"),
-         tool(SECOND, "2")]),
+        [
+            HI,
+            model(call(args={"x": 1}), call(args={"x": 2})),
+            user(result(response={"output": "1"}), result(response={"output": "2"})),
+        ],
+        [
+            USER,
+            called((FIRST, "f", '{"x":1}'), (SECOND, "f", '{"x":2}')),
+            tool(FIRST, "1"),
+            tool(SECOND, "2"),
+        ],
+    ),
     "results are matched by name": (
-        [HI, model(call("f"), call("g")),
-         user(result("g", {"output": "g"}), result("f", {"output": "f"}))],
-        [USER, called((FIRST, "f", "{}"), (made_id("native", "2", "g"), "g", "{}")),
-         tool(made_id("native", "2", "g"), "g"), tool(FIRST, "f")]),
+        [
+            HI,
+            model(call("f"), call("g")),
+            user(result("g", {"output": "g"}), result("f", {"output": "f"})),
+        ],
+        [
+            USER,
+            called((FIRST, "f", "{}"), (made_id("native", "2", "g"), "g", "{}")),
+            tool(made_id("native", "2", "g"), "g"),
+            tool(FIRST, "f"),
+        ],
+    ),
     "an id that came is kept, and results may leave it out": (
-        [HI, model(call(id="x"), call(id="y")),
-         user(result(id="y", response={"output": "y"}), result(response={"output": "x"}))],
-        [USER, called(("x", "f", "{}"), ("y", "f", "{}")), tool("y", "y"), tool("x", "x")]),
+        [
+            HI,
+            model(call(id="x"), call(id="y")),
+            user(result(id="y", response={"output": "y"}), result(response={"output": "x"})),
+        ],
+        [USER, called(("x", "f", "{}"), ("y", "f", "{}")), tool("y", "y"), tool("x", "x")],
+    ),
     "a result that is an object": (
         [HI, model(call(id="x")), user(result(id="x", response={"a": [1]}))],
-        [USER, called(("x", "f", "{}")), tool("x", '{"a":[1]}')]),
+        [USER, called(("x", "f", "{}")), tool("x", '{"a":[1]}')],
+    ),
     "an empty result": (
         [HI, model(call(id="x")), user(result(id="x", response={"output": ""}))],
-        [USER, called(("x", "f", "{}")), tool("x", "")]),
+        [USER, called(("x", "f", "{}")), tool("x", "")],
+    ),
     "a call without arguments": (
-        [HI, model({"functionCall": {"name": "f", "id": "x"}})], [USER, called(("x", "f", "{}"))]),
+        [HI, model({"functionCall": {"name": "f", "id": "x"}})],
+        [USER, called(("x", "f", "{}"))],
+    ),
     "the signature of a call is dropped, the value that skips it is not missed": (
         [HI, model(call(id="x", signature="sig")), model(call(id="y", signature=ESCAPE))],
-        [USER, called(("x", "f", "{}"), ("y", "f", "{}"))], "contents.parts.thoughtSignature"),
+        [USER, called(("x", "f", "{}"), ("y", "f", "{}"))],
+        "contents.parts.thoughtSignature",
+    ),
     "inline data of the other base64, with the type of its bytes": (
         [user(inline("image/png", JPEG.replace("/", "_")))],
-        [{"role": "user", "content": [image(f"data:image/jpeg;base64,{JPEG}")]}]),
+        [{"role": "user", "content": [image(f"data:image/jpeg;base64,{JPEG}")]}],
+    ),
     "a file by its address, of a type that the name tells": (
         [user(file("https://a.example/x.jpg"))],
-        [{"role": "user", "content": [image("https://a.example/x.jpg")]}]),
+        [{"role": "user", "content": [image("https://a.example/x.jpg")]}],
+    ),
     "a file that the provider stores": (
         [user("see", file("gs://bucket/cat.png", mimeType="image/png"))],
-        [{"role": "user",
-         "content": [{"type": "text", "text": "see"},
-             {"type": "text", "text": "[gs://bucket/cat.png]"}]}], "contents.parts.fileData"),
+        [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "see"},
+                    {"type": "text", "text": "[gs://bucket/cat.png]"},
+                ],
+            }
+        ],
+        "contents.parts.fileData",
+    ),
     "a video": (
         [user("see", file("https://www.youtube.com/watch?v=x"))],
-        [{"role": "user", "content": "see"}], "contents.parts.fileData"),
+        [{"role": "user", "content": "see"}],
+        "contents.parts.fileData",
+    ),
     "code that the provider ran": (
-        [HI,
-         model("so", {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
-             {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}})],
-        [USER,
-         assistant([{"type": "text", "text": "so"},
-          {"type": "text", "text": "\n```python\nprint(1)\n```\n"},
-          {"type": "text", "text": "\n```\n1\n```\n"}])], "contents.parts.executableCode",
-        "contents.parts.codeExecutionResult"),
+        [
+            HI,
+            model(
+                "so",
+                {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
+                {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}},
+            ),
+        ],
+        [
+            USER,
+            assistant(
+                [
+                    {"type": "text", "text": "so"},
+                    {"type": "text", "text": "\n```python\nprint(1)\n```\n"},
+                    {"type": "text", "text": "\n```\n1\n```\n"},
+                ]
+            ),
+        ],
+        "contents.parts.executableCode",
+        "contents.parts.codeExecutionResult",
+    ),
     "the other spelling of members": (
-        [HI, model({"function_call": {"name": "f", "id": "x", "args": {"my_key": 1}}}),
-         user({"function_response": {"name": "f", "response": {"out_put": "1"}}}), model("a"),
-         user({"inline_data": {"mime_type": "image/png", "data": PNG}})],
-        [USER, called(("x", "f", '{"my_key":1}')), tool("x", '{"out_put":"1"}'), assistant("a"),
-         {"role": "user", "content": [image(f"data:image/png;base64,{PNG}")]}]),
-}  # fmt: skip
+        [
+            HI,
+            model({"function_call": {"name": "f", "id": "x", "args": {"my_key": 1}}}),
+            user({"function_response": {"name": "f", "response": {"out_put": "1"}}}),
+            model("a"),
+            user({"inline_data": {"mime_type": "image/png", "data": PNG}}),
+        ],
+        [
+            USER,
+            called(("x", "f", '{"my_key":1}')),
+            tool("x", '{"out_put":"1"}'),
+            assistant("a"),
+            {"role": "user", "content": [image(f"data:image/png;base64,{PNG}")]},
+        ],
+    ),
+}
 
 
 @each("name", CONVERSATIONS)
@@ -225,15 +292,24 @@ CLOSED = {
     ({"mode": "NONE"}, ToolChoice("none"), {}),
     ({"mode": "ANY"}, ToolChoice("required"), {}),
     ({"mode": "ANY", "allowedFunctionNames": ["f"]}, ToolChoice("named", "f"), {}),
-    ({"mode": "ANY", "allowed_function_names": ["f", "g"]},
-     ToolChoice("required", allowed=("f", "g")), {}),
+    (
+        {"mode": "ANY", "allowed_function_names": ["f", "g"]},
+        ToolChoice("required", allowed=("f", "g")),
+        {},
+    ),
     ({"mode": "MODE_UNSPECIFIED"}, None, {}),
     ({}, None, {}),
-    ({"mode": "VALIDATED", "allowedFunctionNames": ["f"]}, ToolChoice("auto", allowed=("f",)),
-     {"toolConfig.functionCallingConfig.mode": "VALIDATED"}),
-    ({"mode": "AUTO", "streamFunctionCallArguments": True}, ToolChoice("auto"),
-     {"toolConfig.functionCallingConfig.streamFunctionCallArguments": True}),
-)  # fmt: skip
+    (
+        {"mode": "VALIDATED", "allowedFunctionNames": ["f"]},
+        ToolChoice("auto", allowed=("f",)),
+        {"toolConfig.functionCallingConfig.mode": "VALIDATED"},
+    ),
+    (
+        {"mode": "AUTO", "streamFunctionCallArguments": True},
+        ToolChoice("auto"),
+        {"toolConfig.functionCallingConfig.streamFunctionCallArguments": True},
+    ),
+)
 def test_choice_of_tools_is_read(
     calling: dict[str, Any], choice: ToolChoice | None, left_over: dict[str, Any]
 ) -> None:
@@ -248,16 +324,30 @@ def test_choice_of_tools_is_read(
     ({}, None, {}),
     ({"responseMimeType": "text/plain"}, Format("text"), {}),
     ({"responseMimeType": "application/json"}, Format("json"), {}),
-    ({"responseMimeType": "application/json", "responseSchema": OBJECT},
-     Format("schema", schema=CLOSED, is_strict=True), {}),
-    ({"responseMimeType": "application/json", "responseJsonSchema": {"type": "string"}},
-     Format("schema", schema={"type": "string"}, is_strict=True), {}),
-    ({"_responseJsonSchema": {"type": "string"}},
-     Format("schema", schema={"type": "string"}, is_strict=True), {}),
-    ({"response_mime_type": "text/x.enum", "responseSchema": {"enum": ["a"]}}, None,
-     {"generationConfig.responseMimeType": "text/x.enum",
-      "generationConfig.responseSchema": {"enum": ["a"]}}),
-)  # fmt: skip
+    (
+        {"responseMimeType": "application/json", "responseSchema": OBJECT},
+        Format("schema", schema=CLOSED, is_strict=True),
+        {},
+    ),
+    (
+        {"responseMimeType": "application/json", "responseJsonSchema": {"type": "string"}},
+        Format("schema", schema={"type": "string"}, is_strict=True),
+        {},
+    ),
+    (
+        {"_responseJsonSchema": {"type": "string"}},
+        Format("schema", schema={"type": "string"}, is_strict=True),
+        {},
+    ),
+    (
+        {"response_mime_type": "text/x.enum", "responseSchema": {"enum": ["a"]}},
+        None,
+        {
+            "generationConfig.responseMimeType": "text/x.enum",
+            "generationConfig.responseSchema": {"enum": ["a"]},
+        },
+    ),
+)
 def test_form_of_the_answer_is_read(
     config: dict[str, Any], form: Format | None, left_over: dict[str, Any]
 ) -> None:
@@ -284,17 +374,23 @@ def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None)
 
 @cases(
     "members, param",
-    ({"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW", "thinkingBudget": 1}}},
-     "generationConfig.thinkingConfig.thinkingBudget"),
-    ({"generationConfig": {"thinkingConfig": {"thinkingBudget": -5}}},
-     "generationConfig.thinkingConfig.thinkingBudget"),
+    (
+        {"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW", "thinkingBudget": 1}}},
+        "generationConfig.thinkingConfig.thinkingBudget",
+    ),
+    (
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": -5}}},
+        "generationConfig.thinkingConfig.thinkingBudget",
+    ),
     ({"generationConfig": {"stopSequences": [1]}}, "generationConfig.stopSequences"),
     ({"generationConfig": {"seed": "x"}}, "generationConfig.seed"),
     ({"generationConfig": {"topK": 0.5}}, "generationConfig.topK"),
     ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0].name"),
-    ({"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": [1]}}},
-     "toolConfig.functionCallingConfig.allowedFunctionNames"),
-)  # fmt: skip
+    (
+        {"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": [1]}}},
+        "toolConfig.functionCallingConfig.allowedFunctionNames",
+    ),
+)
 def test_wrong_member_is_refused_by_its_name(members: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         gemini.decode_request(asked(**members))

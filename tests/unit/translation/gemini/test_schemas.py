@@ -40,28 +40,43 @@ def written(schema: Any) -> tuple[dict[str, Any], list[str]]:
 SCHEMAS: dict[str, tuple[Any, ...]] = {
     "what both know": (
         {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"},
-        {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"}),
+        {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"},
+    ),
     "keywords that are refused": (
-        {**objects(a=S), "$schema": "http://json-schema.org/draft-07/schema#",
-         "additionalProperties": False, "patternProperties": {}}, objects(a=S), "$schema",
-        "additionalProperties", "patternProperties"),
+        {
+            **objects(a=S),
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "additionalProperties": False,
+            "patternProperties": {},
+        },
+        objects(a=S),
+        "$schema",
+        "additionalProperties",
+        "patternProperties",
+    ),
     "null among the types": ({"type": ["string", "null"]}, {**S, "nullable": True}),
     "only null": ({"type": "null"}, {"type": "null"}),
     "several types": (
         {"type": ["string", "integer"], "description": "d", "minLength": 2, "minimum": 3},
-        {"description": "d", "anyOf": [{**S, "minLength": 2}, {**I, "minimum": 3}]}),
+        {"description": "d", "anyOf": [{**S, "minLength": 2}, {**I, "minimum": 3}]},
+    ),
     "several types and null": (
-        {"type": ["string", "integer", "null"]}, {"anyOf": [S, I], "nullable": True}),
+        {"type": ["string", "integer", "null"]},
+        {"anyOf": [S, I], "nullable": True},
+    ),
     "types in capitals": ({"type": "STRING"}, S),
     "null among the alternatives": (
         {"anyOf": [S, {"type": "null"}], "description": "d", "default": "x"},
-        {**S, "description": "d", "default": "x", "nullable": True}),
+        {**S, "description": "d", "default": "x", "nullable": True},
+    ),
     "alternatives": ({"anyOf": [S, I]}, {"anyOf": [S, I]}),
     "exactly one of some": ({"oneOf": [S, I]}, {"anyOf": [S, I]}, "oneOf"),
     "exactly one of one": ({"oneOf": [{**S, "title": "t"}]}, {**S, "title": "t"}),
     "alternatives that only narrow": (
         {**objects(a=S, b=S), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
-        objects(a=S, b=S), "anyOf"),
+        objects(a=S, b=S),
+        "anyOf",
+    ),
     "a constant": ({"const": "a"}, {**S, "enum": ["a"]}),
     "a constant number": ({"type": "integer", "const": 5}, {**I, "minimum": 5, "maximum": 5}),
     "a constant number without a type": ({"const": 5}, {**I, "minimum": 5, "maximum": 5}),
@@ -69,7 +84,9 @@ SCHEMAS: dict[str, tuple[Any, ...]] = {
     "a constant null": ({"const": None}, {"type": "null"}),
     "a list of words": ({"enum": ["a", "b"]}, {**S, "enum": ["a", "b"]}),
     "a list of words and null": (
-        {"type": ["string", "null"], "enum": ["a", None]}, {**S, "enum": ["a"], "nullable": True}),
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {**S, "enum": ["a"], "nullable": True},
+    ),
     "an empty word in a list": ({**S, "enum": ["", "b"]}, {**S, "enum": ["b"]}, "enum"),
     "a list of numbers": ({**I, "enum": [1, 5, 3]}, {**I, "minimum": 1, "maximum": 5}, "enum"),
     "a list of anything": ({**S, "enum": ["a", 1]}, S, "enum"),
@@ -78,44 +95,71 @@ SCHEMAS: dict[str, tuple[Any, ...]] = {
     "a format it does not": ({**S, "format": "uri"}, S, "format"),
     "a format of numbers": ({**I, "format": "int32"}, {**I, "format": "int32"}),
     "a limit that excludes, of whole numbers": (
-        {**I, "exclusiveMinimum": 0, "exclusiveMaximum": 9}, {**I, "minimum": 1, "maximum": 8}),
+        {**I, "exclusiveMinimum": 0, "exclusiveMaximum": 9},
+        {**I, "minimum": 1, "maximum": 8},
+    ),
     "a limit that excludes": (
-        {**N, "exclusiveMinimum": 0.5}, {**N, "minimum": 0.5}, "exclusiveMinimum"),
+        {**N, "exclusiveMinimum": 0.5},
+        {**N, "minimum": 0.5},
+        "exclusiveMinimum",
+    ),
     "a reference": ({**objects(a={"$ref": "#/$defs/A"}), "$defs": {"A": S}}, objects(a=S)),
     "a reference with something beside it": (
         {**objects(a={"$ref": "#/$defs/A", "description": "d"}), "$defs": {"A": S}},
-        objects(a={**S, "description": "d"})),
+        objects(a={**S, "description": "d"}),
+    ),
     "a reference in allOf, as older pydantic writes it": (
-        {**objects(a={"allOf": [{"$ref": "#/definitions/A"}], "title": "t"}),
-         "definitions": {"A": objects(b=S)}}, objects(a={**objects(b=S), "title": "t"})),
+        {
+            **objects(a={"allOf": [{"$ref": "#/definitions/A"}], "title": "t"}),
+            "definitions": {"A": objects(b=S)},
+        },
+        objects(a={**objects(b=S), "title": "t"}),
+    ),
     "a reference that leads nowhere": (
-        objects(a={"$ref": "#/$defs/B"}), objects(a={"type": "object"}), "$ref"),
+        objects(a={"$ref": "#/$defs/B"}),
+        objects(a={"type": "object"}),
+        "$ref",
+    ),
     "a reference to elsewhere": (
-        objects(a={"$ref": "https://a.example/schema"}), objects(a={"type": "object"}), "$ref"),
+        objects(a={"$ref": "https://a.example/schema"}),
+        objects(a={"type": "object"}),
+        "$ref",
+    ),
     "a schema that holds itself": (
         {**objects(next={"$ref": "#/$defs/A"}), "$defs": {"A": objects(n={"$ref": "#/$defs/A"})}},
-        objects(next=objects(n={"type": "object"})), "$ref"),
+        objects(next=objects(n={"type": "object"})),
+        "$ref",
+    ),
     "two uses of one definition": (
         {**objects(a={"$ref": "#/$defs/A"}, b={"$ref": "#/$defs/A"}), "$defs": {"A": S}},
-        objects(a=S, b=S)),
+        objects(a=S, b=S),
+    ),
     "all of some": (
         {"allOf": [objects(a=S), {**objects(b=I), "required": ["b"]}], "required": ["a"]},
-        {**objects(b=I, a=S), "required": ["a", "b"]}),
+        {**objects(b=I, a=S), "required": ["a", "b"]},
+    ),
     "all of some that contradict": ({"allOf": [S, I]}, S, "allOf"),
     "an array without items": ({"type": "array"}, {"type": "array", "items": ANY}, "items"),
     "an array of two kinds": (
-        {"type": "array", "prefixItems": [S, I]}, {"type": "array", "items": ANY}, "prefixItems",
-        "items"),
+        {"type": "array", "prefixItems": [S, I]},
+        {"type": "array", "items": ANY},
+        "prefixItems",
+        "items",
+    ),
     "items of an array": (
         {"items": {"type": ["integer", "null"]}},
-        {"type": "array", "items": {**I, "nullable": True}}),
+        {"type": "array", "items": {**I, "nullable": True}},
+    ),
     "anything": ({}, ANY, "type"),
     "true": (objects(a=True), objects(a=ANY), "type"),
     "a required member that is not listed": (
-        {**objects(a=S), "required": ["a", "b"]}, {**objects(a=S), "required": ["a"]}, "required"),
+        {**objects(a=S), "required": ["a", "b"]},
+        {**objects(a=S), "required": ["a"]},
+        "required",
+    ),
     "an object of any members": ({"type": "object"}, {"type": "object"}),
     "a property called as a keyword": (objects(type=S, format=S), objects(type=S, format=S)),
-}  # fmt: skip
+}
 
 
 @each("name", SCHEMAS)
@@ -248,32 +292,40 @@ def assert_known(schema: Any) -> None:
 OWN_SCHEMAS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "types in capitals": (
         {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
-        {"type": "object", "properties": {"a": {"type": "string"}}}),
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+    ),
     "small types stay": ({"type": "integer"}, {"type": "integer"}),
     "no type": ({"type": "TYPE_UNSPECIFIED", "title": "t"}, {"title": "t"}),
     "nullable": ({"type": "STRING", "nullable": True}, {"type": ["string", "null"]}),
     "not nullable": ({"type": "STRING", "nullable": False}, {"type": "string"}),
     "a nullable list of words": (
         {"type": "STRING", "format": "enum", "enum": ["a"], "nullable": True},
-        {"type": ["string", "null"], "enum": ["a", None]}),
+        {"type": ["string", "null"], "enum": ["a", None]},
+    ),
     "nullable alternatives": (
         {"anyOf": [{"type": "STRING"}], "nullable": True},
-        {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    ),
     "counts as text": (
         {"type": "ARRAY", "items": {"type": "INTEGER"}, "minItems": "1", "max_items": "3"},
-        {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3}),
+        {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
+    ),
     "how numbers are stored": ({"type": "INTEGER", "format": "int32"}, {"type": "integer"}),
     "a format": (
-        {"type": "STRING", "format": "date-time"}, {"type": "string", "format": "date-time"}),
+        {"type": "STRING", "format": "date-time"},
+        {"type": "string", "format": "date-time"},
+    ),
     "an example": ({"type": "STRING", "example": "x"}, {"type": "string", "examples": ["x"]}),
     "the other spelling": ({"any_of": [{"type": "STRING"}]}, {"anyOf": [{"type": "string"}]}),
     "definitions": (
         {"ref": "#/$defs/A", "defs": {"A": {"type": "STRING"}}},
-        {"$ref": "#/$defs/A", "$defs": {"A": {"type": "string"}}}),
+        {"$ref": "#/$defs/A", "$defs": {"A": {"type": "string"}}},
+    ),
     "a property's name is its own": (
         {"type": "OBJECT", "properties": {"max_items": {"type": "STRING"}}},
-        {"type": "object", "properties": {"max_items": {"type": "string"}}}),
-}  # fmt: skip
+        {"type": "object", "properties": {"max_items": {"type": "string"}}},
+    ),
+}
 
 
 @each("name", OWN_SCHEMAS)

@@ -46,44 +46,74 @@ def stopped(reason: FinishReason = "stop", **members: Any) -> list[Event]:
 STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
     "parallel calls of one name, of which the first is signed": (
         [chunk(call("f", {"a": 1}, "sig"), call("f", {"a": 2}), finishReason="STOP")],
-        [BEGAN, CallBegan(0, FIRST, "f", signature="sig", signer="native"), CallDelta(0, '{"a":1}'),
-         CallBegan(1, SECOND, "f"), CallDelta(1, '{"a":2}'), *stopped("tool_calls")]),
+        [
+            BEGAN,
+            CallBegan(0, FIRST, "f", signature="sig", signer="native"),
+            CallDelta(0, '{"a":1}'),
+            CallBegan(1, SECOND, "f"),
+            CallDelta(1, '{"a":2}'),
+            *stopped("tool_calls"),
+        ],
+    ),
     "calls with ids": (
         [chunk(call("f", id="x")), chunk({"functionCall": {"name": "g", "id": "y"}}), STOP],
-        [BEGAN, CallBegan(0, "x", "f"), CallDelta(0, "{}"), CallBegan(1, "y", "g"),
-         CallDelta(1, "{}"), *stopped("tool_calls")]),
+        [
+            BEGAN,
+            CallBegan(0, "x", "f"),
+            CallDelta(0, "{}"),
+            CallBegan(1, "y", "g"),
+            CallDelta(1, "{}"),
+            *stopped("tool_calls"),
+        ],
+    ),
     "a call and too many tokens": (
         [chunk(call(id="x"), finishReason="MAX_TOKENS")],
-        [BEGAN, CallBegan(0, "x", "f"), CallDelta(0, "{}"), *stopped("length")]),
+        [BEGAN, CallBegan(0, "x", "f"), CallDelta(0, "{}"), *stopped("length")],
+    ),
     "the signature of a text, last and empty": (
         [chunk("x"), chunk({"text": "", "thoughtSignature": "s"}, finishReason="STOP")],
-        [BEGAN, TextDelta("x"), ThinkingDelta("", signature="s", signer="native"), *stopped()]),
+        [BEGAN, TextDelta("x"), ThinkingDelta("", signature="s", signer="native"), *stopped()],
+    ),
     "a draft of an image among the thoughts": (
         [chunk({**inline("image/png", PNG), "thought": True}), chunk("x", finishReason="STOP")],
-        [BEGAN, TextDelta("x"), *stopped()]),
+        [BEGAN, TextDelta("x"), *stopped()],
+    ),
     "code that was run": (
-        [chunk({"executableCode": {"language": "PYTHON", "code": "print(1)\n"}}),
-         chunk({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}}), STOP],
-        [BEGAN, TextDelta("\n```python\nprint(1)\n```\n"), TextDelta("\n```\n1\n```\n"),
-         *stopped()]),
+        [
+            chunk({"executableCode": {"language": "PYTHON", "code": "print(1)\n"}}),
+            chunk({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}}),
+            STOP,
+        ],
+        [
+            BEGAN,
+            TextDelta("\n```python\nprint(1)\n```\n"),
+            TextDelta("\n```\n1\n```\n"),
+            *stopped(),
+        ],
+    ),
     "half a character": (
         [b'{"candidates":[{"content":{"parts":[{"text":"\\ud83d"}]},"finishReason":"STOP"}]}'],
-        [Began(None, None), TextDelta("?"), *stopped()]),
+        [Began(None, None), TextDelta("?"), *stopped()],
+    ),
     "a missing bracket": (
         [b'{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]'],
-        [Began(None, None), TextDelta("a"), *stopped()]),
+        [Began(None, None), TextDelta("a"), *stopped()],
+    ),
     "chunks in an array": (
         [[chunk("a"), chunk("b", finishReason="STOP")]],
-        [BEGAN, TextDelta("a"), TextDelta("b"), *stopped()]),
+        [BEGAN, TextDelta("a"), TextDelta("b"), *stopped()],
+    ),
     "a prompt that is refused, in the provider's words": (
         [{"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "no"}}],
-        [Began(None, None), *stopped("refusal", explanation="no")]),
+        [Began(None, None), *stopped("refusal", explanation="no")],
+    ),
     "a prompt that is not refused": (
         [{"promptFeedback": {"safetyRatings": []}}, chunk("a")],
-        [Began(None, None), TextDelta("a")]),
+        [Began(None, None), TextDelta("a")],
+    ),
     "an error that says nothing": ([{"error": None}, chunk("a")], [BEGAN, TextDelta("a")]),
     "an error without words": ([{"error": "x"}], [StreamFailed(None, "x")]),
-}  # fmt: skip
+}
 
 
 @each("name", STREAMS)
@@ -179,66 +209,118 @@ WRITTEN: dict[str, tuple[list[Event], list[Any]]] = {
     "a beginning says nothing yet": ([Began("u", "g"), UsageStated(Usage(1, 0))], []),
     "usage, zeros and all": (
         [TextDelta("a"), Finished("stop"), UsageStated(Usage(3, 0)), Ended()],
-        [TEXT,
-         ending(usageMetadata={"promptTokenCount": 3, "candidatesTokenCount": 0,
-             "totalTokenCount": 3, "thoughtsTokenCount": 0, "cachedContentTokenCount": 0})]),
+        [
+            TEXT,
+            ending(
+                usageMetadata={
+                    "promptTokenCount": 3,
+                    "candidatesTokenCount": 0,
+                    "totalTokenCount": 3,
+                    "thoughtsTokenCount": 0,
+                    "cachedContentTokenCount": 0,
+                }
+            ),
+        ],
+    ),
     "a call without arguments": (
-        [CallBegan(0, "x", "f"), *CALLS], [called("x", "f", {}), ending()]),
+        [CallBegan(0, "x", "f"), *CALLS],
+        [called("x", "f", {}), ending()],
+    ),
     "a call goes out when the next begins": (
         [CallBegan(0, "x", "f"), CallDelta(0, "{}"), CallBegan(1, "y", "g")],
-        [called("x", "f", {})]),
+        [called("x", "f", {})],
+    ),
     "interleaved calls": (
-        [CallBegan(0, "x", "f"), CallBegan(1, "y", "f"), CallDelta(1, '{"b":2}'),
-         CallDelta(0, '{"a":1}'), TextDelta("a"), *CALLS],
-        [called("x", "f", {"a": 1}), called("y", "f", {"b": 2}), TEXT, ending()]),
+        [
+            CallBegan(0, "x", "f"),
+            CallBegan(1, "y", "f"),
+            CallDelta(1, '{"b":2}'),
+            CallDelta(0, '{"a":1}'),
+            TextDelta("a"),
+            *CALLS,
+        ],
+        [called("x", "f", {"a": 1}), called("y", "f", {"b": 2}), TEXT, ending()],
+    ),
     "half a call of a cut stream is not told": (
-        [CallBegan(0, "x", "f"), CallDelta(0, '{"a"'), TextDelta("a")], [TEXT]),
+        [CallBegan(0, "x", "f"), CallDelta(0, '{"a"'), TextDelta("a")],
+        [TEXT],
+    ),
     "arguments that are no object": (
         [CallBegan(0, "x", "f"), CallDelta(0, "nonsense"), *CALLS],
-        [called("x", "f", {"raw_arguments": "nonsense"}), ending()]),
+        [called("x", "f", {"raw_arguments": "nonsense"}), ending()],
+    ),
     "a delta of no call": ([CallDelta(3, "x"), *STOPPED], [ending()]),
     "a call's own signature": (
         [CallBegan(0, "x", "f", signature="s", signer="native"), CallDelta(0, "{}"), *CALLS],
-        [called("x", "f", {}, thoughtSignature="s"), ending()]),
+        [called("x", "f", {}, thoughtSignature="s"), ending()],
+    ),
     "thinking, signed by another provider": (
-        [ThinkingDelta("hm"), ThinkingDelta("", signature="sig", signer="messages"),
-         ThinkingDelta("", redacted="data", signer="messages"), TextDelta("a"), *STOPPED],
-        [spoken({"text": "hm", "thought": True}),
-         spoken({"text": "", "thought": True, "thoughtSignature": sealed("messages:sig")}),
-         spoken(
-             {"text": "", "thought": True, "thoughtSignature": sealed("messages:redacted:data")}),
-         TEXT, ending()]),
+        [
+            ThinkingDelta("hm"),
+            ThinkingDelta("", signature="sig", signer="messages"),
+            ThinkingDelta("", redacted="data", signer="messages"),
+            TextDelta("a"),
+            *STOPPED,
+        ],
+        [
+            spoken({"text": "hm", "thought": True}),
+            spoken({"text": "", "thought": True, "thoughtSignature": sealed("messages:sig")}),
+            spoken(
+                {"text": "", "thought": True, "thoughtSignature": sealed("messages:redacted:data")}
+            ),
+            TEXT,
+            ending(),
+        ],
+    ),
     "thinking that is signed by this provider": (
-        [ThinkingDelta("hm"), ThinkingDelta("", signature="s", signer="native"), TextDelta("a"),
-         ThinkingDelta("", signature="t", signer="native"), *STOPPED],
-        [spoken({"text": "hm", "thought": True}),
-         spoken({"text": "", "thought": True, "thoughtSignature": "s"}), TEXT,
-         spoken({"text": "", "thoughtSignature": "t"}), ending()]),
+        [
+            ThinkingDelta("hm"),
+            ThinkingDelta("", signature="s", signer="native"),
+            TextDelta("a"),
+            ThinkingDelta("", signature="t", signer="native"),
+            *STOPPED,
+        ],
+        [
+            spoken({"text": "hm", "thought": True}),
+            spoken({"text": "", "thought": True, "thoughtSignature": "s"}),
+            TEXT,
+            spoken({"text": "", "thoughtSignature": "t"}),
+            ending(),
+        ],
+    ),
     "an image": (
         [MediaDelta(Media("image", "image/png", data=PNG)), *STOPPED],
-        [spoken({"inlineData": {"mimeType": "image/png", "data": PNG}}), ending()]),
+        [spoken({"inlineData": {"mimeType": "image/png", "data": PNG}}), ending()],
+    ),
     "an image by its address": (
         [MediaDelta(Media("image", None, url="https://a.example/x")), *STOPPED],
-        [spoken({"fileData": {"fileUri": "https://a.example/x"}}), ending()]),
+        [spoken({"fileData": {"fileUri": "https://a.example/x"}}), ending()],
+    ),
     "a stop sequence": (
-        [TextDelta("a"), Finished("stop_sequence", stop_sequence="x"), Ended()], [TEXT, ending()]),
+        [TextDelta("a"), Finished("stop_sequence", stop_sequence="x"), Ended()],
+        [TEXT, ending()],
+    ),
     "a pause": ([TextDelta("a"), Finished("pause"), Ended()], [TEXT, ending("MAX_TOKENS")]),
     "a refusal in words": ([RefusalDelta("a"), *STOPPED], [TEXT, ending("SAFETY")]),
     "a refusal without any": (
         [Finished("refusal", explanation="no"), Ended()],
-        [ending("SAFETY", content=False, finishMessage="no")]),
+        [ending("SAFETY", content=False, finishMessage="no")],
+    ),
     "a refusal by a reason of this protocol": (
         [TextDelta("a"), Finished("refusal", explanation="RECITATION"), Ended()],
-        [TEXT, ending("RECITATION")]),
+        [TEXT, ending("RECITATION")],
+    ),
     "no reason": ([TextDelta("a"), Ended()], [TEXT, ending()]),
     "an error": (
         [TextDelta("a"), StreamFailed("rate_limit_error", "slow"), TextDelta("b"), Ended()],
-        [TEXT, {"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"}}]),
+        [TEXT, {"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"}}],
+    ),
     "an error of no known name": (
         [StreamFailed(None, "broke")],
-        [{"error": {"code": 500, "message": "broke", "status": "INTERNAL"}}]),
+        [{"error": {"code": 500, "message": "broke", "status": "INTERNAL"}}],
+    ),
     "nothing follows the end": ([*STOPPED, TextDelta("a"), Ended()], [ending()]),
-}  # fmt: skip
+}
 
 
 @each("name", WRITTEN)

@@ -171,9 +171,13 @@ def test_signature_of_this_provider_is_left_alone(field: str) -> None:
 
 @cases(
     "field",
-    None, "", 7, ESCAPE, "context_engineering_is_the_way_to_go",
+    None,
+    "",
+    7,
+    ESCAPE,
+    "context_engineering_is_the_way_to_go",
     "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
-)  # fmt: skip
+)
 def test_value_that_skips_the_check_is_no_signature(field: object) -> None:
     assert read_signature(field) is None
 
@@ -209,26 +213,44 @@ PIECES: dict[str, tuple[list[Any], Any]] = {
     "nothing": ([DONE], {}),
     "values": (
         [piece(value("$.a", "x"), value("$.b", 1.5)), piece(value("$.c", True)), DONE],
-        {"a": "x", "b": 1.5, "c": True}),
+        {"a": "x", "b": 1.5, "c": True},
+    ),
     "null": ([piece(value("$.a", None)), DONE], {"a": None}),
     "a text in pieces": (
-        [piece(value("$.a", "Bos", goes_on=True)), piece(value("$.a", "ton", goes_on=True)),
-         piece(value("$.a", "")), DONE], {"a": "Boston"}),
+        [
+            piece(value("$.a", "Bos", goes_on=True)),
+            piece(value("$.a", "ton", goes_on=True)),
+            piece(value("$.a", "")),
+            DONE,
+        ],
+        {"a": "Boston"},
+    ),
     "a text that is given anew": (
-        [piece(value("$.a", "x")), piece(value("$.a", "y")), DONE], {"a": "y"}),
+        [piece(value("$.a", "x")), piece(value("$.a", "y")), DONE],
+        {"a": "y"},
+    ),
     "objects and arrays": (
-        [piece(value("$.r.items[0].name", "a"), value("$.r.items[0].n", 1)),
-         piece(value("$.r.items[1].name", "b"), value("$['odd key'][\"x.y\"][0][0]", 7)), DONE],
-        {"r": {"items": [{"name": "a", "n": 1}, {"name": "b"}]}, "odd key": {"x.y": [[7]]}}),
+        [
+            piece(value("$.r.items[0].name", "a"), value("$.r.items[0].n", 1)),
+            piece(value("$.r.items[1].name", "b"), value("$['odd key'][\"x.y\"][0][0]", 7)),
+            DONE,
+        ],
+        {"r": {"items": [{"name": "a", "n": 1}, {"name": "b"}]}, "odd key": {"x.y": [[7]]}},
+    ),
     "no end": ([piece(value("$.a", "x", goes_on=True))], {"a": "x"}),
     "paths that lead nowhere": (
-        [piece(value("$.a", "x"), value("$.a.b", 1), value("$.a[0]", 1), value("$[0]", 1)),
-         piece(value("$.c[999999]", 1), value("$..", 1), value("", 1), value("$", 1)), DONE],
-        {"a": "x", "c": []}),
+        [
+            piece(value("$.a", "x"), value("$.a.b", 1), value("$.a[0]", 1), value("$[0]", 1)),
+            piece(value("$.c[999999]", 1), value("$..", 1), value("", 1), value("$", 1)),
+            DONE,
+        ],
+        {"a": "x", "c": []},
+    ),
     "the rest at once": (
         [piece(value("$.a", "x")), chunk({"functionCall": {"args": {"b": 2}}})],
-        {"a": "x", "b": 2}),
-}  # fmt: skip
+        {"a": "x", "b": 2},
+    ),
+}
 
 
 @each("name", PIECES)
@@ -259,9 +281,13 @@ def test_piece_of_no_call_says_nothing() -> None:
 
 @cases(
     "args, arguments",
-    (None, "{}"), ({}, "{}"), ({"a": None}, '{"a":null}'), ('{"a": 1}', '{"a": 1}'), ("", "{}"),
+    (None, "{}"),
+    ({}, "{}"),
+    ({"a": None}, '{"a":null}'),
+    ('{"a": 1}', '{"a": 1}'),
+    ("", "{}"),
     ([1], "[1]"),
-)  # fmt: skip
+)
 def test_arguments_of_other_types_are_kept_as_json(args: Any, arguments: str) -> None:
     stated = chunk({"functionCall": {"name": "f", "args": args}}, finishReason="STOP")
     found = events_from("native", sse(stated))

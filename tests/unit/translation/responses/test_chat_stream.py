@@ -153,9 +153,12 @@ ERROR = {"type": "error", "error": {"code": "server_error", "message": "host-7 i
 
 @cases(
     "events, message",
-    ([], CUT), ([FAILED], "[…] busy"), ([ERROR], "[…] is down"), ([ERROR, FAILED], "[…] is down"),
+    ([], CUT),
+    ([FAILED], "[…] busy"),
+    ([ERROR], "[…] is down"),
+    ([ERROR, FAILED], "[…] is down"),
     ([FAILED, text("late")], "[…] busy"),
-)  # fmt: skip
+)
 def test_failed_stream_is_closed_by_the_gateway_once(events: list[Any], message: str) -> None:
     chunks = written(text("Hi"), *events)
     assert chunks[-2:] == closed_with(message)

@@ -121,13 +121,17 @@ def test_image_that_was_not_made_says_nothing() -> None:
 
 @cases(
     "events",
-    [event("function_call_arguments.delta", delta='{"a":1}'),
-     event("output_item.added", item=call(arguments=""))],
-    [event("output_item.added", item=call(arguments="")),
-     event("function_call_arguments.done", arguments='{"a":1}')],
+    [
+        event("function_call_arguments.delta", delta='{"a":1}'),
+        event("output_item.added", item=call(arguments="")),
+    ],
+    [
+        event("output_item.added", item=call(arguments="")),
+        event("function_call_arguments.done", arguments='{"a":1}'),
+    ],
     [done(**call(arguments='{"a":1}'))],
     [],
-)  # fmt: skip
+)
 def test_call_is_told_once_however_it_comes(events: list[Any]) -> None:
     item = call(arguments='{"a":1}')
     if events:
@@ -179,16 +183,21 @@ SHOWN: dict[str, list[Any]] = {
         event("reasoning_text.delta", content_index=0, delta="H"),
         event("reasoning_text.delta", content_index=0, delta="m."),
         event("reasoning_text.done", content_index=0, text="Hm."),
-        event("content_part.done", content_index=0, part=THOUGHT)],
+        event("content_part.done", content_index=0, part=THOUGHT),
+    ],
     "in the item alone": [],
     "in its summary": [
         event("reasoning_summary_part.added", summary_index=0, part={"type": "summary_text"}),
         event("reasoning_summary_text.delta", summary_index=0, delta="Hm."),
         event("reasoning_summary_text.done", summary_index=0, text="Hm."),
-        event("reasoning_summary_part.done", summary_index=0,
-            part={"type": "summary_text", "text": "Hm."}),
-        event("content_part.done", content_index=0, part=THOUGHT)],
-}  # fmt: skip
+        event(
+            "reasoning_summary_part.done",
+            summary_index=0,
+            part={"type": "summary_text", "text": "Hm."},
+        ),
+        event("content_part.done", content_index=0, part=THOUGHT),
+    ],
+}
 
 
 @each("events", SHOWN.values())
@@ -251,13 +260,17 @@ def test_failure_waits_for_what_belongs_to_it() -> None:
 
 @cases(
     "event, failed",
-    ({"type": "error", "code": "rate_limit_exceeded", "message": "Slow down."},
-     StreamFailed("rate_limit_exceeded", "Slow down.")),
+    (
+        {"type": "error", "code": "rate_limit_exceeded", "message": "Slow down."},
+        StreamFailed("rate_limit_exceeded", "Slow down."),
+    ),
     ({"type": "error", "error": "Broken."}, StreamFailed(None, "Broken.")),
-    ({"type": "error", "error": {"type": "t"}},
-     StreamFailed("t", "The upstream reported an error.")),
+    (
+        {"type": "error", "error": {"type": "t"}},
+        StreamFailed("t", "The upstream reported an error."),
+    ),
     ({"type": "error"}, StreamFailed(None, "The upstream reported an error.")),
-)  # fmt: skip
+)
 def test_error_event_in_any_shape(event: dict[str, Any], failed: StreamFailed) -> None:
     assert read(event) == [failed]
 
