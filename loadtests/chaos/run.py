@@ -184,6 +184,13 @@ SECONDS = 6.0
 def cells(result: Result) -> Mapping[str, object]:
     """A row of the table by its columns."""
     verdict, seen = result.verdict, result.verdict.outcomes
+    wrong = {
+        "lost": verdict.lost,
+        "double-settled": verdict.double,
+        "forgotten": verdict.forgotten,
+        "open holds after 30 s": result.open_holds,
+        "leaked slots": result.leaked_slots,
+    }
     return {
         "fault": result.name,
         "calls": result.calls,
@@ -192,11 +199,7 @@ def cells(result: Result) -> Mapping[str, object]:
         "interrupted": seen["interrupted"] + seen["cut"],
         "unanswered": seen["unanswered"] + seen["hung"],
         "left": seen["left"],
-        "lost": verdict.lost,
-        "double-settled": verdict.double,
-        "forgotten": verdict.forgotten,
-        "open holds after 30 s": result.open_holds,
-        "leaked slots": result.leaked_slots,
+        "wrong": ", ".join(f"{n} {name}" for name, n in wrong.items() if n) or "nothing",
         "well after": _seconds(result.well_after),
         "quiet after": _seconds(result.quiet_after),
         "promises": "kept" if result.is_kept else f"**{len(verdict.breaches)} broken**",

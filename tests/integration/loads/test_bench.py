@@ -37,7 +37,6 @@ def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
 
 
 CHAOS_SECONDS = 240  # of a machine that has other work
-COLUMNS = ("calls", "answered", "lost", "double-settled", "open holds after 30 s", "leaked slots")
 
 
 @pytest.mark.parametrize("fault", ["worker-killed", "postgres-killed"])
@@ -55,10 +54,8 @@ def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
     lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
     head, _, row = ([field.strip() for field in line.split("|")[1:-1]] for line in lines)
     told = dict(zip(head, row, strict=True))
-    assert (told["fault"], told["promises"]) == (fault, "kept")
-    calls, answered, *left = (int(told[name]) for name in COLUMNS)
-    assert calls >= answered > 0
-    assert not any(left)
+    assert (told["fault"], told["wrong"], told["promises"]) == (fault, "nothing", "kept")
+    assert int(told["calls"]) >= int(told["answered"]) > 0
 
 
 LOCUST_SECONDS = 240  # of a machine that has other work
