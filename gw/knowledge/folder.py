@@ -5,6 +5,7 @@ Names that begin with a dot are skipped. Symbolic links to files outside the fol
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -190,9 +191,11 @@ def _inside(top: Path, path: str) -> Path | str:
     if path.startswith(("/", "../")) or path in ("..", "."):
         return "lies outside of the folder"
     try:
-        file = (top / path).resolve(strict=True)
-    except RuntimeError:  # raised by pathlib for links in a circle
-        return "is a link that leads back to itself"
+        file = Path(os.path.realpath(top / path, strict=True))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "is a link that leads back to itself"
+        raise
     if not file.is_relative_to(top):
         return "lies outside of the folder"
     if not stat.S_ISREG(file.stat().st_mode):

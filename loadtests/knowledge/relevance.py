@@ -19,6 +19,7 @@ import math
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -192,7 +193,8 @@ async def measure(ours: Search) -> dict[str, dict[str, Quality]]:
     found = {OURS: [await ours(one.query) for one in searches]}
     for name, (tokenizer, weights, is_any) in RIVALS.items():
         table = fts5(written, tokenizer, weights, is_any=is_any)
-        found[name] = [table.search(one.query) for one in searches]
+        with closing(table.connection):
+            found[name] = [table.search(one.query) for one in searches]
     return {
         name: {group: _quality(searches, results, group) for group in GROUPS}
         for name, results in found.items()
