@@ -163,27 +163,27 @@ class ExactRedaction:
 class LinesRedaction:
     """Redacts bytes in pieces; a secret split over two pieces is found, too.
 
-    No secret crosses a line end. Of an incomplete line, the last `length_max` bytes are held.
+    No secret crosses a line end. Of an incomplete line, the last `length_max` bytes are pending.
     """
 
-    __slots__ = ("_held", "_redaction")
+    __slots__ = ("_pending", "_redaction")
 
     def __init__(self, redaction: ExactRedaction) -> None:
         self._redaction = redaction
-        self._held = b""
+        self._pending = b""
 
     def take(self, piece: bytes) -> bytes:
         """Return what can be passed on with this piece."""
-        body = self._held + piece
+        body = self._pending + piece
         end = max(body.rfind(b"\n") + 1, len(body) - self._redaction.length_max)
         edits = [edit for edit in self._redaction.edits(body) if edit.start < end]
         end = max([end, *[edit.end for edit in edits]])
-        self._held = body[end:]
+        self._pending = body[end:]
         return _applied(body[:end], edits)
 
     def end(self) -> bytes:
         """Return the rest."""
-        return self._redaction.redacted(self._held)
+        return self._redaction.redacted(self._pending)
 
 
 class _Unescaped:

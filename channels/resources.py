@@ -334,22 +334,22 @@ BODIES_BYTES = 512 * 1024 * 1024
 class BodyBudget:
     """The large request bodies of a process, from their first bytes to their responses."""
 
-    __slots__ = ("held_bytes", "limit_bytes")
+    __slots__ = ("limit_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
+        self.used_bytes = 0
 
     def __repr__(self) -> str:
-        return f"<BodyBudget {self.held_bytes} of {self.limit_bytes} bytes>"
+        return f"<BodyBudget {self.used_bytes} of {self.limit_bytes} bytes>"
 
     def take(self, size_bytes: int) -> bool:
-        """Hold so many more bytes if there is room, and return whether there was."""
-        has_room = self.held_bytes + size_bytes <= self.limit_bytes
+        """Use so many more bytes if there is room, and return whether there was."""
+        has_room = self.used_bytes + size_bytes <= self.limit_bytes
         if has_room:
-            self.held_bytes += size_bytes
+            self.used_bytes += size_bytes
         return has_room
 
     def give_back(self, size_bytes: int) -> None:
         """Release so many bytes."""
-        self.held_bytes -= size_bytes
+        self.used_bytes -= size_bytes

@@ -177,7 +177,7 @@ class Http1Response:
         pieces.clear()
         self.waiting_bytes = 0
         source = self._source
-        if source is not None and source.is_held:
+        if source is not None and source.is_reading_paused:
             source.resume()
         return data
 
@@ -334,7 +334,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_transport",
         "_unread",
         "_writer",
-        "is_held",
+        "is_reading_paused",
     )
 
     _transport: asyncio.Transport
@@ -346,7 +346,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._exchanges = 0
         self._head_room = HEAD_BYTES_MAX  # left of the head's limit
         self._bare_bytes = 0  # since the last piece of a body
-        self.is_held = False  # reading is paused
+        self.is_reading_paused = False  # reading is paused
         self._unread = b""  # read, and parsed in the next turns of the loop
         self._parser = HttpResponseParser(self)
         # These deviations leave the ends of lines and of chunk sizes unambiguous.
@@ -386,7 +386,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def resume(self) -> None:
         """Resume reading: the buffer was taken, or the response has ended."""
-        self.is_held = False
+        self.is_reading_paused = False
         if self._unread:
             asyncio.get_running_loop().call_soon(self._read_on)
         elif not self._transport.is_closing():
@@ -541,7 +541,7 @@ class UpstreamConnection(asyncio.Protocol):
         keeps_alive = self._parser.should_keep_alive() and not may_be_unread
         response.ended()
         if keeps_alive:
-            if self.is_held:
+            if self.is_reading_paused:
                 self.resume()
             self._owner.on_idle(self)
         else:
@@ -556,14 +556,14 @@ class UpstreamConnection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._unread = rest
             self._transport.pause_reading()
-            if not self.is_held:
+            if not self.is_reading_paused:
                 asyncio.get_running_loop().call_soon(self._read_on)
 
     def _read_on(self) -> None:
         data, self._unread = self._unread, b""
         if data:
             self.data_received(data)
-            if not (self._unread or self.is_held or self._transport.is_closing()):
+            if not (self._unread or self.is_reading_paused or self._transport.is_closing()):
                 self._transport.resume_reading()
 
     # --- What goes wrong ---
@@ -592,6 +592,6 @@ class UpstreamConnection(asyncio.Protocol):
             response.lost(UpstreamLost(reason))
 
     def _hold(self) -> None:
-        if not self.is_held and not self._transport.is_closing():
-            self.is_held = True
+        if not self.is_reading_paused and not self._transport.is_closing():
+            self.is_reading_paused = True
             self._transport.pause_reading()

@@ -65,33 +65,33 @@ class SseSplitter:
     __slots__ = (
         "_at_line_start",
         "_event_bytes_max",
-        "_held",
         "_is_first",
         "_is_half_ended",
         "_last_was_cr",
         "_lines",
+        "_pending",
     )
 
     def __init__(self, *, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
         self._event_bytes_max = event_bytes_max
-        self._held = bytearray()  # the incomplete last event
+        self._pending = bytearray()  # the incomplete last event
         self._lines = 0  # line ends of earlier pieces in it
         self._at_line_start = True  # a line end here would be a blank line
         self._last_was_cr = False
-        self._is_half_ended = False  # the held bytes end with CR LF CR
+        self._is_half_ended = False  # the pending bytes end with CR LF CR
         self._is_first = True
 
     def __repr__(self) -> str:
-        return f"<SseSplitter {len(self._held)} bytes pending>"
+        return f"<SseSplitter {len(self._pending)} bytes pending>"
 
     @property
     def is_within_event(self) -> bool:
         """Whether the next piece continues an event."""
-        return bool(self._held)
+        return bool(self._pending)
 
     def pending(self) -> bytes:
         """Return the bytes of the last, incomplete event."""
-        return bytes(self._held)
+        return bytes(self._pending)
 
     def whole_events(self, piece: bytes) -> list[bytes] | None:
         """Return the data of each event of a piece that has only whole events of the common form.
@@ -101,7 +101,7 @@ class SseSplitter:
         look like an event.
         """
         if (
-            self._held
+            self._pending
             or self._last_was_cr
             or not piece.endswith(b"\n\n")
             or b"\r" in piece
@@ -138,8 +138,8 @@ class SseSplitter:
         else:
             start = self._feed_lf(data, events)
         if start < len(data):
-            self._held += data[start:] if start else data
-            if len(self._held) > self._event_bytes_max:
+            self._pending += data[start:] if start else data
+            if len(self._pending) > self._event_bytes_max:
                 raise self._too_large()
             self._lines += data.count(b"\n", start) + data.count(b"\r", start)
             if self._lines > EVENT_LINES_MAX:
@@ -152,7 +152,7 @@ class SseSplitter:
         size = len(data)
         while start < size:
             if self._at_line_start and data[start] == 10:
-                if not self._held:
+                if not self._pending:
                     found = _BLANK_LINES.match(data, start)
                     assert found is not None
                     end = found.end()
@@ -167,7 +167,7 @@ class SseSplitter:
                     return start
             raw = data[start:end]
             if (
-                not self._held
+                not self._pending
                 and raw.startswith(b"data: ")
                 and raw.find(b"\n") == end - start - 2
                 and end - start <= self._event_bytes_max
@@ -188,8 +188,8 @@ class SseSplitter:
             start = end = 1 if data[0] == 10 else 0
             events.append(self._complete(data[:end]))
         elif self._last_was_cr and data[0] == 10:  # the LF of a CR LF cut in two
-            if self._held:
-                self._held += b"\n"
+            if self._pending:
+                self._pending += b"\n"
             else:
                 events.append(SseEvent(b"\n", None))
             start = end = 1
@@ -198,7 +198,7 @@ class SseSplitter:
             end += len(line)
             last = line[-1]
             if self._at_line_start and len(line) <= 2 and line in (b"\n", b"\r\n", b"\r"):
-                if is_blank or (end - len(line) == start and not self._held):
+                if is_blank or (end - len(line) == start and not self._pending):
                     is_blank = True
                 elif end == len(data) and line == b"\r" and self._ends_lines_by_crlf(data, start):
                     self._is_half_ended = True
@@ -220,7 +220,7 @@ class SseSplitter:
     def _ends_lines_by_crlf(self, data: bytes, start: int) -> bool:
         """Whether the line before the last, blank one ended with CR LF."""
         before = data[max(start, len(data) - 3) : -1]
-        return (self._held[-2:] + before).endswith(b"\r\n")
+        return (self._pending[-2:] + before).endswith(b"\r\n")
 
     def _blank(self, lines: bytes) -> SseEvent:
         """Return the event of blank lines that end no event."""
@@ -230,10 +230,10 @@ class SseSplitter:
     def _complete(self, tail: bytes) -> SseEvent:
         """Return the event that `tail` ends; parsed once, however many pieces it had."""
         raw = tail
-        if self._held:
-            self._held += tail
-            raw = bytes(self._held)
-            self._held.clear()
+        if self._pending:
+            self._pending += tail
+            raw = bytes(self._pending)
+            self._pending.clear()
             self._lines = 0
         if len(raw) > self._event_bytes_max:
             raise self._too_large()
@@ -328,28 +328,28 @@ class EventStreamDecoder:
     first message fails the stream; a later one is an event.
     """
 
-    __slots__ = ("_has_begun", "_held", "_render", "fault")
+    __slots__ = ("_has_begun", "_pending", "_render", "fault")
 
     def __init__(self, render: Render) -> None:
         self.fault: UpstreamError | None = None
         self._render = render
         self._has_begun = False
-        self._held = bytearray()
+        self._pending = bytearray()
 
     def __repr__(self) -> str:
-        return f"<EventStreamDecoder {len(self._held)} bytes pending>"
+        return f"<EventStreamDecoder {len(self._pending)} bytes pending>"
 
     def feed(self, piece: bytes) -> bytes:
         """Return the events of the messages that a piece completes. Never raises; see `fault`."""
         if self.fault is not None:
             return b""
-        held = self._held
-        held += piece
+        pending = self._pending
+        pending += piece
         written: list[bytes] = []
         start = 0
         try:
-            while (size := _size_at(held, start)) and len(held) - start >= size:
-                message = _message(bytes(held[start : start + size]))
+            while (size := _size_at(pending, start)) and len(pending) - start >= size:
+                message = _message(bytes(pending[start : start + size]))
                 start += size
                 if not self._has_begun and message.kind != "event":
                     raise ErrorReported(ErrorMembers(message.failure[1]))
@@ -357,13 +357,13 @@ class EventStreamDecoder:
                 written.append(self._render.take(message))
         except UpstreamError as fault:
             self.fault = fault
-        del held[:start]
+        del pending[:start]
         return b"".join(written)
 
     def end(self) -> bytes:
         """Return the remaining events. Raises UpstreamCut if the stream ends within a message."""
-        if self._held:
-            raise UpstreamCut(f"within a message of an event stream, {len(self._held)} bytes in")
+        if self._pending:
+            raise UpstreamCut(f"within a message of an event stream, {len(self._pending)} bytes in")
         return self._render.end()
 
 
@@ -447,15 +447,15 @@ def server_sent(name: str, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
-def _size_at(held: bytearray, start: int) -> int:
+def _size_at(pending: bytearray, start: int) -> int:
     """Return the length of the message at `start`; 0 before its prelude is complete.
 
     Raises UpstreamMalformed for an invalid prelude, before more is buffered.
     """
-    if len(held) - start < _PRELUDE.size:
+    if len(pending) - start < _PRELUDE.size:
         return 0
-    size, headers_size, checksum = _PRELUDE.unpack_from(held, start)
-    if crc32(held[start : start + 8]) != checksum:
+    size, headers_size, checksum = _PRELUDE.unpack_from(pending, start)
+    if crc32(pending[start : start + 8]) != checksum:
         raise UpstreamMalformed("the checksum of a prelude is another")
     if headers_size > HEADERS_BYTES_MAX or size < _LEAST + headers_size:
         raise UpstreamMalformed(f"a message of {size} bytes, {headers_size} of them headers")

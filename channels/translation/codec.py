@@ -127,7 +127,7 @@ class Codec(StreamingUpstream, Interface):
 
 # The common part of the dialects' stream encoders: which event is encoded when.
 #
-# Lifecycle events, the finish reason and the usage are held: no byte is sent before there is
+# Lifecycle events, the finish reason and the usage are kept: no byte is sent before there is
 # content, so that another channel may still be tried, and no end before the upstream has ended
 # (spec: Stream failure behaviour). Each dialect has its own encoder.
 
@@ -135,7 +135,7 @@ class Codec(StreamingUpstream, Interface):
 class EventEncoder(ABC):
     """Encodes one response's stream. Made for one attempt, used from one task.
 
-    `_finished` and `_usage` are held for the end; `_has_refusal`: the model refused in its own
+    `_finished` and `_usage` are kept for the end; `_has_refusal`: the model refused in its own
     text.
     """
 
@@ -148,7 +148,7 @@ class EventEncoder(ABC):
         self._is_over = False
 
     def encode(self, event: Event) -> bytes:
-        """Return the bytes of the event; empty if it is held, or after the end."""
+        """Return the bytes of the event; empty if it is kept, or after the end."""
         if self._is_over:
             return b""
         if type(event) is TextDelta:

@@ -300,7 +300,7 @@ class Arguments:
 
 
 class WaitingArguments:
-    """Arguments of a call held before its name, or because they may mean no arguments."""
+    """Arguments of a call kept before its name, or because they may mean no arguments."""
 
     __slots__ = ("_pieces", "_size")
 
@@ -320,11 +320,11 @@ class WaitingArguments:
         self._size += len(piece)
 
     def text(self) -> str:
-        """Return all that is held."""
+        """Return all that is kept."""
         return "".join(self._pieces)
 
     def take(self) -> str | None:
-        """Take all that is held; None while it may still mean no arguments."""
+        """Take all that is kept; None while it may still mean no arguments."""
         if self._size <= NO_ARGUMENTS_CHARACTERS_MAX and may_say_no_arguments(self.text()):
             return None
         text = self.text()

@@ -438,14 +438,14 @@ class Conversation:
         except TimeoutError:
             if not meter.finished:
                 # A client that does not read is no evidence of the channel's health.
-                verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
+                verdict: Verdict = "abandoned" if relay.waits_for_client else "failure"
                 settlement.attempts.finish(verdict, "timeout")
                 settlement.end(
                     Ending(
                         "interrupted",
                         "upstream_timeout",
                         TIMED_OUT,
-                        is_clients=relay.is_held_up,
+                        is_clients=relay.waits_for_client,
                     )
                 )
                 relay.last.append(result.framing.broken(TIMED_OUT))

@@ -470,7 +470,7 @@ REST_SECONDS = 0.5
 class Relay(Sink):
     """Sends one stream to its client, from the first event on.
 
-    `last` are the blocks from the end of the response on, held back until the call is settled.
+    `last` are the blocks from the end of the response on, kept until the call is settled.
     """
 
     __slots__ = (
@@ -512,7 +512,7 @@ class Relay(Sink):
         return self._pipeline.is_over
 
     @property
-    def is_held_up(self) -> bool:
+    def waits_for_client(self) -> bool:
         """Whether the relay waits for the client, or did at the timeout."""
         keeps_up = self._keeps_up
         return keeps_up is not None and (keeps_up.cancelled() or not keeps_up.done())
@@ -534,7 +534,7 @@ class Relay(Sink):
                     await keeps_up
 
     async def finish(self) -> None:
-        """Send the blocks held back, and end the response.
+        """Send the blocks kept, and end the response.
 
         A passthrough also sends the bytes after the terminator. The call is settled. Raises
         ClientGone.

@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_deadlines",
         "_dropped_bytes",
-        "_is_held",
+        "_is_paused",
         "_is_turn_over",
         "_parser",
         "_request",
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = RequestParser(server.names)
         self._deadlines = Deadlines(server.loop, server.idle_seconds, self._expired)
         self._request: Request | None = None  # from the end of its head to the end of its response
-        self._is_held = False  # reading is paused
+        self._is_paused = False  # reading is paused
         self._is_turn_over = False  # parsing continues in the loop's next iteration
         self._dropped_bytes = 0  # received while ENDING
 
@@ -239,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for_rest(parser)
         if self._is_turn_over or buffer.kept_bytes > READ_AHEAD_BYTES_MAX:
             self._hold()
-        elif self._is_held:
+        elif self._is_paused:
             self._resume()
 
     def _take(self, event: Head | bytes | Fault) -> None:
@@ -323,14 +323,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hold(self) -> None:
         """Pause reading."""
-        if not self._is_held and not self.out.transport.is_closing():
-            self._is_held = True
+        if not self._is_paused and not self.out.transport.is_closing():
+            self._is_paused = True
             self.out.transport.pause_reading()
 
     def _resume(self) -> None:
         """Resume reading, unless the client is slow to read."""
-        if self._is_held and not self.out.is_paused and not self.out.transport.is_closing():
-            self._is_held = False
+        if self._is_paused and not self.out.is_paused and not self.out.transport.is_closing():
+            self._is_paused = False
             self.out.transport.resume_reading()
 
     def _fail(self, fault: Fault) -> None:

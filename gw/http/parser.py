@@ -525,8 +525,8 @@ class UnreadBody:
     __slots__ = (
         "_bound_bytes",
         "_dropped_bytes",
+        "expects_continue",
         "is_expected",
-        "is_held_back",
         "keeps_connection",
     )
 
@@ -537,10 +537,10 @@ class UnreadBody:
         is_open_ended = "Transfer-Encoding" in headers
         # A client that waits for `100 Continue` sends nothing after a final response, and must not
         # receive the 100 after it.
-        self.is_held_back = headers.get("Expect", "").strip().lower() == "100-continue"
+        self.expects_continue = headers.get("Expect", "").strip().lower() == "100-continue"
         self.is_expected = is_open_ended or declared > 0
         self.keeps_connection = not (
-            self.is_held_back or is_open_ended or declared > KEEP_ALIVE_BYTES
+            self.expects_continue or is_open_ended or declared > KEEP_ALIVE_BYTES
         )
 
     def drop(self, chunk: bytes) -> bool:

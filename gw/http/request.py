@@ -347,7 +347,7 @@ class Request(TornadoRequest):
         # Servers disagree on whether a method that they do not know has a body.
         if not (unread.keeps_connection and self.method in METHODS):
             handler.set_header("Connection", "close")
-        if unread.is_held_back:
+        if unread.expects_continue:
             handler.finish()
             return
         handler.flush()

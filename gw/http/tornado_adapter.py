@@ -135,7 +135,7 @@ def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> Reque
     return RequestHeaders(fields)
 
 
-class HeldBody(Protocol):
+class BudgetedBody(Protocol):
     """The bytes of a body in the budget of the process."""
 
     def forget(self) -> None:
@@ -179,7 +179,7 @@ class TornadoRequest(HTTPServerRequest):
         """Release the body, which is not needed any more."""
         raise NotImplementedError
 
-    def take_body(self) -> HeldBody | None:
+    def take_body(self) -> BudgetedBody | None:
         """Hand the body's bytes over to work that may outlive the request."""
         raise NotImplementedError
 

@@ -31,7 +31,7 @@ from gw.errors import (
     GatewayError,
 )
 from gw.http.application import HttpApplication, Outbound
-from gw.http.tornado_adapter import HeldBody, RequestHeaders, TornadoHandler, TornadoRequest
+from gw.http.tornado_adapter import BudgetedBody, RequestHeaders, TornadoHandler, TornadoRequest
 from metrics.logs import EventLog
 
 # Received messages that wait to be served; while they do, reading pauses.
@@ -135,7 +135,7 @@ class SocketStream(asyncio.BufferedProtocol):
         self._wanted = 0
         self._more: Future[None] | None = None
         self._is_lost = False
-        self._is_held = False
+        self._is_paused = False
         self.io_loop = IOLoop.current()
         out.transport.set_protocol(self)
 
@@ -146,8 +146,8 @@ class SocketStream(asyncio.BufferedProtocol):
         self._buffer += memoryview(self._before.get_buffer(nbytes))[:nbytes]
         if self._more is not None and len(self._buffer) >= self._wanted:
             self._wake()
-        if len(self._buffer) > self._wanted + READ_AHEAD_BYTES and not self._is_held:
-            self._is_held = True
+        if len(self._buffer) > self._wanted + READ_AHEAD_BYTES and not self._is_paused:
+            self._is_paused = True
             self._out.transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -172,8 +172,8 @@ class SocketStream(asyncio.BufferedProtocol):
             if self.closed():
                 raise StreamClosedError
             self._wanted = count
-            if self._is_held:
-                self._is_held = False
+            if self._is_paused:
+                self._is_paused = False
                 self._out.transport.resume_reading()
             self._more = self._out.loop.create_future()
             await self._more
@@ -304,7 +304,7 @@ class Sink(Protocol):
         """The response is complete."""
 
 
-class _HeldMessage:
+class _BudgetedMessage:
     """The bytes of a message in the budget of bodies of the process."""
 
     def __init__(self, application: HttpApplication, size: int) -> None:
@@ -339,7 +339,7 @@ class SocketRequest(TornadoRequest):
         self._application = application
         self._whole = body
         self._sink = sink
-        self._held: _HeldMessage | None = None
+        self._budgeted: _BudgetedMessage | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_cut = False
         self._route = ""  # the metrics' label
@@ -361,7 +361,7 @@ class SocketRequest(TornadoRequest):
             checking = handler.check()
             if checking is not None:
                 await checking
-            self._held = _HeldMessage(self._application, len(self._whole))
+            self._budgeted = _BudgetedMessage(self._application, len(self._whole))
             self.body, self._whole = self._whole, b""
             handler.body_received()
             endpoint = handler.endpoint()
@@ -404,12 +404,12 @@ class SocketRequest(TornadoRequest):
 
     def forget_body(self) -> None:
         self.body = self._whole = b""
-        if self._held is not None:
-            self._held.forget()
+        if self._budgeted is not None:
+            self._budgeted.forget()
 
-    def take_body(self) -> HeldBody | None:
-        held, self._held = self._held, None
-        return held
+    def take_body(self) -> BudgetedBody | None:
+        budgeted, self._budgeted = self._budgeted, None
+        return budgeted
 
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes

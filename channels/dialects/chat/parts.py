@@ -113,48 +113,48 @@ def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Med
         for name, value in part.items()
         if name not in ("type", kind) and value is not None
     }
-    held = part.get(kind) if isinstance(kind, str) else None
-    if isinstance(held, str) and kind in ("text", "refusal"):
+    payload = part.get(kind) if isinstance(kind, str) else None
+    if isinstance(payload, str) and kind in ("text", "refusal"):
         if kind == "refusal":
-            return Refusal(held)
-        return Text(held, extras) if held else None
+            return Refusal(payload)
+        return Text(payload, extras) if payload else None
     read = _MEDIA.get(kind) if isinstance(kind, str) else None
-    media = None if read is None else read(held, extras)
-    if kind == "file" and isinstance(held, Mapping) and held.get("file_id") is not None:
-        left_over["messages.file.file_id"] = held["file_id"]
+    media = None if read is None else read(payload, extras)
+    if kind == "file" and isinstance(payload, Mapping) and payload.get("file_id") is not None:
+        left_over["messages.file.file_id"] = payload["file_id"]
     elif media is None:
-        left_over[f"messages.{kind}"] = held
+        left_over[f"messages.{kind}"] = payload
     return media
 
 
-def read_url(held: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | None:
+def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | None:
     detail = None
-    if isinstance(held, Mapping):
-        detail = held.get("detail")
-        held = held.get("url")
-    if not isinstance(held, str):
+    if isinstance(payload, Mapping):
+        detail = payload.get("detail")
+        payload = payload.get("url")
+    if not isinstance(payload, str):
         return None
     detail = detail if isinstance(detail, str) else None
-    inline = read_data_uri(held)
+    inline = read_data_uri(payload)
     if inline is None:
-        return Media(kind, None, url=held, detail=detail, extras=extras)
+        return Media(kind, None, url=payload, detail=detail, extras=extras)
     return Media(kind, inline[0], data=inline[1], detail=detail, extras=extras)
 
 
-def read_audio(held: Any, extras: dict[str, Any]) -> Media | None:
-    if not isinstance(held, Mapping):
+def read_audio(payload: Any, extras: dict[str, Any]) -> Media | None:
+    if not isinstance(payload, Mapping):
         return None
-    data, form = held.get("data"), held.get("format")
+    data, form = payload.get("data"), payload.get("format")
     if not isinstance(data, str):
         return None
     mime_type = _AUDIO_TYPES.get(form, f"audio/{form}") if isinstance(form, str) else None
     return Media("audio", mime_type, data=data, extras=extras)
 
 
-def read_file(held: Any, extras: dict[str, Any]) -> Media | None:
-    if not isinstance(held, Mapping):
+def read_file(payload: Any, extras: dict[str, Any]) -> Media | None:
+    if not isinstance(payload, Mapping):
         return None
-    data, name = held.get("file_data"), held.get("filename")
+    data, name = payload.get("file_data"), payload.get("filename")
     if not isinstance(data, str):
         return None
     name = name if isinstance(name, str) else None
@@ -181,10 +181,10 @@ _MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
 def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
     if media.kind == "image" or (media.kind == "video" and origin is ORIGIN):
         target = media.url if media.data is None else None
-        held: dict[str, Any] = {"url": data_uri(media) if target is None else target}
+        payload: dict[str, Any] = {"url": data_uri(media) if target is None else target}
         if media.detail is not None:
-            held["detail"] = media.detail
-        return {"type": f"{media.kind}_url", f"{media.kind}_url": held}
+            payload["detail"] = media.detail
+        return {"type": f"{media.kind}_url", f"{media.kind}_url": payload}
     if media.kind == "audio" and media.data is not None:
         form = _AUDIO_FORMATS.get(media.mime_type or "")
         if form is None and origin is ORIGIN and media.mime_type is not None:
@@ -334,8 +334,10 @@ def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol |
     extra = call.get("extra_content")
     if isinstance(extra, Mapping):
         for signer, name in _CALL_SIGNERS.items():
-            held = extra.get(name)
-            if isinstance(held, Mapping) and (signature := _string(held, "thought_signature")):
+            payload = extra.get(name)
+            if isinstance(payload, Mapping) and (
+                signature := _string(payload, "thought_signature")
+            ):
                 return signature, signer
     return None, None
 

@@ -244,8 +244,8 @@ def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
 # Encodes canonical events as a chat-completions stream.
 #
 # The first chunk has the role, the first piece of a call its id and name; calls have their own
-# numbering. The finish reason is held until the upstream has ended: a cut stream has no
-# finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle events are held, too: no
+# numbering. The finish reason is kept until the upstream has ended: a cut stream has no
+# finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle events are kept, too: no
 # byte is sent before there is content, so that another channel may still be tried.
 
 _TERMINATOR = b"data: [DONE]\n\n"

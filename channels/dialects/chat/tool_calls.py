@@ -27,7 +27,7 @@ from channels.translation.tool_calls import WaitingArguments, made_id
 class _Call:
     """One call, as far as received.
 
-    `index` is the canonical one, once the call has begun. Arguments are held that precede the name,
+    `index` is the canonical one, once the call has begun. Arguments are kept that precede the name,
     or that may turn out to mean no arguments.
     """
 
@@ -152,7 +152,7 @@ class ToolCallReader:
 
 
 def _emit_arguments(call: _Call, events: list[Event]) -> None:
-    """Emit the held arguments, unless they may still turn out to mean none."""
+    """Emit the kept arguments, unless they may still turn out to mean none."""
     if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True
         events.append(CallDelta(call.index, arguments))

@@ -80,32 +80,32 @@ class _Reader:
             return schema
         if depth > _DEPTH_MAX:
             raise InvalidRequest(f"{self._path}: the schema is nested too deep.", self._path)
-        held = camel_keys(schema)
+        payload = camel_keys(schema)
         read: dict[str, Any] = {}
-        kind = _kind(held.get("type"))
+        kind = _kind(payload.get("type"))
         if kind is not None:
             read["type"] = kind
-        for name, value in held.items():
+        for name, value in payload.items():
             if value is None or name in _WORDS:
                 continue
             read[_RENAMED.get(name, name)] = self._member(name, value, depth=depth)
-        stated = held.get("format")
+        stated = payload.get("format")
         if isinstance(stated, str) and stated not in _STORAGE_FORMATS:
             read["format"] = stated
-        if held.get("example") is not None:
-            read.setdefault("examples", [held["example"]])
-        if held.get("nullable") is True:
+        if payload.get("example") is not None:
+            read.setdefault("examples", [payload["example"]])
+        if payload.get("nullable") is True:
             _allow_null(read)
         properties = read.get("properties")
         if isinstance(properties, Mapping):
-            read["properties"] = _ordered(properties, held.get("propertyOrdering"))
+            read["properties"] = _ordered(properties, payload.get("propertyOrdering"))
             if self._closes:
                 read.setdefault("additionalProperties", False)
         return read
 
     def _member(self, name: str, value: Any, *, depth: int) -> Any:
         if name in ("properties", "defs", "$defs") and isinstance(value, Mapping):
-            return {one: self.read(held, depth=depth + 1) for one, held in value.items()}
+            return {one: self.read(payload, depth=depth + 1) for one, payload in value.items()}
         if name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
             return [self.read(one, depth=depth + 1) for one in value]
         if name in ("items", "additionalProperties", "not"):
@@ -194,9 +194,9 @@ def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
     if mime_type not in (None, _JSON, _TEXT):
         # Such as text/x.enum: one of the schema's values, not as JSON.
         left_over["generationConfig.responseMimeType"] = mime_type
-        for name, held in (("responseSchema", own), ("responseJsonSchema", schema)):
-            if held is not None:
-                left_over[f"generationConfig.{name}"] = held
+        for name, payload in (("responseSchema", own), ("responseJsonSchema", schema)):
+            if payload is not None:
+                left_over[f"generationConfig.{name}"] = payload
         return None
     if schema is not None:
         return Format("schema", schema=schema, is_strict=True)
@@ -209,10 +209,10 @@ def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
 
 
 def _read_reasoning(config: Members, left_over: dict[str, Any]) -> Reasoning | None:
-    held = config.mapping("thinkingConfig")
-    if held is None:
+    payload = config.mapping("thinkingConfig")
+    if payload is None:
         return None
-    stated = Members(camel_keys(held), config.path("thinkingConfig"))
+    stated = Members(camel_keys(payload), config.path("thinkingConfig"))
     level = (stated.text("thinkingLevel") or _UNSPECIFIED).upper()
     budget = stated.integer("thinkingBudget")
     shows = stated.boolean("includeThoughts")
@@ -409,15 +409,15 @@ def _media(kind: str, value: Any, extras: dict[str, Any]) -> Text | Media:
     resolution = extras.get("mediaResolution")
     level = resolution.get("level") if isinstance(resolution, Mapping) else None
     if isinstance(level, str) and level in _DETAILS:
-        rest = {name: held for name, held in extras.items() if name != "mediaResolution"}
+        rest = {name: payload for name, payload in extras.items() if name != "mediaResolution"}
         media = replace(media, detail=_DETAILS[level], extras=rest)
     return media
 
 
 def _address(value: Any) -> str:
     """Return a text in place of a file that only the provider has: its name in brackets."""
-    held = camel_keys(value) if isinstance(value, Mapping) else {}
-    name = _string(held, "displayName") or _string(held, "fileUri")
+    payload = camel_keys(value) if isinstance(value, Mapping) else {}
+    name = _string(payload, "displayName") or _string(payload, "fileUri")
     return f"[{name}]" if name else ""
 
 
@@ -429,15 +429,15 @@ def _signed(text: str, signature: Signature) -> Thinking:
 
 def _rest(path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     return {
-        f"{path}.{name}": held
-        for name, held in value.items()
-        if name not in known and held is not None
+        f"{path}.{name}": payload
+        for name, payload in value.items()
+        if name not in known and payload is not None
     }
 
 
 def _string(value: Mapping[str, Any], name: str) -> str:
-    held = value.get(name)
-    return held if isinstance(held, str) else ""
+    payload = value.get(name)
+    return payload if isinstance(payload, str) else ""
 
 
 _CALLING = "toolConfig.functionCallingConfig"
@@ -468,8 +468,8 @@ def decode_request(body: Mapping[str, Any]) -> Request:
 
 def _inner(members: Members, name: str) -> Members | None:
     """Return an object's members, in camel case; None without the object."""
-    held = members.mapping(name)
-    return None if held is None else Members(camel_keys(held), members.path(name))
+    payload = members.mapping(name)
+    return None if payload is None else Members(camel_keys(payload), members.path(name))
 
 
 def _read_system(members: Members, reader: PartReader) -> tuple[Text, ...]:

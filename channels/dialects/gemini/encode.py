@@ -87,7 +87,9 @@ def write_config(
         "presencePenalty": request.presence_penalty,
         "frequencyPenalty": request.frequency_penalty,
     }
-    config: dict[str, Any] = {name: held for name, held in numbers.items() if held is not None}
+    config: dict[str, Any] = {
+        name: payload for name, payload in numbers.items() if payload is not None
+    }
     if request.seed is not None:
         if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
             config["seed"] = request.seed

@@ -45,8 +45,8 @@ def camel_keys(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an object's members in camel case, which overrides the other spelling."""
     if not any("_" in name for name in value):
         return value
-    renamed = {_camel(name): held for name, held in value.items()}
-    return {**renamed, **{name: held for name, held in value.items() if name in renamed}}
+    renamed = {_camel(name): payload for name, payload in value.items()}
+    return {**renamed, **{name: payload for name, payload in value.items() if name in renamed}}
 
 
 def _camel(name: str) -> str:
@@ -125,21 +125,21 @@ def standard_base64(data: str) -> str:
 
 def read_inline(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
     """Return the medium of an `inlineData` member; None without data."""
-    held = camel_keys(value) if isinstance(value, Mapping) else {}
-    data = held.get("data")
+    payload = camel_keys(value) if isinstance(value, Mapping) else {}
+    data = payload.get("data")
     if not isinstance(data, str) or not data:
         return None
     data = standard_base64(data)
-    mime_type = stated_type(_string(held, "mimeType"), data)
-    name = _string(held, "displayName")
+    mime_type = stated_type(_string(payload, "mimeType"), data)
+    name = _string(payload, "displayName")
     return Media(kind_of(mime_type), mime_type, data=data, name=name, extras=extras or {})
 
 
 def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
     """Return the medium of a `fileData` member; None for a file that only the provider has."""
-    held = camel_keys(value) if isinstance(value, Mapping) else {}
-    address, mime_type = _string(held, "fileUri") or "", _string(held, "mimeType")
-    name = _string(held, "displayName")
+    payload = camel_keys(value) if isinstance(value, Mapping) else {}
+    address, mime_type = _string(payload, "fileUri") or "", _string(payload, "mimeType")
+    name = _string(payload, "displayName")
     inline = read_data_uri(address)
     if inline is not None:
         found = inline[0] or mime_type
@@ -183,8 +183,8 @@ def _type_by_name(address: str) -> str | None:
     return _TYPES.get(path.rpartition(".")[2].lower())
 
 
-def _string(held: Mapping[str, Any], name: str) -> str | None:
-    value = held.get(name)
+def _string(payload: Mapping[str, Any], name: str) -> str | None:
+    value = payload.get(name)
     return value if isinstance(value, str) and value else None
 
 
@@ -278,10 +278,10 @@ def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
     is_error = False
     value: Any = response
     if len(response) == 1:
-        name, held = next(iter(response.items()))
-        is_error = name == _ERROR and held is not None
+        name, payload = next(iter(response.items()))
+        is_error = name == _ERROR and payload is not None
         if is_error or name == _OUTPUT:
-            value = held
+            value = payload
     text = value if isinstance(value, str) else dumps(value).decode()
     return ((Text(text),) if text else ()), is_error
 

@@ -105,7 +105,7 @@ class CopyRoom:
 
 def cost_of(schema: _Schema) -> tuple[int, int]:
     """Return members and bytes of a schema without its definitions, which are not copied."""
-    text = dumps({name: held for name, held in schema.items() if name not in _DEFINITIONS})
+    text = dumps({name: existing for name, existing in schema.items() if name not in _DEFINITIONS})
     return 1 + text.count(b'":'), _COPY_BYTES_MIN + len(text)
 
 
@@ -222,33 +222,37 @@ class _Merged:
         """Merge one schema."""
         merged = self.schema
         for name, value in part.items():
-            held = merged.get(name)
-            if name not in merged or held == value:
-                merged[name] = value if name not in self._own else held
-            elif name == "properties" and isinstance(value, Mapping) and isinstance(held, Mapping):
-                self._add_properties(held, value)
-            elif name == "required" and isinstance(value, list) and isinstance(held, list):
-                self._add_required(held, value)
+            existing = merged.get(name)
+            if name not in merged or existing == value:
+                merged[name] = value if name not in self._own else existing
+            elif (
+                name == "properties"
+                and isinstance(value, Mapping)
+                and isinstance(existing, Mapping)
+            ):
+                self._add_properties(existing, value)
+            elif name == "required" and isinstance(value, list) and isinstance(existing, list):
+                self._add_required(existing, value)
             elif name not in ("title", "description", *_DEFINITIONS):
                 self._drop("allOf")
 
-    def _add_properties(self, held: _Schema, more: _Schema) -> None:
+    def _add_properties(self, existing: _Schema, more: _Schema) -> None:
         if "properties" not in self._own:
             self._own.add("properties")
-            held = self.schema["properties"] = dict(held)
-        assert isinstance(held, dict), held
+            existing = self.schema["properties"] = dict(existing)
+        assert isinstance(existing, dict), existing
         for name, value in more.items():
-            held.setdefault(name, value)
+            existing.setdefault(name, value)
 
-    def _add_required(self, held: list[Any], more: list[Any]) -> None:
+    def _add_required(self, existing: list[Any], more: list[Any]) -> None:
         if "required" not in self._own:
             self._own.add("required")
-            held = self.schema["required"] = list(held)
-            self._required.update(name for name in held if isinstance(name, str))
+            existing = self.schema["required"] = list(existing)
+            self._required.update(name for name in existing if isinstance(name, str))
         for name in more:
             if isinstance(name, str) and name not in self._required:
                 self._required.add(name)
-                held.append(name)
+                existing.append(name)
 
 
 def describes(schema: Any) -> bool:

@@ -101,7 +101,7 @@ class InvokeStream:
             raise UpstreamMalformed("an event that cannot be read") from error
 
     def end(self) -> bytes:
-        """Return nothing, because nothing is held."""
+        """Return nothing, because nothing is kept."""
         return b""
 
 

@@ -324,7 +324,7 @@ def arguments_delta(arguments: str) -> bytes:
 
 # Encodes canonical events as a messages stream.
 #
-# message_start, blocks, message_delta, message_stop, in this order. The start is held until there
+# message_start, blocks, message_delta, message_stop, in this order. The start is kept until there
 # is content, so that another channel may still be tried; the end until the upstream has ended: a
 # cut stream has no stop reason and no `message_stop` (spec: Stream failure behaviour).
 

@@ -389,8 +389,8 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _string(value: Mapping[str, Any], name: str) -> str:
-    held = value.get(name)
-    return held if isinstance(held, str) else ""
+    payload = value.get(name)
+    return payload if isinstance(payload, str) else ""
 
 
 _EFFORTS = frozenset(get_args(Effort))

@@ -239,7 +239,7 @@ class _Output:
 # Encodes canonical events as a responses stream.
 #
 # response.created and response.in_progress, then each item from output_item.added to
-# output_item.done, at the end response.completed or response.incomplete. The beginning is held
+# output_item.done, at the end response.completed or response.incomplete. The beginning is kept
 # until there is content, so that another channel may still be tried, the end until the upstream has
 # ended: a cut stream has no last event (spec: Stream failure behaviour).
 

@@ -75,7 +75,7 @@ class _Part:
 class _Call:
     """A function call.
 
-    `waiting` are arguments held before its name, or because they may mean no arguments.
+    `waiting` are arguments kept before its name, or because they may mean no arguments.
     """
 
     index: int
@@ -179,7 +179,7 @@ class ItemReader:
         return self._take_reasoning(item_key, item) if kind == "reasoning" else []
 
     def take_arguments(self, item_key: ItemKey, arguments: str) -> list[Event]:
-        """Add a piece of a call's arguments, which is held until its name is known."""
+        """Add a piece of a call's arguments, which is kept until its name is known."""
         call = self._call(item_key)
         if call.has_arguments:
             return [CallDelta(call.index, arguments)]
@@ -286,7 +286,7 @@ class ItemReader:
 
 
 def _emit_arguments(call: _Call) -> list[Event]:
-    """Emit the held arguments, unless they may still turn out to mean none."""
+    """Emit the kept arguments, unless they may still turn out to mean none."""
     arguments = call.waiting.take() if call.has_begun else None
     if arguments is None:
         return []
@@ -297,7 +297,7 @@ def _emit_arguments(call: _Call) -> list[Event]:
 class StreamDecoder:
     """Decodes one stream. Made for one attempt, used from one task.
 
-    An `error` event is held until the response is reported as failed, or until the upstream ends
+    An `error` event is kept until the response is reported as failed, or until the upstream ends
     the stream: the rest of the failure, such as its usage, is sent in between.
     """
 
@@ -319,7 +319,7 @@ class StreamDecoder:
         return [] if read is None or self._ended else self._take(read)
 
     def end(self) -> list[Event]:
-        """Note the end of the connection, and emit a held failure."""
+        """Note the end of the connection, and emit a kept failure."""
         failed = None if self._ended else self._failed
         self._ended = True
         return [] if failed is None else [failed]

@@ -170,7 +170,7 @@ async def test_admission_and_body_are_held_until_the_call_has_ended(
     bodies, limits = world.services.bodies, world.limits
 
     def holds() -> tuple[bool, int]:
-        return bodies.held_bytes >= len(BODY), limits.in_flight("acct_1")
+        return bodies.used_bytes >= len(BODY), limits.in_flight("acct_1")
 
     async with served(application) as address, address.client() as client:
         head = request("POST", "/patient", f"Content-Length: {len(BODY)}")
@@ -183,7 +183,7 @@ async def test_admission_and_body_are_held_until_the_call_has_ended(
         PatientHandler.may_end.set()
         if not leaves:
             assert (await client.answer()).status == (200 if error is None else 503)
-        await eventually(lambda: (bodies.held_bytes, limits.in_flight("acct_1")) == (0, 0))
+        await eventually(lambda: (bodies.used_bytes, limits.in_flight("acct_1")) == (0, 0))
         assert len(world.refusals) == (error is not None)
 
 

@@ -87,7 +87,7 @@ async def test_reading_that_stopped_goes_on_when_what_waited_is_taken() -> None:
 
     assert len(await anext(response.chunks())) == size - 1
     assert transport.is_reading
-    assert not connection.is_held
+    assert not connection.is_reading_paused
     connection.data_received(b"x")
     assert owner.idle == 1
 
@@ -104,7 +104,7 @@ def test_connection_that_is_held_at_the_end_of_its_response_reads_on_for_the_nex
 
     assert owner.idle == 1
     assert transport.is_reading
-    assert not connection.is_held
+    assert not connection.is_reading_paused
 
 
 def test_closed_connection_is_not_asked_to_read_on() -> None:

@@ -284,7 +284,7 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
     async with served(make_app(world, script)) as address, address.client() as first:
         asking = asyncio.ensure_future(first.ask(work, b"x" * size))
         await script.begun.wait()
-        assert world.services.bodies.held_bytes == size
+        assert world.services.bodies.used_bytes == size
         refused = await address.ask(echo, b"x" * size)
         assert (refused.status, refused.code) == (503, "no_channel_available")
         assert refused.headers["retry-after"] == "1"
@@ -292,12 +292,12 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
         assert (await address.ask(small, b"x" * 60_000)).status == 200
         script.go_on.set()
         assert (await asking).status == 200
-        await eventually(lambda: world.services.bodies.held_bytes == 0)
+        await eventually(lambda: world.services.bodies.used_bytes == 0)
         async with address.client() as leaves:
             await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))
-            await eventually(lambda: world.services.bodies.held_bytes == size)
+            await eventually(lambda: world.services.bodies.used_bytes == size)
             leaves.vanish()
-            await eventually(lambda: world.services.bodies.held_bytes == 0)
+            await eventually(lambda: world.services.bodies.used_bytes == 0)
         assert (await address.ask(echo, b"x" * size)).status == 200
 
 
@@ -396,20 +396,20 @@ def test_large_bodies_of_a_process_have_a_bound_together() -> None:
     for body in bodies[:2]:
         body.feed(b"x" * SMALL_BODY_BYTES)
         body.feed(b"x" * (SMALL_BODY_BYTES // 2))
-    assert budget.held_bytes == 3 * SMALL_BODY_BYTES
+    assert budget.used_bytes == 3 * SMALL_BODY_BYTES
     bodies[2].feed(b"x" * (SMALL_BODY_BYTES - 1))
     bodies[2].feed(b"x")  # a small one is always taken
     with pytest.raises(GatewayError) as raised:
         bodies[2].feed(b"x")
     assert (raised.value.http_status, raised.value.headers["Retry-After"]) == (503, "1")
     assert len(bodies[0].take()) == 1.5 * SMALL_BODY_BYTES
-    assert budget.held_bytes == 3 * SMALL_BODY_BYTES  # taken, and still held by its call
+    assert budget.used_bytes == 3 * SMALL_BODY_BYTES  # taken, and still held by its call
     for _ in range(2):
         bodies[0].forget()
     bodies[2].feed(b"x")
     bodies[2].forget()
     bodies[1].forget()
-    assert budget.held_bytes == 0
+    assert budget.used_bytes == 0
 
 
 @cases("encoding", "gzip", "GZIP", "br", "gzip, identity", "deflate")
@@ -426,7 +426,7 @@ def test_identity_is_no_compression(encoding: str) -> None:
 
 
 @cases(
-    "headers, is_expected, is_held_back, keeps_connection",
+    "headers, is_expected, expects_continue, keeps_connection",
     ({}, False, False, True),
     ({"Content-Length": "0"}, False, False, True),
     ({"Content-Length": "10"}, True, False, True),
@@ -435,11 +435,11 @@ def test_identity_is_no_compression(encoding: str) -> None:
     ({"Content-Length": "10", "Expect": "100-continue"}, True, True, False),
 )
 def test_the_headers_tell_what_to_do_with_the_rest(
-    headers: dict[str, str], is_expected: bool, is_held_back: bool, keeps_connection: bool
+    headers: dict[str, str], is_expected: bool, expects_continue: bool, keeps_connection: bool
 ) -> None:
     leftover = UnreadBody(headers, LIMIT)
     assert leftover.is_expected == is_expected
-    assert leftover.is_held_back == is_held_back
+    assert leftover.expects_continue == expects_continue
     assert leftover.keeps_connection == keeps_connection
 
 
