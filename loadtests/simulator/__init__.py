@@ -29,11 +29,10 @@ cuts the echo and finishes with the dialect's word for length. A request that na
 Directives
 ----------
 A JSON object: as the top-level member `sim` of a request, as `[[sim {...}]]` in its last user
-message, or standing: `PUT /_sim/faults/KEY` for an upstream key, `/_sim/faults/port:N` for a
-listening port, `/_sim/faults` for everybody (`DELETE` takes it away, `GET` lists). They are merged
-member by member; the request's own beat those of the key, the port and everybody, in this order
-(`sim` beats the text). A member given as null is back at its default. An unknown member, a
-wrong type or a value out of bounds is a 400 that names it.
+message, or standing: `PUT /_sim/faults/KEY` for an upstream key, `/_sim/faults` for everybody
+(`DELETE` takes it away). They are merged member by member; the request's own beat those of the key
+and everybody, in this order (`sim` beats the text). A member given as null is back at its default.
+An unknown member, a wrong type or a value out of bounds is a 400 that names it.
 
 The members are those of `Directive` in `directives.py`.
 

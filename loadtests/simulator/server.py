@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from loadtests.simulator import script
 from loadtests.simulator.ask import Refusal
 from loadtests.simulator.dialects.base import JSON, encode
-from loadtests.simulator.directives import ORDINARY, port_channel
+from loadtests.simulator.directives import ORDINARY
 from loadtests.simulator.engine import MODELS, TASK_SECONDS, Engine
 from loadtests.simulator.exchange import GAUGES, RING_REQUESTS, Exchange, Stats, Tally
 from loadtests.simulator.http import Connection
@@ -73,33 +73,26 @@ class Simulator:
         traceback: TracebackType | None,
     ) -> None:
         """Close every port and drop every connection, whatever it was doing."""
-        await asyncio.gather(*map(self.close_port, list(self._servers)))
+        while self._servers:
+            self._servers.popitem()[1].close()
+        open_still = list(self._connections)
+        tasks = [one.task for one in open_still if one.task is not None]
+        for connection in open_still:
+            connection.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Not the servers' own waiting: newer Pythons wait there for a connection that was just
+        # being accepted. Such a one finds its port closed and gives up by itself.
+        await self.stats.until(lambda: self._connections.isdisjoint(open_still))
 
     @property
     def base_url(self) -> str:
         return f"http://{self.host}:{self.port}"
 
-    async def open_port(self, *, provider: str | None = None) -> int:
-        """Listen on one more port: another upstream, with faults of its own.
-
-        With a `provider` it plays that one; raises KeyError for one that is not in the table.
-        """
+    async def open_port(self, *, provider: str) -> int:
+        """Listen on one more port, which plays this provider; KeyError for an unknown one."""
         port = await self._listen(0)
-        if provider is not None:
-            self.engine.play(port, provider)
+        self.engine.play(port, provider)
         return port
-
-    async def close_port(self, port: int) -> None:
-        """Stop listening on a port and drop its connections: a machine that is down."""
-        self._servers.pop(port).close()
-        mine = [connection for connection in self._connections if connection.port == port]
-        tasks = [connection.task for connection in mine if connection.task is not None]
-        for connection in mine:
-            connection.abort()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # Not the server's own waiting: newer Pythons wait there for a connection that was just
-        # being accepted. Such a one finds its port closed and gives up by itself.
-        await self.stats.until(lambda: self._connections.isdisjoint(mine))
 
     @property
     def stats(self) -> Stats:
@@ -118,15 +111,13 @@ class Simulator:
         for task in self.tasks():
             task.finish(self.engine.tasks.clock())
 
-    def put_faults(
-        self, directive: Mapping[str, Any], *, api_key: str | None = None, port: int | None = None
-    ) -> None:
-        """Set a standing directive of a key, of a port, or of everybody; raises DirectiveError."""
-        self.engine.faults.put(_channel(api_key, port), directive)
+    def put_faults(self, directive: Mapping[str, Any], *, api_key: str | None = None) -> None:
+        """Set a standing directive of a key, or of everybody; raises DirectiveError."""
+        self.engine.faults.put(api_key, directive)
 
-    def clear_faults(self, *, api_key: str | None = None, port: int | None = None) -> None:
+    def clear_faults(self, *, api_key: str | None = None) -> None:
         """Take such a directive away."""
-        self.engine.faults.clear(_channel(api_key, port))
+        self.engine.faults.clear(api_key)
 
     def reset(self) -> None:
         """Forget faults, requests and counters."""
@@ -193,12 +184,10 @@ class Simulator:
                 return 200, {"base_url": f"http://{self.host}:{port}"}
             case "PUT", "faults":
                 engine.faults.put(unquote(name) or None, exchange.body)
-                return 200, engine.faults.describe()
+                return 200, {}
             case "DELETE", "faults":
                 engine.faults.clear(unquote(name) or None)
-                return 200, engine.faults.describe()
-            case "GET", "faults":
-                return 200, engine.faults.describe()
+                return 200, {}
         raise Refusal(404, f"no {exchange.method} {exchange.path} here")
 
     async def _wait(self, parameters: dict[str, str]) -> tuple[int, object]:
@@ -235,8 +224,3 @@ def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise Refusal(400, f"{text!r} is not a whole number")
     return int(text)
-
-
-def _channel(api_key: str | None, port: int | None) -> str | None:
-    assert api_key is None or port is None, "faults belong to a key or to a port, not to both"
-    return api_key if port is None else port_channel(port)

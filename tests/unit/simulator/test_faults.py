@@ -1,4 +1,4 @@
-"""Whose directive applies: request, key, port, everybody; how often and for how long."""
+"""Whose directive applies: request, key, everybody; how often and for how long."""
 
 from typing import Any
 
