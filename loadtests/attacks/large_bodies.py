@@ -251,36 +251,22 @@ def settings(port: str, size: int) -> dict[str, Any]:
     for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
         place = f"place:{protocol}:{shape.replace(' ', '_')}:{size}"
         places["hostile-" + shape.replace(" ", "-")] = (protocol, place)
-    return {
-        "translations": list(TRANSLATIONS),
-        "channels": [
-            channel(name, protocols=[protocol], base_url=f"http://127.0.0.1:{port}", api_key=place)
-            for name, (protocol, place) in places.items()
-        ]
-        + [
-            channel(
-                f"film-{wire}",
-                protocols=["videos"],
-                wire={"videos": wire},
-                base_url=f"http://127.0.0.1:{port}",
-                api_key="place:videos:-:0",
-            )
-            for wire in FILM_WIRES
-        ],
-        "models": [
-            model(name if name.startswith("hostile") else f"over-{name}", name, price=FREE)
-            for name in places
-        ]
-        + [
-            model(
-                f"film-{wire}",
-                f"film-{wire}",
-                endpoint_type="videos_generations",
-                price={"per_second": "0"},
-            )
-            for wire in FILM_WIRES
-        ],
-    }
+    there = {"base_url": f"http://127.0.0.1:{port}"}
+    channels = [
+        channel(name, protocols=[protocol], api_key=place, **there)
+        for name, (protocol, place) in places.items()
+    ]
+    models = [
+        model(name if name.startswith("hostile") else f"over-{name}", name, price=FREE)
+        for name in places
+    ]
+    film = {"endpoint_type": "videos_generations", "price": {"per_second": "0"}}
+    for wire in FILM_WIRES:
+        name = f"film-{wire}"
+        spoken = {"protocols": ["videos"], "wire": {"videos": wire}}
+        channels.append(channel(name, api_key="place:videos:-:0", **spoken, **there))
+        models.append(model(name, name, **film))
+    return {"translations": list(TRANSLATIONS), "channels": channels, "models": models}
 
 
 def large_bodies(megabytes: float = 60.0, only: str = "", longest: float = 0.0) -> bool:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from loadtests.locust.mix import FAMILIES, SHAPES, chosen
+from loadtests.locust.mix import FAMILIES, RUN_FILE, SHAPES, chosen
 from loadtests.locust.verdict import conclusion, report, watched
 from loadtests.rig.machine import available_cores, place
 from loadtests.rig.processes import Target, VerifyFailed, gateway, started, verify
@@ -116,6 +116,8 @@ def _gw(config: Path, *words: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+# What is handed over to the users, beside their keys.
+TOLD = ("shape", "seconds", "model", "families", "even", "p95_first_event_ms", "failure_ratio")
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
 # Calls under way when the users are taken away may end by themselves.
 STOP_SECONDS = 30
@@ -163,7 +165,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
     options, for_locust = parser.parse_known_args(arguments)
     _check_files(parser, options)
     if options.host is not None:
-        if options.keys is None or not options.keys.read_text(encoding="utf-8").split():
+        if not _read_keys(options.keys):
             parser.error("--host needs keys: --keys FILE, one a line")
         if not options.remote and not _is_loopback(options.host):
             parser.error(f"{options.host} is not this machine; --remote if you mean it")
@@ -178,6 +180,10 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
     return options, for_locust
 
 
+def _read_keys(path: Path | None) -> Sequence[str]:
+    return path.read_text(encoding="utf-8").split() if path is not None else []
+
+
 def _check_files(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     files = {"--keys": options.keys, "--config": options.config}
     for name, path in {**files, "--agent-keys": options.agent_keys}.items():
@@ -189,8 +195,8 @@ def _check_files(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 
 class _Target(NamedTuple):
     host: str
-    keys: Path
-    agent_keys: Path | None
+    keys: Sequence[str]
+    agent_keys: Sequence[str]
     has_simulator: bool
     pids: Mapping[str, int]  # whose CPU and memory are told
 
@@ -200,28 +206,24 @@ def _target(options: argparse.Namespace) -> Iterator[_Target]:
     """What the load is for; its ledger is verified afterwards. Raises VerifyFailed."""
     if options.host is not None:
         pids = {"gateway": options.pid} if options.pid else {}
-        yield _Target(options.host, options.keys, options.agent_keys, options.simulator, pids)
+        keys, agent_keys = _read_keys(options.keys), _read_keys(options.agent_keys)
+        yield _Target(options.host, keys, agent_keys, options.simulator, pids)
         if options.config is not None:
             verify(options.config)
         return
     simulator = ["loadtests.simulator", "--port", "0", "--task-seconds", str(TASK_SECONDS)]
     with (
-        tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as keys,
-        tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as agent_keys,
         started(simulator, place(available_cores()).rig) as (simulator_pid, upstream),
         own_gateway(
             upstream["listen"],
             options.accounts,
             options.families,
             shed_delay_ms=options.shed_delay_ms,
-        ) as (own, keys_of_agents),
+        ) as (own, agent_keys),
     ):
-        for file, lines in ((keys, own.keys), (agent_keys, keys_of_agents)):
-            file.write("\n".join(lines))
-            file.flush()
         assert own.database_pid is not None
         pids = {"gateway": own.pid, "PostgreSQL": own.database_pid, "simulator": simulator_pid}
-        yield _Target(own.url, Path(keys.name), Path(agent_keys.name), True, pids)
+        yield _Target(own.url, own.keys, agent_keys, True, pids)
 
 
 def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequence[str]) -> int:
@@ -231,20 +233,20 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
     assert found.origin is not None
     # Set by the environment for other importers of locust; here its sockets have to be replaced.
     environ = {name: v for name, v in os.environ.items() if not name.startswith("LOCUST_SKIP_")}
-    with tempfile.NamedTemporaryFile("r", prefix="gw-load-") as summary:
+    with (
+        tempfile.NamedTemporaryFile("r", prefix="gw-load-") as summary,
+        tempfile.NamedTemporaryFile("w", prefix="gw-load-") as run,
+    ):
+        environ[RUN_FILE] = run.name
+        told = {name: getattr(options, name) for name in TOLD}
+        told |= {name: getattr(target, name) for name in ("keys", "agent_keys", "has_simulator")}
+        json.dump({**told, "summary": summary.name}, run)
+        run.flush()
         command = [
             *(sys.executable, "-m", "locust", "--locustfile", found.origin),
             *(WITH_PAGE if options.web else ("--headless", "--only-summary")),
-            *("--loglevel", "WARNING"),
-            *("--stop-timeout", str(STOP_SECONDS), "--summary", summary.name),
-            *("--host", target.host, "--keys", str(target.keys), "--model", options.model),
-            *("--shape", options.shape, "--users", str(options.users)),
-            *("--seconds", str(options.seconds)),
-            *("--p95-first-event-ms", str(options.p95_first_event_ms)),
-            *("--failure-ratio", str(options.failure_ratio)),
-            *("--families", ",".join(options.families), *(["--even"] if options.even else [])),
-            *(["--has-simulator"] if target.has_simulator else []),
-            *(["--agent-keys", str(target.agent_keys)] if target.agent_keys else []),
+            *("--loglevel", "WARNING", "--stop-timeout", str(STOP_SECONDS)),
+            *("--host", target.host, "--users", str(options.users)),
             *for_locust,
         ]
         if options.web:

@@ -43,6 +43,8 @@ def users_at(shape: str, elapsed_seconds: float, *, peak: int, seconds: float) -
     raise AssertionError((shape, share))
 
 
+# The variable of the environment that names the file of a run's settings, which users read.
+RUN_FILE = "LOAD_RUN_FILE"
 # Some 400 ms of text, event by event, as a model writes it.
 PACED = {"events": 40, "delay_event_ms": 10}
 # What a task may become, by any endpoint's words.

@@ -9,19 +9,20 @@ types of their own.
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 import uuid
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from locust import FastHttpUser, LoadTestShape, events, task
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 
-from loadtests.locust.mix import FAMILIES, LOST, MADE, SHAPES, Kind, Stream, kinds_of, users_at
+from loadtests.locust.mix import FAMILIES, LOST, MADE, RUN_FILE, Kind, Stream, kinds_of, users_at
 from loadtests.locust.verdict import Measured, Thresholds, busiest_rate
 
 FIRST, GAP, TASK = "FIRST", "GAP", "TASK"
@@ -32,20 +33,8 @@ POLL_SECONDS = 1.0
 POLLS_MAX = 60
 
 
-@events.init_command_line_parser.add_listener
-def add_arguments(parser: ArgumentParser) -> None:
-    """What `__main__.py` hands over beside locust's own options."""
-    parser.add_argument("--shape", choices=sorted(SHAPES), default="ramp")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--keys", default="", help="a file with one key a line")
-    parser.add_argument("--agent-keys", default="", help="the same of agents")
-    parser.add_argument("--summary", default="", help="a file to write what was done to")
-    parser.add_argument("--model", default="sim-model")
-    parser.add_argument("--families", default="", help="separated by commas")
-    parser.add_argument("--even", action="store_true")
-    parser.add_argument("--has-simulator", action="store_true")
-    parser.add_argument("--p95-first-event-ms", type=float, default=0.0)
-    parser.add_argument("--failure-ratio", type=float, default=0.0)
+# As `__main__.py` has written it.
+RUN = SimpleNamespace(**json.loads(Path(os.environ[RUN_FILE]).read_text(encoding="utf-8")))
 
 
 class Client(FastHttpUser):
@@ -57,11 +46,10 @@ class Client(FastHttpUser):
 
     def on_start(self) -> None:
         """Take one of the keys, and keep it."""
-        options = self.environment.parsed_options
         family = FAMILIES[self.family]
-        keys = read_keys(options.agent_keys if family.by_agents else options.keys)
+        keys = RUN.agent_keys if family.by_agents else RUN.keys
         self.headers = {"Authorization": f"Bearer {random.choice(keys)}"}
-        self.mix = kinds_of(family, has_simulator=options.has_simulator)
+        self.mix = kinds_of(family, has_simulator=RUN.has_simulator)
         self.weights = [kind.weight for kind in self.mix.values()]
 
     def wait_time(self) -> float:
@@ -83,13 +71,12 @@ class Client(FastHttpUser):
 
     def request(self, name: str, kind: Kind) -> dict[str, Any]:
         """One request; returns the JSON of a whole answer, nothing of a stream or a failure."""
-        options = self.environment.parsed_options
-        body = kind.body_with(options.model, has_simulator=options.has_simulator)
+        body = kind.body_with(RUN.model, has_simulator=RUN.has_simulator)
         key = {"Idempotency-Key": uuid.uuid4().hex} if kind.is_task else {}
         began = time.perf_counter()
         with self.client.request(
             "GET" if body is None else "POST",
-            kind.path_with(options.model),
+            kind.path_with(RUN.model),
             json=body,
             name=name,
             headers={**self.headers, **key},
@@ -164,11 +151,6 @@ def events_of(response: Any, stream: Stream) -> Iterator[bytes]:
         yield event
 
 
-def read_keys(path: str) -> list[str]:
-    """The keys in a file."""
-    return Path(path).read_text(encoding="utf-8").split()
-
-
 # A class of users for each family, which is what locust shares the users out by.
 for _name, _family in FAMILIES.items():
     _called = f"{_name.title()}User"
@@ -178,11 +160,9 @@ for _name, _family in FAMILIES.items():
 @events.init.add_listener
 def choose(environment: Any, **_: Any) -> None:
     """Keep the users of the families that were asked for."""
-    options = environment.parsed_options
-    wanted = options.families.split(",")
-    kept = [one for one in environment.user_classes if one.family in wanted]
+    kept = [one for one in environment.user_classes if one.family in RUN.families]
     for one in kept:
-        one.weight = 1 if options.even else one.weight
+        one.weight = 1 if RUN.even else one.weight
     environment.user_classes[:] = kept
 
 
@@ -193,30 +173,27 @@ class Shape(LoadTestShape):
 
     def tick(self) -> tuple[int, float] | None:
         """Called about once a second."""
-        options = self.runner.environment.parsed_options
-        peak = options.num_users or 1
-        users = users_at(options.shape, self.get_run_time(), peak=peak, seconds=options.seconds)
+        peak = self.runner.environment.parsed_options.num_users or 1
+        users = users_at(RUN.shape, self.get_run_time(), peak=peak, seconds=RUN.seconds)
         return None if users is None else (users, SPAWN_PER_SECOND)
 
 
 @events.quitting.add_listener
 def judge(environment: Any, **_: Any) -> None:
     """Decide the exit code: 0 when every threshold was kept."""
-    options = environment.parsed_options
-    if options.worker:  # the master has everybody's figures
+    if environment.parsed_options.worker:  # the master has everybody's figures
         return
     entries = environment.stats.entries.items()
     counted = [entry for (_, method), entry in entries if method in {"GET", "POST", TASK}]
     first = [entry for (_, method), entry in entries if method == FIRST]
     measured = _measured(counted, first)
-    asked = [kind for one in options.families.split(",") for kind in FAMILIES[one].kinds.values()]
+    asked = [kind for one in RUN.families for kind in FAMILIES[one].kinds.values()]
     thresholds = Thresholds(
-        p95_first_event_ms=options.p95_first_event_ms if any(k.stream for k in asked) else None,
-        failure_ratio=options.failure_ratio,
+        p95_first_event_ms=RUN.p95_first_event_ms if any(k.stream for k in asked) else None,
+        failure_ratio=RUN.failure_ratio,
     )
     environment.process_exit_code = 0
-    if options.summary:
-        Path(options.summary).write_text(json.dumps(_summary(measured, counted)), "utf-8")
+    Path(RUN.summary).write_text(json.dumps(_summary(measured, counted)), "utf-8")
     for is_kept, line in thresholds.verdicts(measured):
         print(f"{'kept  ' if is_kept else 'BROKEN'}  {line}", flush=True)
         if not is_kept:
