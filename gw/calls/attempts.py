@@ -29,6 +29,7 @@ from channels.errors import (
     NoFileLeft,
     TrialRefused,
     UnexpectedStatus,
+    UpstreamCut,
     UpstreamError,
     UpstreamFailed,
     UpstreamLost,
@@ -72,6 +73,10 @@ from metrics.logs import EventLog
 # `unknown`: the upstream may have done the work, so nothing is sent again; the operator is warned,
 # because it may bill a result that no client received.
 Retry = Literal["next_channel", "final", "unknown"]
+
+
+# How a response ends that had begun.
+_LOST = (UpstreamMalformed, UpstreamCut, UpstreamSilent, asyncio.CancelledError)
 
 
 def retry_of_chat(error: UpstreamError) -> Retry:
@@ -169,7 +174,7 @@ class Attempts:
         self.candidate: Candidate | None = None  # of the last attempt
         self.meter: Meter | None = None  # of the last attempt's response
         self.unused: list[tuple[Candidate, Usage]] = []  # usage stated by failed attempts
-        self.is_unknown = False  # the last attempt may have produced something billable
+        self.is_unknown = False  # an attempt may have produced something billable
         self._call = call
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
@@ -211,9 +216,9 @@ class Attempts:
                     self._fail(failover, candidate, lease, error)
                     if not (failover.is_trial or self._may_go_on(upstream, candidate, error)):
                         raise failover.exhausted() from raised
-                except BaseException:
+                except BaseException as error:
                     self.abandoned_on = candidate.channel_id
-                    self._note_unused(candidate)
+                    self._note_unused(candidate, error)
                     self._drop("cancelled")
                     lease.release("abandoned")
                     raise
@@ -339,17 +344,24 @@ class Attempts:
         self, failover: Failover, candidate: Candidate, lease: Lease, error: UpstreamError
     ) -> None:
         """End a failed attempt, which counts against the channel, its key alone, or neither."""
-        self._note_unused(candidate)
+        self._note_unused(candidate, error)
         seconds = self._drop(_outcome(error))
         lease.release(_verdict(error))
         started_at = self.observer.started_at
         failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
 
-    def _note_unused(self, candidate: Candidate) -> None:
-        """Keep the usage that the upstream of an unused response stated: it is billed for that."""
+    def _note_unused(self, candidate: Candidate, error: BaseException | None = None) -> None:
+        """Keep the usage that the upstream of an unused response stated: it is billed for that.
+
+        A response that began and was lost to this error without one may be billed, too.
+        """
         usage = None if self.meter is None else stated_usage(self.meter)
         if usage is not None:
             self.unused.append((candidate, usage))
+        elif self.meter is None or self.meter.error_seen is None:
+            has_begun = self.status is not None and 200 <= self.status < 300
+            is_late = isinstance(error, UpstreamTimedOut)
+            self.is_unknown |= is_late or (has_begun and isinstance(error, _LOST))
 
     def _may_go_on(
         self, upstream: Upstream[Any, Any], candidate: Candidate, error: UpstreamError

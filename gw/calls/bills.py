@@ -341,7 +341,7 @@ def delivered(
         cached_tokens=so_far.usage.cached_tokens,
         cache_write_tokens=so_far.usage.cache_write_tokens,
         basis=so_far.basis,
-        detail=None if so_far.priced is None else price_detail(so_far.priced),
+        detail=price_detail(so_far) or None,
     )
 
 
@@ -356,11 +356,16 @@ def stated_usage(meter: MeterReading) -> Usage | None:
     return usage if usage is not None and _is_plausible(usage) else None
 
 
-def price_detail(priced: Priced) -> dict[str, Any]:
-    """Return the calculation of a cost for the row's detail."""
-    detail: dict[str, Any] = {"price": priced.stated}
-    if priced.parts:
-        detail["parts"] = priced.parts
+def price_detail(charge: Charge) -> dict[str, Any]:
+    """Return the calculation of a cost for the row's detail, and what the upstream reported besides
+    plain tokens: a part without a price may have one in another list."""
+    detail: dict[str, Any] = {}
+    if charge.priced is not None:
+        detail["price"] = charge.priced.stated
+        if charge.priced.parts:
+            detail["parts"] = charge.priced.parts
+    if charge.usage.parts is not None:
+        detail["reported"] = msgspec.to_builtins(charge.usage.parts)
     return detail
 
 
@@ -413,8 +418,9 @@ class TokenBill:
         so_far = delivered(
             self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
         )
-        if so_far is not None and so_far.detail is None and self._price is not self._held:
-            so_far = dataclasses.replace(so_far, detail={"price": self._price.stated})
+        if so_far is not None and self._price is not self._held:
+            detail = {"price": self._price.stated, **(so_far.detail or {})}
+            so_far = dataclasses.replace(so_far, detail=detail)
         return so_far
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
@@ -476,11 +482,9 @@ class TokenBill:
             detail["cache_write"] = usage.cache_write_tokens
         if usage.reasoning_tokens:
             detail["reasoning"] = usage.reasoning_tokens
-        if charged.priced is not None:
-            detail |= price_detail(charged.priced)
-        elif self._price is not self._held:
+        if self._price is not self._held:
             detail["price"] = self._price.stated
-        return detail
+        return detail | price_detail(charged)
 
     def _unpriced(self, usage: Usage) -> Sequence[str]:
         sheet = self._price.sheet

@@ -13,6 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.pricing import ImagePrice, MediaPrice
@@ -313,7 +315,7 @@ class _RowPrice:
         detail = detail or {}
         units = detail.get("units")
         if self._model.endpoint_type is None or units is None:
-            return self._tokens.cost_nano_usd(_usage(given, output, cached, detail))
+            return self._tokens.cost_nano_usd(usage_of_row(given, output, cached, detail))
         if units.keys() & set(_IMAGES):
             standard, large, references = (units.get(name, 0) for name in _IMAGES)
             return self._images.cost_nano_usd(standard=standard, large=large, references=references)
@@ -322,36 +324,16 @@ class _RowPrice:
         return MediaPrice.of(self._model, resolution=resolution).cost_nano_usd(quantity)
 
 
-def _usage(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> Usage:
-    """Return the usage billed for a row; of its parts, those that had a price of their own."""
-    parts: Mapping[str, int] = detail.get("parts") or {}
-    price = detail.get("price") or {}
-    tier, region = price.get("service_tier"), price.get("region")
-    found = None
-    if parts or tier or region:
-        cached_audio = parts.get("cached_audio_input", 0)
-        cached_image = parts.get("cached_image_input", 0)
-        found = UsageParts(
-            cache_write_1h_tokens=parts.get("cache_write_1h", 0),
-            audio_input_tokens=parts.get("audio_input", 0) + cached_audio,
-            cached_audio_tokens=cached_audio,
-            image_input_tokens=parts.get("image_input", 0) + cached_image,
-            cached_image_tokens=cached_image,
-            audio_output_tokens=parts.get("audio_output", 0),
-            image_output_tokens=parts.get("image_output", 0),
-            web_searches=parts.get("per_web_search", 0),
-            file_searches=parts.get("per_file_search", 0),
-            code_sessions=parts.get("per_code_session", 0),
-            service_tier=tier,
-            region=region,
-        )
+def usage_of_row(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> Usage:
+    """The usage that a row was charged for, with what had no price then."""
+    reported = detail.get("reported")
     return Usage(
         input_tokens=given,
         output_tokens=output,
         cached_tokens=cached,
         cache_write_tokens=max(0, min(detail.get("cache_write", 0), given - cached)),
         reasoning_tokens=min(detail.get("reasoning", 0), output),
-        parts=found,
+        parts=msgspec.convert(reported, UsageParts) if reported else None,
     )
 
 

@@ -9,7 +9,7 @@ from actors.wallet.sheets import calls_of_tools
 from channels.dialects.meter import Usage, UsageParts
 from channels.families import EACH_PRICES, SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
-from gw.calls.bills import price_detail
+from gw.calls.bills import Charge, price_detail
 
 MEMBERS = (*TOKEN_PRICES, *TOKEN_PART_PRICES)
 SIZES = ("low", "medium", "high")
@@ -68,7 +68,11 @@ def billable_of(usage: Usage) -> Billable:
 def kept_of(price: TokenPrice, usage: Usage) -> dict[str, Any]:
     """What the row of a call keeps of its price."""
     kept: dict[str, Any] = {"price": price.stated, "cache_write": usage.cache_write_tokens}
-    return kept if price.sheet is None else kept | price_detail(price.sheet.priced(usage))
+    return (
+        kept
+        if price.sheet is None
+        else kept | price_detail(Charge(usage, 0, "stated", price.sheet.priced(usage)))
+    )
 
 
 def usage_of(random: Random) -> Usage:

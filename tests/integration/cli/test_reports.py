@@ -286,9 +286,9 @@ def test_each_call_is_priced_by_what_its_row_counts(
     calls = [
         (200_000, 0, "{}", 0),  # a short prompt, and the like
         (200_001, 1000, "{}", 200_001 + 2000),  # a long one: twice as much
-        (1000, 0, '{"price": {"service_tier": "priority"}}', 2000),
-        (0, 0, '{"parts": {"per_web_search": 2}}', 20_000),
-        (0, 0, '{"parts": {"per_web_search": 1}, "reasoning": 5}', 10_000),
+        (1000, 0, '{"reported": {"service_tier": "priority"}}', 2000),
+        (0, 0, '{"reported": {"web_searches": 2}}', 20_000),
+        (0, 0, '{"reported": {"web_searches": 1}, "reasoning": 5}', 10_000),
     ]
     with transaction(database_url) as cursor:
         for given, output, detail, _ in calls:

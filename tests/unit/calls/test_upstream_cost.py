@@ -13,7 +13,6 @@ from channels.prices import PriceSpec
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 from gw.calls.counting import WITHOUT_SECONDS, Count, CountRequest
 from gw.errors import GatewayError
-from gw.price_list.reading import bundled
 from tests.support.logs import ExpectLog
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
@@ -58,15 +57,6 @@ async def call(names: tuple[str, ...], *scripts: Script, **options: Any) -> Told
         return await w.call(**options)
 
 
-def test_prices_are_those_of_the_list() -> None:
-    found = [bundled().of("openai", name) for name in (KNOWN, OTHER, STRANGE)]
-    assert [None if row is None else str(row.price and row.price.input) for row in found] == [
-        "0.75",
-        "0.2",
-        None,
-    ]
-
-
 @cases("stream", False, True)
 @cases(
     "names, first, cost, channel",
@@ -89,6 +79,19 @@ async def test_every_usage_that_was_stated_is_paid_for(
     assert told.status == ("success", None)
     assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000  # what the client pays
     assert (told.logged["upstream_cost_nano_usd"], told.logged["channel_id"]) == (cost, channel)
+
+
+@cases(
+    "stream, lost",
+    (False, answer(b"{")),
+    (True, answer(UpstreamCut())),
+)
+async def test_response_that_was_lost_before_its_usage_is_of_unknown_cost(
+    stream: bool, lost: Script
+) -> None:
+    told = await call((OTHER, KNOWN), lost, STREAM if stream else WHOLE, stream=stream)
+    assert told.status == ("success", None)
+    assert (told.logged["upstream_cost_nano_usd"], told.logged["channel_id"]) == (None, "b")
 
 
 async def test_call_that_no_channel_took_costs_nothing() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actors.wallet.pricing import MAX_NANO_USD, ImagePrice, TokenPrice
 from actors.wallet.receipt import (
@@ -20,9 +21,10 @@ from actors.wallet.receipt import (
 )
 from actors.wallet.sheets import token_price
 from channels.dialects.dialect import Meter, MeterReading
-from channels.dialects.meter import PartialUsage, Usage
+from channels.dialects.meter import PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec
 from gw.calls.bills import Estimate, TokenBill
+from gw.price_list.filling import usage_of_row
 from tests.support.prices import spec_of, usage_of
 from tests.support.rows import cases, each
 
@@ -89,6 +91,12 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
     )
     assert total_nano_usd(lines, multiplier_of(detail)) == charged.cost_nano_usd
     assert all(line.count >= 0 for line in lines)
+    # What another price would have made of the call can be worked out, too.
+    row = (charged.usage.input_tokens, charged.usage.output_tokens, charged.usage.cached_tokens)
+    again = usage_of_row(*row, detail)
+    assert replace(again, parts=again.parts or UsageParts()) == replace(
+        charged.usage, parts=charged.usage.parts or UsageParts()
+    )
     tokens = [line for line in lines if line.per != 1]
     assert sum(line.count for line in tokens) == (
         charged.usage.input_tokens + charged.usage.output_tokens
@@ -99,7 +107,8 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
         assert so_far.cost_nano_usd == charged.cost_nano_usd
         assert so_far.cache_write_tokens == charged.usage.cache_write_tokens
         assert {**bill.terms, **(so_far.detail or {})}["price"] == detail["price"]
-        assert (so_far.detail or {}).get("parts") == detail.get("parts")
+        for kept in ("parts", "reported"):
+            assert (so_far.detail or {}).get(kept) == detail.get(kept)
 
 
 @given(
