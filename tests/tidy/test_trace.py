@@ -107,8 +107,10 @@ async def seen_of_a_call() -> tuple[set[tuple[Function, Function]], list[Functio
 
 
 def test_every_function_of_a_trace_is_there() -> None:
-    every = [*steps(), *steps("An image, a video, a search")]
-    assert not [str(step) for step in every if not bodies(step.function)]
+    others = [*steps("An image, a video, a search")]
+    assert not [str(step) for step in [*steps(), *others] if not bodies(step.function)]
+    below = [(step.above.function, step) for step in others if step.above is not None]
+    assert not [f"{above} -> {step}" for above, step in below if not calls(above, step.function)]
 
 
 async def test_every_function_of_the_trace_is_called_by_the_one_it_stands_under() -> None:
