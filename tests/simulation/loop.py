@@ -70,10 +70,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 def _make_task(
     loop: asyncio.AbstractEventLoop,
     coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
-    *,
-    context: contextvars.Context | None = None,
+    **options: Any,  # from Python 3.14 on more than the context
 ) -> asyncio.Task[Any]:
-    task = asyncio.Task(coroutine, loop=loop, context=context)
+    task = asyncio.Task(coroutine, loop=loop, **options)
+    context = options.get("context")
     owner = OWNER.get() if context is None else context.get(OWNER)
     if owner is not None:
         owner.began(task)
