@@ -67,14 +67,6 @@ def _number(schema: Mapping[str, Any], wish: int, *, is_whole: bool) -> int | fl
 
 ECHO_CHARS: Final = 160
 EPOCH: Final = 1_760_000_000  # answers carry a moment near this one, not the clock's
-OPENINGS: Final = (
-    "You wrote:",
-    "I read this:",
-    "Here is what reached me:",
-    "Understood, you said:",
-    "Noted, your words were:",
-    "Your message was:",
-)
 WORDS: Final = (
     "rain over the harbour fills the small boats while a clerk counts lanterns and "
     "writes each number twice in a ledger nobody has closed since the spring floods, "
@@ -160,7 +152,7 @@ def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Ans
     is_declined = directive.blocked or directive.refusal is not None
     calls = () if is_declined else _calls(ask, directive, digest)
     is_silent = calls and not _states_text(directive)
-    text, is_cut_short = ("", False) if is_silent else _text(ask, directive, digest)
+    text, is_cut_short = ("", False) if is_silent else _text(ask, directive)
     thinking = directive.reasoning_text or (THOUGHT if ask.shows_reasoning else "")
     if directive.blocked:
         natural, thinking = BLOCKED, ""
@@ -188,7 +180,7 @@ def filler_text(size: int) -> str:
     return (WORDS * (size // len(WORDS) + 1))[:size]
 
 
-def _text(ask: Ask, directive: Directive, digest: str) -> tuple[str, bool]:
+def _text(ask: Ask, directive: Directive) -> tuple[str, bool]:
     """The text and whether the request's token maximum cut it short."""
     if directive.blocked:
         return "", False
@@ -207,7 +199,7 @@ def _text(ask: Ask, directive: Directive, digest: str) -> tuple[str, bool]:
     elif ask.tool_result is not None:
         text = f"The tool answered: {ask.tool_result[:ECHO_CHARS]}"
     else:
-        text = f"{OPENINGS[int(digest[-2:], 16) % len(OPENINGS)]} {echo}"
+        text = f"You wrote: {echo}"
     limit = ask.max_tokens
     if limit is not None and len(text) > limit * TOKEN_CHARS:
         return text[: limit * TOKEN_CHARS], True
