@@ -7,8 +7,9 @@ name; the conversation around them is kept.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, Literal
 
 from channels.families import MESSAGES
 from channels.json import dumps
@@ -17,6 +18,7 @@ from channels.translation.model import (
     FinishReason,
     Media,
     Part,
+    Request,
     Text,
     Thinking,
     ToolCall,
@@ -25,6 +27,7 @@ from channels.translation.model import (
     text_of,
 )
 from channels.translation.signatures import opened
+from channels.translation.tool_calls import LossReport
 
 # Images and documents as blocks of the messages protocol, both ways.
 #
@@ -215,6 +218,99 @@ def _read_thinking(block: Mapping[str, Any]) -> list[Part]:
 def _string(block: Mapping[str, Any], name: str) -> str | None:
     value = block.get(name)
     return value if isinstance(value, str) else None
+
+
+# Marks for the prompt's cache, of clients whose own protocol has others or needs none.
+#
+# Providers of this protocol keep what is marked and nothing else. To write it costs more than plain
+# input (1.25 times), to read it a tenth: of a conversation with two calls more is a loss, of three
+# and more a gain. So it takes tools, and the sign of an agent: a name of its conversation, or calls
+# of tools in two turns already.
+#
+# A `prompt_cache_breakpoint` of a client becomes a mark. As in the client's protocol the latest are
+# kept, and unless the client's mode is explicit, one is implicit: the user's last turn. A mark has
+# this protocol's default lifetime, because longer ones cost more.
+
+BREAKPOINT: Final = "prompt_cache_breakpoint"
+# A mark that is not in the words of the client, identified as this object.
+_MARK: Final = {"type": "ephemeral"}
+_MARKS_MAX = 4  # more are refused
+_MARKED_TURNS = 2  # the user's last, which writes, and the one before, which was written
+_CALLING_TURNS_MIN = 2
+_SESSIONS = ("session_id", "conversation_id")
+
+
+def split_mark(extras: Mapping[str, Any], *, takes_breakpoint: bool) -> tuple[Any, dict[str, Any]]:
+    """Return the mark that the extras of another protocol's client state, and the other extras."""
+    rest = dict(extras)
+    mark = rest.pop("cache_control", None)
+    if takes_breakpoint and isinstance(rest.get(BREAKPOINT), Mapping):
+        stated = rest.pop(BREAKPOINT)
+        rest |= {f"{BREAKPOINT}.{name}": one for name, one in stated.items() if name != "mode"}
+        mark = _MARK if mark is None else mark
+    return mark, rest
+
+
+def mark_cache(
+    request: Request, body: dict[str, Any], report: LossReport, *, is_session: bool
+) -> None:
+    """Mark the prefixes of later calls, unless the client did; drop breakpoints above the bound."""
+    marked = list(_marked_in(body))
+    if "tools" in body and _goes_on(request, is_session=is_session):
+        if not marked:
+            body["tools"] = _marked(body["tools"])
+            if "system" in body:
+                body["system"] = _marked(body["system"])
+            _mark_turns(body, _MARKED_TURNS)
+        elif all(block["cache_control"] is _MARK for block in marked):
+            _mark_turns(body, 1)
+            marked = list(_marked_in(body))
+    breakpoints = [block for block in marked if block["cache_control"] is _MARK]
+    for block in breakpoints[: max(0, len(marked) - _MARKS_MAX)]:
+        del block["cache_control"]
+        report.drop(request.origin.parts + BREAKPOINT)
+
+
+def _marked_in(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the marked blocks, in the order of the prompt."""
+    contents = (message["content"] for message in body["messages"])
+    for content in (body.get("tools"), body.get("system"), *contents):
+        for block in content if isinstance(content, list) else ():
+            inner = block.get("content")
+            for one in (*(inner if isinstance(inner, list) else ()), block):
+                if "cache_control" in one:
+                    yield one
+
+
+def _goes_on(request: Request, *, is_session: bool) -> bool:
+    """Whether the conversation is likely to have further requests, and may be marked for them."""
+    extras = request.extras
+    options, metadata = extras.get("prompt_cache_options"), extras.get("metadata")
+    if isinstance(options, Mapping) and options.get("mode") == "explicit":
+        return False
+    if is_session or extras.get("prompt_cache_key"):
+        return True
+    if isinstance(metadata, Mapping) and any(metadata.get(name) for name in _SESSIONS):
+        return True
+    calling = (
+        turn
+        for turn in request.turns
+        if turn.role == "assistant" and any(isinstance(part, ToolCall) for part in turn.parts)
+    )
+    return len(list(islice(calling, _CALLING_TURNS_MIN))) == _CALLING_TURNS_MIN
+
+
+def _mark_turns(body: dict[str, Any], count: int) -> None:
+    """Mark the ends of the user's last turns."""
+    users = (message for message in reversed(body["messages"]) if message["role"] == "user")
+    for message in islice(users, count):
+        message["content"] = _marked(message["content"])
+
+
+def _marked(blocks: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(blocks, str):
+        return [{"type": "text", "text": blocks, "cache_control": _MARK}]
+    return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
 
 
 # The names of request members in messages, to report what was dropped.

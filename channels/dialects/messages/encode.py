@@ -6,10 +6,16 @@ A request of this protocol is encoded as received.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
-from channels.dialects.messages.blocks import ORIGIN, write_block
+from channels.dialects.messages.blocks import (
+    BREAKPOINT,
+    ORIGIN,
+    mark_cache,
+    split_mark,
+    write_block,
+)
 from channels.families import MESSAGES
 from channels.json import object_in, raw_arguments
 from channels.translation.model import (
@@ -188,7 +194,7 @@ _Message = dict[str, Any]
 class TurnWriter:
     """Encodes the turns of one request of the protocol `origin`."""
 
-    __slots__ = ("_has_system_turns", "_limits", "_origin", "_report")
+    __slots__ = ("_has_system_turns", "_limits", "_origin", "_report", "_takes_breakpoints")
 
     def __init__(
         self,
@@ -197,11 +203,13 @@ class TurnWriter:
         limits: IdentifierLimits,
         *,
         has_system_turns: bool,
+        takes_breakpoints: bool,
     ) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits
         self._has_system_turns = has_system_turns
+        self._takes_breakpoints = takes_breakpoints
 
     def __repr__(self) -> str:
         return f"<TurnWriter from {self._origin.protocol}>"
@@ -303,7 +311,8 @@ class TurnWriter:
         extras = self._extras(text.extras)
         if not text.text.strip() and self._origin is not ORIGIN:
             if "cache_control" in extras:
-                self._report.drop(self._origin.parts + "cache_control")
+                name = "cache_control" if "cache_control" in text.extras else BREAKPOINT
+                self._report.drop(self._origin.parts + name)
             return None
         return {"type": "text", "text": text.text, **extras}
 
@@ -353,13 +362,8 @@ class TurnWriter:
         """Return the members of a block: all of this protocol's, and others' cache marks."""
         if self._origin is ORIGIN or not extras:
             return extras
-        report_extras(
-            self._origin,
-            self._origin.parts,
-            {name: value for name, value in extras.items() if name != "cache_control"},
-            self._report,
-        )
-        mark = extras.get("cache_control")
+        mark, rest = split_mark(extras, takes_breakpoint=self._takes_breakpoints)
+        report_extras(self._origin, self._origin.parts, rest, self._report)
         return {} if mark is None else {"cache_control": mark}
 
 
@@ -402,7 +406,13 @@ def encode_request(
     assert max_tokens is not None, "this protocol has no call without a maximum"
     if request.origin is not ORIGIN:
         refuse_empty(request)
-    writer = TurnWriter(request.origin, report, LIMITS, has_system_turns=has_system_turns)
+    writer = TurnWriter(
+        request.origin,
+        report,
+        LIMITS,
+        has_system_turns=has_system_turns,
+        takes_breakpoints=is_session is not None,
+    )
     system, messages = writer.write(request.system, request.turns)
     body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages}
     if system is not None:
@@ -416,9 +426,8 @@ def encode_request(
         _write_format(request.format, request, body, report)
     _drop_unsayable(request, report)
     _write_members(request, body, report)
-    may_mark = is_session is not None and "tools" in body
-    if may_mark and (is_session or _goes_on(request)) and not _is_marked(body):
-        _mark_cache(body)
+    if is_session is not None:
+        mark_cache(request, body, report, is_session=is_session)
     return body
 
 
@@ -431,64 +440,6 @@ def _drop_unsayable(request: Request, report: LossReport) -> None:
         report.drop(spelled(request.origin, "seed"))
     if request.count is not None and request.count > 1:
         report.drop(spelled(request.origin, "count"))
-
-
-# Marks for the prompt's cache, in the name of clients whose own protocol needs none.
-#
-# Providers of this protocol keep what is marked and nothing else. To write it costs more than plain
-# input (1.25 times), to read it a tenth: of a conversation with two calls more is a loss, of three
-# and more a gain. So it takes tools, and the sign of an agent: a name of its conversation, or calls
-# of tools in two turns already.
-
-_MARK = {"cache_control": {"type": "ephemeral"}}
-_MARKED_TURNS = 2  # the user's last, which writes, and the one before, which was written
-_CALLING_TURNS_MIN = 2
-_SESSIONS = ("session_id", "conversation_id")
-
-
-def _is_marked(body: Mapping[str, Any]) -> bool:
-    """Whether the client has set marks itself."""
-    blocks = [*body["tools"]]
-    for content in (body.get("system"), *(message["content"] for message in body["messages"])):
-        if isinstance(content, list):
-            blocks += content
-    inner = (block.get("content") for block in blocks)
-    blocks += [one for content in inner if isinstance(content, list) for one in content]
-    return any("cache_control" in block for block in blocks)
-
-
-def _goes_on(request: Request) -> bool:
-    """Whether the conversation is likely to have further requests."""
-    extras = request.extras
-    options, metadata = extras.get("prompt_cache_options"), extras.get("metadata")
-    if isinstance(options, Mapping) and options.get("mode") == "explicit":
-        return False
-    if extras.get("prompt_cache_key"):
-        return True
-    if isinstance(metadata, Mapping) and any(metadata.get(name) for name in _SESSIONS):
-        return True
-    calling = (
-        turn
-        for turn in request.turns
-        if turn.role == "assistant" and any(isinstance(part, ToolCall) for part in turn.parts)
-    )
-    return len(list(islice(calling, _CALLING_TURNS_MIN))) == _CALLING_TURNS_MIN
-
-
-def _mark_cache(body: dict[str, Any]) -> None:
-    """Mark the ends of the four prefixes of later calls: tools, instructions, two turns."""
-    body["tools"] = _marked(body["tools"])
-    if "system" in body:
-        body["system"] = _marked(body["system"])
-    users = (message for message in reversed(body["messages"]) if message["role"] == "user")
-    for message in islice(users, _MARKED_TURNS):
-        message["content"] = _marked(message["content"])
-
-
-def _marked(blocks: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if isinstance(blocks, str):
-        return [{"type": "text", "text": blocks, **_MARK}]
-    return [*blocks[:-1], {**blocks[-1], **_MARK}]
 
 
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> bool:
@@ -524,9 +475,9 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
         written["strict"] = tool.is_strict
     if request.origin is ORIGIN:
         return {**written, **tool.extras}
-    if (mark := tool.extras.get("cache_control")) is not None:
+    mark, rest = split_mark(tool.extras, takes_breakpoint=False)
+    if mark is not None:
         written["cache_control"] = mark
-    rest = {name: value for name, value in tool.extras.items() if name != "cache_control"}
     report_extras(request.origin, request.origin.tools, rest, report)
     return written
 

@@ -9,6 +9,7 @@ MARK = {"type": "ephemeral"}
 TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name}} for name in ("f", "g")
 ]
+FUNCTION = {"type": "function", "name": "f"}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 ROUND: list[dict[str, Any]] = [
     {"role": "assistant", "tool_calls": [CALL]},
@@ -48,6 +49,7 @@ ALL = ["messages.0.content.0", "system.0", "tools.1"]
     (False, {"user": "k"}, []),
     (True, {"tools": []}, []),
     (False, {"prompt_cache_key": "k", "prompt_cache_options": {"mode": "explicit"}}, []),
+    (True, {"prompt_cache_options": {"mode": "explicit"}}, []),
     (False, {"messages": CHAT + ROUND}, []),
     (
         False,
@@ -79,8 +81,45 @@ def test_marks_of_the_clients_own_are_all_there_are() -> None:
     assert len(marks(body)) == 1
 
 
+POINT = {"mode": "explicit"}
+EXPLICIT = {"prompt_cache_options": POINT}
+LOST = "input.content.prompt_cache_breakpoint"
+
+
+@cases(
+    "is_session, points, members, marked, lost",
+    (False, [{**POINT, "ttl": "12h"}, None], {}, [0], [f"{LOST}.ttl"]),
+    (False, [POINT] * 6, EXPLICIT, [2, 3, 4, 5], [LOST, "prompt_cache_options"]),
+    (True, [POINT, None], EXPLICIT, [0], ["prompt_cache_options"]),
+    (True, [POINT] * 4 + [None], {}, [1, 2, 3, 4], [LOST]),
+    (True, [POINT] * 4, {}, [0, 1, 2, 3], []),
+    (None, [POINT], {}, [], [LOST]),
+    (False, ["here"], {}, [], [LOST]),
+)  # fmt: skip
+def test_breakpoints_are_marks_of_which_the_latest_four_are_kept(
+    is_session: bool | None, points: list[Any], members: Any, marked: list[int], lost: list[str]
+) -> None:
+    text = {"type": "input_text", "text": "hi"}
+    content = [{**text, "prompt_cache_breakpoint": one} if one else text for one in points]
+    stated = {"input": [{"role": "user", "content": content}], "tools": [FUNCTION], **members}
+    call = TranslatedCall(translation_between("responses", "messages"), stated, redact=str)
+    body = call.upstream_body(model="up", stream=False, max_tokens=9, is_session=is_session)
+    assert marks(body) == [f"messages.0.content.{index}" for index in marked]
+    assert sorted(call.report.dropped) == lost
+
+
+def test_breakpoints_of_instructions_results_and_marks_share_the_four() -> None:
+    part = {"type": "text", "text": "s", "prompt_cache_breakpoint": POINT}
+    result = {**ROUND[1], "content": [part, {"type": "text", "text": "s", "cache_control": MARK}]}
+    said = {"role": "user", "content": [part, {**part, "text": " "}, part]}
+    turns = [{"role": "developer", "content": [part]}, said, ROUND[0], result]
+    of_user, of_result = "messages.0.content", "messages.2.content.0.content"
+    assert marks(sent("chat", True, messages=turns, tools=TOOLS)) == [
+        f"{of}.{index}" for of in (of_user, of_result) for index in (0, 1)
+    ]
+
+
 def test_a_conversation_of_responses_is_marked_by_its_key() -> None:
-    tool = {"type": "function", "name": "f"}
-    body = sent("responses", False, input="hi", tools=[tool], prompt_cache_key="k")
+    body = sent("responses", False, input="hi", tools=[FUNCTION], prompt_cache_key="k")
     assert sorted(marks(body)) == ["messages.0.content.0", "tools.0"]
-    assert not marks(sent("responses", False, input="hi", tools=[tool]))
+    assert not marks(sent("responses", False, input="hi", tools=[FUNCTION]))
