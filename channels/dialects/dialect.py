@@ -203,6 +203,11 @@ class Hosting:
     whole: Callable[[bytes, str], bytes] | None = None
     tier: TierHeader | None = None
 
+    @property
+    def takes_tiers(self) -> bool:
+        """Whether it takes tiers that the dialect has not, in its header or its rewritten body."""
+        return self.tier is not None or self.rewrite is not None
+
     def headers(self, headers: HeaderPairs, parameters: Mapping[str, str]) -> HeaderPairs:
         """Return the client's headers that stay headers, and its tier if that is one here."""
         kept = tuple(pair for pair in headers if pair[0].lower() not in self.moves)

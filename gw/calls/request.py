@@ -281,7 +281,7 @@ class ConversationRequest(ClientRequest):
             hosted = Hosted(wire, own_headers)
             address, own_headers = (
                 hosting.address,
-                hosting.headers(own_headers, self._chat.parameters if is_own else {}),
+                hosting.headers(own_headers, self._chat.parameters),
             )
         try:
             if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
@@ -357,6 +357,8 @@ class ConversationRequest(ClientRequest):
         is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
         if dialect.marks_cache and is_plain and self._model.price.cached_input is not None:
             options["is_session"] = self._is_session
+        if hosted is not None and dialect.hostings[hosted.wire].takes_tiers:
+            options["takes_tiers"] = True
         return options
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:

@@ -144,27 +144,24 @@ def test_claude_is_served_and_charged_wherever_it_is_hosted(
     assert tenant.key not in json.dumps(sent)
     assert not {"model", "thread"} & json.loads(sent["body"]).keys()
     action = sent["path"].rpartition("/")[2].rpartition(":")[2]
-    assert (
-        action
-        == {
-            "claude-vertex": ("rawPredict", "streamRawPredict"),
-            "claude-signed": ("invoke", "invoke-with-response-stream"),
-            "claude-keyed": ("invoke", "invoke-with-response-stream"),
-            "nova-signed": ("converse", "converse-stream"),
-            "nova-keyed": ("converse", "converse-stream"),
-        }[model_id][stream]
-    )
+    actions = {
+        "claude-vertex": ("rawPredict", "streamRawPredict"),
+        "claude": ("invoke", "invoke-with-response-stream"),
+        "nova": ("converse", "converse-stream"),
+    }
+    assert action == actions.get(model_id, actions.get(model_id.partition("-")[0], ()))[stream]
 
 
 @each("stream", [False, True])
 @each("served, times", [("priority", 2), ("default", 1)])
+@each("path", ["/v1/messages", "/v1/chat/completions"])
 def test_a_tier_is_asked_of_bedrock_in_a_header_and_the_one_that_it_states_is_charged(
-    h: House, tenant: Tenant, served: str, times: int, stream: bool
+    h: House, tenant: Tenant, path: str, served: str, times: int, stream: bool
 ) -> None:
     said = [hello(usage=USAGE, headers={"X-Amzn-Bedrock-Service-Tier": served})]
     body = {"model": "claude-tiered", "max_tokens": 100, "stream": stream, "messages": said}
-    reply = tenant.client.send("POST", "/v1/messages", {**body, "service_tier": "priority"})
-    assert reply.status == 200, reply
+    reply = tenant.client.send("POST", path, {**body, "service_tier": "priority"})
+    assert (reply.status, reply.headers.get("x-protocol-warning")) == (200, None), reply
     sent = h.upstream.last_request()
     assert sent["headers"]["x-amzn-bedrock-service-tier"] == "priority"
     assert "service_tier" not in json.loads(sent["body"])

@@ -164,14 +164,10 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
     h: House, sdk: OpenAI, of_model: str
 ) -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
+    reads = {"type": "function", "name": "read", "parameters": {"type": "object"}}
     tools: Any = [
         {"type": "custom", "name": "apply_patch", "description": "Edit.", "format": grammar},
-        {
-            "type": "namespace",
-            "name": "mcp__files",
-            "description": "Files.",
-            "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
-        },
+        {"type": "namespace", "name": "mcp__files", "description": "Files.", "tools": [reads]},
     ]
     made = [
         {"name": "apply_patch", "arguments": {"input": "*** Begin\n+é"}},
@@ -183,13 +179,10 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
         # A signature of the model's is an item before the call that it belongs to.
         called: Any = stream.get_final_response().output[-2:]
     custom, read = called
-    assert (custom.type, custom.name, custom.input) == (
-        *("custom_tool_call", "apply_patch"),
-        "*** Begin\n+é",
-    )
-    assert "".join(
-        event.delta for event in events if event.type == "response.custom_tool_call_input.delta"
-    ) == ("*** Begin\n+é")
+    edited = ("custom_tool_call", "apply_patch", "*** Begin\n+é")
+    assert (custom.type, custom.name, custom.input) == edited
+    deltas = [one for one in events if one.type == "response.custom_tool_call_input.delta"]
+    assert "".join(one.delta for one in deltas) == custom.input
     assert (read.type, read.name, read.namespace) == ("function_call", "read", "mcp__files")
     h.upstream.reset()
     turns: Any = [
@@ -234,24 +227,18 @@ def test_tools_that_the_client_runs_are_called_and_answered_in_their_own_items(
     h.upstream.reset()
     mail = {"type": "function", "name": "send_mail", "defer_loading": True, "parameters": {}}
     printed = [{"stdout": "/", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+    done = {"execution": "client", "status": "completed", "tools": [mail]}
     turns: Any = [
         {"role": "user", "content": "Go on."},
         *(item.to_dict() for item in final),
         {"type": "local_shell_call_output", "id": ran.call_id, "output": "a.txt"},
         {"type": "shell_call_output", "call_id": shell.call_id, "output": printed},
         {"type": "apply_patch_call_output", "call_id": patch.call_id, "status": "completed"},
-        {
-            "type": "tool_search_output",
-            "call_id": found.call_id,
-            "execution": "client",
-            "status": "completed",
-            "tools": [mail],
-        },
+        {"type": "tool_search_output", "call_id": found.call_id, **done},
     ]
     answer = sdk.responses.with_raw_response.create(model=of_model, input=turns, tools=tools)
-    assert "input." not in answer.headers.get("x-protocol-warning", "").replace(
-        "input.reasoning", ""
-    )
+    warning = answer.headers.get("x-protocol-warning", "")
+    assert "input." not in warning.replace("input.reasoning", "")
     went = json.dumps(sent(h), ensure_ascii=False)
     assert all(text in went for text in ("a.txt", "stdout", "completed", "send_mail"))
 

@@ -377,6 +377,7 @@ def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
+_HOSTED_TIERS = {**_SERVICE_TIERS, "priority": "priority", "flex": "flex"}
 _MODES = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
 _UNSAYABLE = ("seed", "frequency_penalty", "presence_penalty")
 
@@ -395,13 +396,14 @@ def encode_request(
     report: LossReport,
     has_system_turns: bool = False,
     is_session: bool | None = None,
+    takes_tiers: bool = False,
 ) -> dict[str, Any]:
     """Return the body for the upstream, which requires a maximum. Raises InvalidRequest.
 
     `has_system_turns` is for an upstream that takes instructions in the middle of a conversation
     under a role of their own; elsewhere they become the user's words, which is reported.
     `is_session`: None where nothing may be marked for the prompt's cache; else whether the client
-    names its conversation beside the body.
+    names its conversation beside the body. `takes_tiers`: the upstream's host has service tiers.
     """
     assert max_tokens is not None, "this protocol has no call without a maximum"
     if request.origin is not ORIGIN:
@@ -425,7 +427,7 @@ def encode_request(
     if request.format is not None:
         _write_format(request.format, request, body, report)
     _drop_unsayable(request, report)
-    _write_members(request, body, report)
+    _write_members(request, body, report, _HOSTED_TIERS if takes_tiers else _SERVICE_TIERS)
     if is_session is not None:
         mark_cache(request, body, report, is_session=is_session)
     return body
@@ -524,7 +526,9 @@ def _write_format(form: Format, request: Request, body: dict[str, Any], report: 
     config["format"] = {"type": "json_schema", "schema": schema}
 
 
-def _write_members(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_members(
+    request: Request, body: dict[str, Any], report: LossReport, tiers: Mapping[str, str]
+) -> None:
     """Write the user, and members of the client's protocol that this one shares."""
     carried = set()
     user = request.user
@@ -535,8 +539,8 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
                 carried.add(name)
     elif request.origin.provider is not None:  # the one whose words for both are documented
         tier = request.extras.get("service_tier")
-        if isinstance(tier, str) and tier in _SERVICE_TIERS:
-            body["service_tier"] = _SERVICE_TIERS[tier]
+        if isinstance(tier, str) and tier in tiers:
+            body["service_tier"] = tiers[tier]
             carried.add("service_tier")
         identifier = request.extras.get("safety_identifier")
         if user is None and isinstance(identifier, str):

@@ -48,8 +48,7 @@ ALL = ["messages.0.content.0", "system.0", "tools.1"]
     (False, {"metadata": {"session_id": "k"}}, ALL),
     (False, {"user": "k"}, []),
     (True, {"tools": []}, []),
-    (False, {"prompt_cache_key": "k", "prompt_cache_options": {"mode": "explicit"}}, []),
-    (True, {"prompt_cache_options": {"mode": "explicit"}}, []),
+    (True, {"prompt_cache_key": "k", "prompt_cache_options": {"mode": "explicit"}}, []),
     (False, {"messages": CHAT + ROUND}, []),
     (
         False,
@@ -95,7 +94,7 @@ LOST = "input.content.prompt_cache_breakpoint"
     (True, [POINT] * 4, {}, [0, 1, 2, 3], []),
     (None, [POINT], {}, [], [LOST]),
     (False, ["here"], {}, [], [LOST]),
-)  # fmt: skip
+)
 def test_breakpoints_are_marks_of_which_the_latest_four_are_kept(
     is_session: bool | None, points: list[Any], members: Any, marked: list[int], lost: list[str]
 ) -> None:
