@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import formatdate
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -302,38 +302,25 @@ class ConverseDialect(AwsFace):
 
     def stream(self, ask: Ask, answer: Answer) -> Stream:
         frames = [_event("messageStart", {"role": "assistant"})]
-        index = 0
-        if answer.thinking:
-            frames += [
-                _delta(index, {"reasoningContent": {"text": answer.thinking}}),
-                _delta(index, {"reasoningContent": {"signature": SIGNATURE}}),
-                _stop(index),
-            ]
-            index += 1
-        text_index = index
-        if answer.speaks:  # no start: only a call has one
-            frames += [_delta(index, {"text": piece}) for piece in answer.deltas]
-        text_end = len(frames)
-        if answer.speaks:
-            frames.append(_stop(index))
-            index += 1
-        for call in answer.calls:
-            use = {"toolUseId": call.id("tooluse_"), "name": call.name}
-            start = {"contentBlockIndex": index, "start": {"toolUse": use}}
-            frames.append(_event("contentBlockStart", start))
-            frames += [
-                _delta(index, {"toolUse": {"input": piece}})
-                for piece in argument_pieces(call.arguments)
-            ]
-            frames.append(_stop(index))
-            index += 1
+        text_index, text_end = 0, len(frames)
+        for index, (start, deltas) in enumerate(_blocks(answer)):
+            place = {"contentBlockIndex": index}
+            if start is not None:
+                frames.append(_event("contentBlockStart", {**place, "start": start}))
+            frames += [_event("contentBlockDelta", {**place, "delta": one}) for one in deltas]
+            if start is None:
+                text_index, text_end = index, len(frames)
+            frames.append(_event("contentBlockStop", place))
+        if not answer.speaks and answer.thinking:
+            text_index, text_end = 1, text_end + 1
         reason = STOP_REASONS.get(answer.finish, answer.finish)
         frames.append(_event("messageStop", {"stopReason": reason}))
         if answer.usage is not None:
             usage = answer.usage.stated(_usage(answer.usage))
             metadata = {"usage": usage, "metrics": {"latencyMs": 100}}
             frames.append(_event("metadata", answer.usage.around(metadata)))
-        more = _delta(text_index, {"text": "more "})
+        further = {"contentBlockIndex": text_index, "delta": {"text": "more "}}
+        more = _event("contentBlockDelta", further)
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
 
@@ -405,9 +392,14 @@ def _event(kind: str, members: dict[str, Any]) -> bytes:
     return stream_event(kind, encode({**members, "p": padding}))
 
 
-def _delta(index: int, delta: dict[str, Any]) -> bytes:
-    return _event("contentBlockDelta", {"contentBlockIndex": index, "delta": delta})
-
-
-def _stop(index: int) -> bytes:
-    return _event("contentBlockStop", {"contentBlockIndex": index})
+def _blocks(answer: Answer) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
+    """The content blocks: the start, which only a call has, and the deltas."""
+    if answer.thinking:
+        thoughts = {"text": answer.thinking}, {"signature": SIGNATURE}
+        yield None, [{"reasoningContent": one} for one in thoughts]
+    if answer.speaks:
+        yield None, [{"text": piece} for piece in answer.deltas]
+    for call in answer.calls:
+        use = {"toolUseId": call.id("tooluse_"), "name": call.name}
+        pieces = argument_pieces(call.arguments)
+        yield {"toolUse": use}, [{"toolUse": {"input": piece}} for piece in pieces]
