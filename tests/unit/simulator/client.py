@@ -24,34 +24,21 @@ class Reply:
         return json.loads(self.body)
 
 
-async def ask(
-    simulator: Simulator,
-    *,
-    text: str = "hello out there",
-    key: str = KEY,
-    sim: object = None,
-    port: int | str | None = None,
-) -> Reply:
+async def ask(simulator: Simulator, *, text: str = "hello out there", sim: object = None) -> Reply:
     """A chat call that says `text`, with a directive when given."""
     body: dict[str, Any] = {"model": "model-a", "messages": [{"role": "user", "content": text}]}
     if sim is not None:
         body["sim"] = sim
     return await call(
-        simulator, "POST", "/v1/chat/completions", body, port=port, authorization=f"Bearer {key}"
+        simulator, "POST", "/v1/chat/completions", body, authorization=f"Bearer {KEY}"
     )
 
 
 async def call(
-    simulator: Simulator,
-    method: str,
-    path: str,
-    value: object = None,
-    *,
-    port: int | str | None = None,
-    **headers: str,
+    simulator: Simulator, method: str, path: str, value: object = None, **headers: str
 ) -> Reply:
     """Any request, its value as JSON; `x_api_key` names the header x-api-key."""
-    url = f"http://{simulator.host}:{port or simulator.port}{path}"
+    url = f"http://{simulator.host}:{simulator.port}{path}"
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     body = b"" if value is None else json.dumps(value).encode()
     async with (
