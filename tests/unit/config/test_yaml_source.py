@@ -6,7 +6,7 @@ import pytest
 
 from gw.config.readers import ConfigFaults, Fault, FaultReport, Mark, fault_records, render
 from gw.config.yaml_source import SubstitutionFault, shielded, substitute, unshielded
-from tests.support.rows import cases
+from tests.support.rows import cases, each
 from tests.unit.config.reading import channel, fault_of, faults_of, places_of, read
 
 
@@ -57,15 +57,6 @@ def test_nesting_without_end_is_a_fault(text: str) -> None:
     assert faults_of(text * 20_000)
 
 
-def test_deep_nesting_that_ends_is_a_fault() -> None:
-    assert "nested too deep" in fault_of("secret: " + "[" * 5000 + "]" * 5000).found
-
-
-@cases("text", '"\\U00110000"', f"%YAML 1.{'9' * 5000}\n---\na: b\n")
-def test_impossible_numbers_of_yaml_are_faults(text: str) -> None:
-    assert "cannot be read" in fault_of(text).found
-
-
 @cases(
     "text, found",
     ("text", '"text"'),
@@ -81,6 +72,38 @@ def test_top_level_that_is_no_mapping_is_a_fault(text: str, found: str) -> None:
     assert fault.allowed.startswith("a mapping of listen, admin_listen,")
 
 
+NO_TEXT = "a key that is no text"
+# What is written, the environment, the fault's line and path, and what it has found.
+ODD: list[tuple[str, dict[str, str], int | None, str, str]] = [
+    ("secret: " + "[" * 5000 + "]" * 5000, {}, None, "", "nested too deep"),
+    ('"\\U00110000"', {}, None, "", "cannot be read"),
+    (f"%YAML 1.{'9' * 5000}\n---\na: b\n", {}, None, "", "cannot be read"),
+    ("? [a, b]\n: c\n", {}, 1, '["?"]', NO_TEXT),
+    ('"\\ud83d": 1\n', {}, 1, '["?"]', NO_TEXT),
+    ("5: a\n", {}, 1, '["5"]', 'the unknown key "5"'),
+    *(
+        (f'drain_seconds: 1\nsecret: "a{half}"\n', {}, 2, "secret", "surrogate")
+        for half in ("\\ud83d", "\\ude00", "\\ude00\\ud83d")
+    ),
+    ("drain_seconds: 1\n<<: 5\n", {}, 2, '["<<"]', "5"),
+    ("messages_versions: &v ['1', *v]\n", {}, 1, "messages_versions[1]", "part of"),
+    ("messages_versions:\n  - '1'\n  - ${V}\n", {}, 3, "messages_versions[1]", "${V}, which is"),
+    ("secret: ${S}", {"S": "caf\udce9"}, 1, "secret", "UTF-8"),
+    ("drain_seconds: ${DRAIN}", {"DRAIN": "soon"}, 1, "drain_seconds", '"soon" from ${DRAIN}'),
+    ("listen: ${A_KEY}", {"A_KEY": "hidden"}, 1, "listen", "text from ${A_KEY} (not shown)"),
+]
+
+
+@each("text, environ, line, path, found", ODD)
+def test_what_cannot_be_meant_is_a_fault_with_its_place(
+    text: str, environ: dict[str, str], line: int | None, path: str, found: str
+) -> None:
+    fault = fault_of(text, **environ)
+    assert (fault.line, fault.path) == (line, path)
+    assert found in fault.found
+    assert "hidden" not in repr(fault)
+
+
 def test_key_given_twice_is_a_fault_with_both_places() -> None:
     text = "drain_seconds: 1\ntimeouts:\n  chat: 1\n  connect: 2\n  chat: 3\ndrain_seconds: 2\n"
     first, second = faults_of(text)
@@ -91,15 +114,6 @@ def test_key_given_twice_is_a_fault_with_both_places() -> None:
 
 def test_key_given_twice_is_found_below_an_unknown_key() -> None:
     assert places_of("unknown:\n  - a: 1\n    a: 2\n") == [(1, "unknown"), (3, "unknown[0].a")]
-
-
-def test_key_that_is_no_text_is_a_fault() -> None:
-    fault = fault_of("? [a, b]\n: c\n")
-    assert fault.found == "a key that is no text"
-
-
-def test_key_that_is_a_number_is_unknown() -> None:
-    assert fault_of("5: a\n").found == 'the unknown key "5"'
 
 
 def test_tags_are_faults() -> None:
@@ -123,17 +137,6 @@ def test_surrogates_written_as_json_writes_them_are_joined() -> None:
     assert read(text).secret == "0123456789abcdef\U0001f600"
 
 
-@cases("half", "\\ud83d", "\\ude00", "\\ude00\\ud83d")
-def test_half_of_a_surrogate_pair_is_a_fault(half: str) -> None:
-    fault = fault_of(f'drain_seconds: 1\nsecret: "a{half}"\n')
-    assert (fault.line, fault.path) == (2, "secret")
-    assert "surrogate" in fault.found
-
-
-def test_half_of_a_surrogate_pair_in_a_key_is_a_fault() -> None:
-    assert fault_of('"\\ud83d": 1\n').found == "a key that is no text"
-
-
 def test_anchor_serves_more_than_once() -> None:
     text = channel("health: &h {failures: 2, cooldown: 3}") + (
         "  - {id: b, base_url: http://b, api_key: k, protocols: [chat], health: *h}\n"
@@ -154,17 +157,6 @@ def test_merge_gives_way_to_what_is_written() -> None:
     channels = read(text).registry.channels
     assert [channels[name].priority for name in "abc"] == [3, 4, 5]
     assert channels["c"].base_url == "http://a"
-
-
-def test_merge_of_anything_else_is_a_fault() -> None:
-    fault = fault_of("drain_seconds: 1\n<<: 5\n")
-    assert (fault.line, fault.path, fault.found) == (2, '["<<"]', "5")
-
-
-def test_alias_to_what_it_is_part_of_is_a_fault() -> None:
-    fault = fault_of("messages_versions: &v ['1', *v]\n")
-    assert (fault.line, fault.path) == (1, "messages_versions[1]")
-    assert "part of" in fault.found
 
 
 def test_aliases_that_multiply_are_read_in_no_time() -> None:
@@ -217,17 +209,6 @@ def test_unset_variable_is_a_fault_with_its_place() -> None:
     assert "GW_SECRET" in fault.hint
 
 
-def test_unset_variable_in_a_list_is_a_fault_with_its_place() -> None:
-    fault = fault_of("messages_versions:\n  - '2023-06-01'\n  - ${VERSION}\n")
-    assert (fault.line, fault.path) == (3, "messages_versions[1]")
-
-
-def test_variable_whose_bytes_are_no_text_is_a_fault() -> None:
-    fault = fault_of("secret: ${GW_SECRET}", GW_SECRET="caf\udce9")
-    assert fault.path == "secret"
-    assert "UTF-8" in fault.found
-
-
 def test_value_of_a_variable_never_changes_the_structure() -> None:
     value = "a: b, [c] # d 'e' \"f\" {g}"
     assert read("secret: ${GW_SECRET}", GW_SECRET=value).secret == value
@@ -252,17 +233,6 @@ def test_value_of_a_variable_is_true_false_or_nothing_where_that_is_wanted() -> 
     assert model.callable is False
     assert model.context_size is None
     assert model.endpoint_type is None
-
-
-def test_wrong_value_of_a_variable_is_shown_with_its_name() -> None:
-    fault = fault_of("drain_seconds: ${DRAIN}", DRAIN="soon")
-    assert fault.found == '"soon" from ${DRAIN}'
-
-
-def test_wrong_value_of_a_variable_that_sounds_secret_is_not_shown() -> None:
-    fault = fault_of("listen: ${OPENAI_KEY}", OPENAI_KEY="hidden")
-    assert fault.found == "text from ${OPENAI_KEY} (not shown)"
-    assert "hidden" not in repr(fault)
 
 
 def test_substitution_needs_no_quotes_inside_braces_and_brackets() -> None:
