@@ -10,7 +10,7 @@ from tests.support.client import Reply
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
-from tests.support.waiting import until, within_one_window
+from tests.support.waiting import until
 
 LOGS = "/v1/logs"
 ROW = [
@@ -268,27 +268,3 @@ def test_logs_work_at_zero_and_outside_the_limits_of_the_account(h: House) -> No
             assert "x-ratelimit-limit-requests" not in reply.headers
     # The one call of this minute was the refused one; logs have neither used nor freed a place.
     assert tenant.client.chat().status == 429
-
-
-def test_sixty_a_minute_over_all_three_endpoints_and_then_429(h: House) -> None:
-    paths = [LOGS, SUMMARY, f"{LOGS}/1", f"{LOGS}?status=wrong"]
-
-    def ask() -> tuple[Tenant, list[Reply]]:
-        """A tenant, and what it is answered: sixty times, and once more for each path."""
-        tenant = h.tenant()
-        return tenant, [tenant.client.get(path) for path in paths * 16]
-
-    tenant, replies = within_one_window(ask)
-    for number, reply in enumerate(replies[:60]):
-        assert reply.status in (200, 400, 404)
-        assert rate(reply) == ("60", str(59 - number))
-        assert 0 < int(reply.headers["x-ratelimit-reset"]) <= 60
-    for reply in replies[60:]:
-        assert reply.refusal == (429, "rate_limit_error", "logs_rate_limited")
-        assert rate(reply) == ("60", "0")
-        wait = int(reply.headers["retry-after"])
-        assert 0 < wait <= 60
-        assert reply.headers["x-ratelimit-reset"] == str(wait)
-        assert f"{wait} s" in reply.error["message"]
-    assert rate(h.another(tenant).client.get(LOGS)) == ("60", "59")
-    assert tenant.client.chat().status == 200  # apart from what calls may do

@@ -286,28 +286,6 @@ def test_channel_without_credentials_is_told_of_and_another_is_asked(
     assert h.held_nano_usd(tenant) == 0
 
 
-def test_token_is_replaced_before_it_expires_and_every_call_has_a_good_one(
-    h: House, tenant: Tenant
-) -> None:
-    h.upstream.token_seconds(2)
-    so_far = len(h.events("configuration_reloaded"))
-    (usual,) = (one for one in h.settings["channels"] if one["id"] == "vertex-sim")
-    h.write(  # a channel that has no token yet
-        channels=[*h.settings["channels"], {**usual, "id": "vertex-new"}],
-        models=[*h.settings["models"], model("claude-new", "vertex-new")],
-    )
-    h.gateway.popen.send_signal(signal.SIGHUP)
-    until(lambda: len(h.events("configuration_reloaded")) > so_far, what="the channels")
-
-    def third_token() -> bool:
-        assert messages(tenant, "claude-new").status == 200
-        protocols = [one["protocol"] for one in h.upstream.requests(1000)]
-        return protocols.count("google-token") >= 3
-
-    until(third_token, what="the third token")
-    assert 401 not in [one["status"] for one in h.upstream.requests(1000)]
-
-
 def test_probe_asks_each_for_its_models(h: House, expect_log: Callable[..., None]) -> None:
     expect_log("credentials_unavailable")
     with pytest.raises(CommandFailed) as raised:  # some are made not to be good

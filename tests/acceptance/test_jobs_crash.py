@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance import sounds
-from tests.acceptance.sounds import COSTS, LISTS, SUBMITS, ask, spent_nano_usd
-from tests.support.client import Client, Reply
+from tests.acceptance.sounds import LISTS, SUBMITS, spent_nano_usd
+from tests.support.client import Client
 from tests.support.house import House, channel, house
 from tests.support.seeded_jobs import HOLD_NANO_USD, seed, submitted
 from tests.support.tenants import Tenant
@@ -142,35 +142,3 @@ def test_kill_within_submits_is_refunded_and_none_is_sent_again(
         assert h.upstream.requested("one", "two") == [len(calls), 0]
         for kind, name in LISTS.items():
             assert client.get(SUBMITS[kind][0]).json == {name: []}
-
-
-def test_kill_while_tasks_are_made_ends_in_one_settlement_each(
-    database_url: str, tmp_path: Path
-) -> None:
-    with house(database_url, tmp_path, is_funded=False, **sounds.SETTINGS) as h:
-        tenant = h.tenant()
-        h.upstream.fault("one", task_seconds=1, real_seconds=2)
-
-        def submitted(client: Client) -> list[Reply]:
-            return [ask(client, kind, kind) for kind in LISTS]
-
-        begun = submitted(tenant.client)
-        assert [reply.status for reply in begun] == [200] * len(LISTS)
-        h.gateway.kill()
-        h.gateway.close()
-        h.start()
-        client = Client(h.gateway.url, tenant.key)
-        again = submitted(client)
-        assert [reply.body for reply in again] == [reply.body for reply in begun]
-        assert {reply.headers["idempotency-replayed"] for reply in again} == {"true"}
-
-        def states() -> set[str]:
-            shown = [client.get(SUBMITS[kind][0]).json[name] for kind, name in LISTS.items()]
-            return {one["status"] for (one,) in shown}
-
-        until(lambda: states() == {"succeeded", "ready"}, what="the success of all")
-        paid = [COSTS[kind] for kind in LISTS]
-        assert spent_nano_usd(h, tenant) == sum(paid)
-        rows = h.rows(tenant)
-        assert sorted(row["cost_nano_usd"] for row in rows) == sorted(paid)
-        assert {row["status"] for row in rows} == {"success"}

@@ -140,18 +140,6 @@ def test_processes_end_with_their_parent(h: House) -> None:
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="no orphan left")
 
 
-def test_drain_finishes_what_is_in_flight_in_every_process(h: House) -> None:
-    tenant = h.tenant()
-    with tenant.client.begin_chat(stream=True, sim={"events": 20, "pause": 2}) as call:
-        call.read_until(b"data:")
-        h.upstream.wait(paused=1)
-        h.gateway.popen.send_signal(signal.SIGTERM)
-        until(lambda: readiness(h) == 503, what="the drain")
-        h.upstream.resume()
-        call.read_until(b"data: [DONE]")
-    assert h.gateway.wait() == 0
-
-
 # Without Redis: the parent keeps the limits of all.
 
 

@@ -12,7 +12,6 @@ import psycopg2
 import pytest
 
 from tests.acceptance.films import SECOND, SETTINGS, TEXT, VIDEOS, posted
-from tests.support.client import Client
 from tests.support.covering import covering
 from tests.support.house import House, house
 from tests.support.processes import GatewayProcess
@@ -134,22 +133,3 @@ def finish(h: House, connection: Any, statement: str) -> None:
         lose(h, connection)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock(1)")
-
-
-def test_film_whose_process_is_killed_while_its_upstream_is_asked_is_refunded(
-    database_url: str, tmp_path: Path
-) -> None:
-    with studio(database_url, tmp_path) as h:
-        tenant = h.tenant()
-        h.upstream.fault("one", hang="headers")
-        with tenant.client.begin("POST", VIDEOS, FILM):
-            h.upstream.wait(active=1)
-            h.gateway.kill()
-        h.gateway.close()
-        h.upstream.heal("one")
-        h.start()
-        assert all_end_once(h, tenant) == {"failed": 1}
-        (row,) = h.query("SELECT status, unit_type FROM call_logs")
-        assert row["status"] == "interrupted"
-        assert len(posted(h)) == 1
-        assert Client(h.gateway.url, tenant.key).get(VIDEOS).json == {"data": []}

@@ -84,18 +84,6 @@ async def test_failing_migration_leaves_nothing_of_itself(empty_url: str, folder
         assert await migrate(database, folder) == ["0003_broken"]
 
 
-async def test_edited_and_missing_files_are_refused(empty_url: str, folder: Path) -> None:
-    async with Database(empty_url) as database:
-        await migrate(database, folder)
-        (folder / "migrations/0002_more.sql").write_text("INSERT INTO a VALUES (22);")
-        with pytest.raises(MigrationFault, match="0002_more is not the file"):
-            await migrate(database, folder)
-        (folder / "migrations/0002_more.sql").unlink()
-        with pytest.raises(MigrationFault, match="newer than this program"):
-            await migrate(database, folder)
-        assert await rows(database) == [1, 2]
-
-
 async def test_changed_functions_are_loaded_together(empty_url: str, folder: Path) -> None:
     async with Database(empty_url) as database:
         # Whatever the order of their names: they are not read before they are called.
