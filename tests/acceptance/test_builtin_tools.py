@@ -166,6 +166,3 @@ def test_tool_needs_a_stream(
     alone = asked(h, tenant, WEATHER, stream=stream, model=of_model)
     assert alone.status == 200
     assert alone.json["choices"][0]["finish_reason"] == "tool_calls"
-
-
-# --- Failures ---

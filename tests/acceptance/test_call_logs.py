@@ -118,8 +118,6 @@ def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: House, tenant: Tena
         assert logs(tenant, "include=attempts,in_flight")["data"] == []
 
 
-# --- Filters ---
-
 # --- Pages ---
 
 
@@ -146,8 +144,6 @@ def test_pages_freeze_their_window_while_calls_go_on(h: House, order: str) -> No
     assert len(traces(tenant)) == 7
     assert traces(tenant, f"cursor={first['next_cursor']}&order={order}") == expected[2:]
 
-
-# --- Refusals ---
 
 # --- The summary ---
 

@@ -85,11 +85,6 @@ def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tena
     assert spent(h, tenant) == 0
 
 
-# Errors do not consume the key
-
-# --- Keys ---
-
-
 def test_chat_takes_no_notice_of_it(h: House, tenant: Tenant) -> None:
     for key in ("k", "k", "not valid"):
         reply = tenant.client.chat(headers={"Idempotency-Key": key})

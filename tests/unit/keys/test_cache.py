@@ -364,6 +364,3 @@ async def test_a_read_that_a_change_of_the_agent_overtook_is_made_again(world: W
     found = (await asked).agent
     assert found is not None
     assert found.enabled is False
-
-
-# --- What the cache believes while the database is away ---

@@ -55,6 +55,3 @@ def test_expected_record_that_stays_away_is_a_fault(watch: LogWatch) -> None:
 def test_fixture_and_mark_allow_records_in_a_test() -> None:
     LOG.warning("allowed")
     LOG.warning("marked")
-
-
-# --- Where the folders of servers lie, whatever the machine has for temporary files ---

@@ -80,8 +80,6 @@ def json_texts(value: Any) -> st.SearchStrategy[str]:
     )
 
 
-# --- Random requests of both protocols, as documented, so that decoding them is the whole truth ---
-
 # --- Chat-completions requests ---
 
 _chat_text = st.builds(lambda text: {"type": "text", "text": text}, words)
