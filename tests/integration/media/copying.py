@@ -4,6 +4,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,7 @@ from yarl import URL
 from actors.clock import SystemClock
 from actors.media_store.copier import Copier, FileLocation, Locate, Throttle
 from actors.media_store.links import LinkSigner
-from actors.media_store.storage import CopyStorage
+from actors.media_store.storage import CopyStorage, FolderStorage
 from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
@@ -138,6 +139,16 @@ async def storing(
         finally:
             await media.finished()
             await storage.close()
+
+
+@asynccontextmanager
+async def simulated(url: str, folder: Path, **more: Any) -> AsyncIterator[tuple[Simulator, Store]]:
+    """An upstream, and a store that copies what it makes into a folder."""
+    async with (
+        Simulator() as simulator,
+        storing(url, FolderStorage(folder), channel_url=simulator.base_url, **more) as store,
+    ):
+        yield simulator, store
 
 
 async def fetch(url: str, **headers: str) -> tuple[int, str, bytes]:

@@ -11,7 +11,7 @@ from actors.media_store.copier import FileLocation
 from actors.media_store.storage import Busy, FolderStorage, FolderWriting
 from actors.media_store.store import Copy
 from loadtests.simulator.server import Simulator
-from tests.integration.media.copying import film_bytes, film_link, storing
+from tests.integration.media.copying import film_bytes, film_link, simulated, storing
 from tests.support.aio import eventually
 from tests.support.logs import ExpectLog, logs
 
@@ -30,10 +30,7 @@ def overwrite(folder: Path, data: bytes) -> None:
 
 
 async def test_a_film_is_copied_and_read_in_any_part(database_url: str, data_dir: Path) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         (copy_id,) = await store.find(film_link(simulator, SIZE))
         await store.round()
         assert await store.read(copy_id) == film_bytes(SIZE)
@@ -46,10 +43,7 @@ async def test_a_film_is_copied_and_read_in_any_part(database_url: str, data_dir
 
 
 async def test_what_was_cut_goes_on_where_it_was(database_url: str, data_dir: Path) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         link = film_link(simulator, SIZE, cut_after_bytes=2 * MIB, times=1)
         (copy_id,) = await store.find(link)
         await store.round()
@@ -65,10 +59,7 @@ async def test_what_was_cut_goes_on_where_it_was(database_url: str, data_dir: Pa
 async def test_another_file_behind_the_same_link_is_begun_anew(
     database_url: str, data_dir: Path
 ) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         link = film_link(simulator, SIZE, cut_after_bytes=2 * MIB, times=1)
         (copy_id,) = await store.find(link)
         await store.round()
@@ -80,10 +71,7 @@ async def test_another_file_behind_the_same_link_is_begun_anew(
 
 
 async def test_a_part_that_is_lost_here_is_fetched_again(database_url: str, data_dir: Path) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         link = film_link(simulator, SIZE, cut_after_bytes=2 * MIB, times=1)
         (copy_id,) = await store.find(link)
         await store.round()
@@ -108,10 +96,7 @@ async def test_a_refusal_is_tried_again_and_at_last_given_up(
 ) -> None:
     if end == "dropping":
         expect_log("media_not_copied")
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         (copy_id,) = await store.find(film_link(simulator, SIZE, status=status))
         for _ in range(attempts):
             await store.hurry()
@@ -178,10 +163,7 @@ async def test_room_is_made_by_dropping_the_oldest_and_never_more_is_taken(
 
 
 async def test_what_was_kept_long_enough_is_dropped(database_url: str, data_dir: Path) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         (copy_id,) = await store.find(film_link(simulator, SIZE))
         await store.round()
         await store.database.execute("UPDATE media_copies SET kept_at = now() - interval '31 days'")
@@ -192,12 +174,7 @@ async def test_what_was_kept_long_enough_is_dropped(database_url: str, data_dir:
 
 
 async def test_whoever_has_lost_the_claim_stops(database_url: str, data_dir: Path) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(
-            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, claim_seconds=0.2
-        ) as store,
-    ):
+    async with simulated(database_url, data_dir, claim_seconds=0.2) as (simulator, store):
         link = film_link(simulator, SIZE, hang=2)
         (copy_id,) = await store.find(link)
         await store.media.round()
@@ -244,12 +221,7 @@ async def test_a_film_without_a_link_is_read_with_the_channels_key(
 
 
 async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir: Path) -> None:
-    async with (
-        Simulator() as simulator,
-        storing(
-            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, claim_seconds=1.0
-        ) as store,
-    ):
+    async with simulated(database_url, data_dir, claim_seconds=1.0) as (simulator, store):
         link = film_link(simulator, SIZE, hang=24)
         (copy_id,) = await store.find(link)
         process = await asyncio.create_subprocess_exec(
@@ -306,10 +278,7 @@ async def test_an_upstream_is_read_no_faster_than_the_folder_takes_it(
         await write(self, piece)
 
     monkeypatch.setattr(FolderWriting, "write", slow)
-    async with (
-        Simulator() as simulator,
-        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
-    ):
+    async with simulated(database_url, data_dir) as (simulator, store):
         (copy_id,) = await store.find(film_link(simulator, size))
         await store.media.round()
         await simulator.wait(held_back=1)

@@ -45,23 +45,10 @@ async def test_what_ends_in_time_is_left_alone() -> None:
     assert "0 open" in repr(limits)
 
 
-async def test_cancellation_by_somebody_else_stays_one() -> None:
-    limits = TimeLimits(60.0)
-    limit = limits.begin()
-
-    async def work() -> None:
-        with limit:
-            await _forever()
-
-    task = asyncio.ensure_future(work())
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    limit.end()
-
-
-async def test_cancelled_by_both_it_is_a_cancellation() -> None:
+@cases("expires", False, True)
+async def test_cancellation_by_somebody_else_stays_one_though_time_is_over_too(
+    expires: bool,
+) -> None:
     limit = TimeLimits(60.0).begin()
 
     async def work() -> None:
@@ -71,7 +58,8 @@ async def test_cancelled_by_both_it_is_a_cancellation() -> None:
     task = asyncio.ensure_future(work())
     await asyncio.sleep(0)
     task.cancel()
-    limit.expire()
+    if expires:
+        limit.expire()
     with pytest.raises(asyncio.CancelledError):
         await task
     limit.end()
