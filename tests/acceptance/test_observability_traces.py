@@ -16,7 +16,7 @@ import pytest
 
 from metrics.version import release
 from tests.acceptance.films import ended, submit
-from tests.acceptance.pictures import generate
+from tests.acceptance.pictures import EACH, generate
 from tests.acceptance.traced import (
     CALLER,
     HOLD,
@@ -110,6 +110,26 @@ def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -
         **server_of(h),
     }
     assert hold.attributes["gw.hold_nano_usd"] > call.attributes["gw.cost_nano_usd"]
+
+
+def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> None:
+    reply = generate(tenant.client, n=2)
+    call, below = sink.tree(reply.trace, HOLD, "generate_content picture", SETTLE)
+    assert (call.name, call.is_error) == ("generate_content picture", False)
+    assert call.attributes == {
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.output.type": "image",
+        "gen_ai.provider.name": "sim",
+        "gen_ai.request.model": "picture",
+        "gen_ai.response.model": "picture",
+        "gw.account": tenant.account,
+        "gw.call": reply.trace,
+        "gw.cost_nano_usd": 2 * EACH,
+        "gw.protocol": "images",
+        "gw.status": "success",
+        "gw.units": 2,
+    }
+    assert traceparents(h) == [header(below[1])]
 
 
 def test_speech_made_at_once_and_a_film_taken_on_have_their_steps(
