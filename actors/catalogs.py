@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from actors.clock import Clock
 from channels.errors import UpstreamError, UpstreamUnreachable
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from channels.media.canonical import (
     CatalogReply,
     CatalogValue,
@@ -199,12 +199,12 @@ class Catalogs:
     def __init__(
         self,
         *,
-        wire: Wire,
+        http: UpstreamClient,
         channels: Callable[[], Mapping[str, ChannelSpec]],
         fresh_seconds: float,
         clock: Clock,
     ) -> None:
-        self._wire = wire
+        self._http = http
         self._channels = channels
         self._clock = clock
         self._memory = ReplyMemory(fresh_seconds=fresh_seconds, clock=clock)
@@ -306,7 +306,7 @@ class Catalogs:
         """Ask a channel. Raises only when cancelled."""
 
         async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
-            return await send(self._wire, channel, request, response_bytes_max, now=self._clock.now)
+            return await send(self._http, channel, request, response_bytes_max, now=self._clock.now)
 
         try:
             async with asyncio.timeout(LIST_SECONDS):

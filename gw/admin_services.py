@@ -15,7 +15,7 @@ from actors.clock import Clock
 from actors.limits.accounts import Limiter
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from gw.admin.channels import ChannelStates
 from gw.admin.ledger import LedgerProofs
 from gw.api.admin import accounts, agents, channels
@@ -175,7 +175,7 @@ def make_admin_api(
     database: Database,
     limiter: Limiter,
     channels: ChannelDirectory,
-    wire: Wire,
+    http: UpstreamClient,
     secret: Secret,
     clock: Clock,
     metrics: Metrics,
@@ -189,10 +189,10 @@ def make_admin_api(
         channels=channels,
         states=ChannelStates(database),
         proofs=LedgerProofs(database),
-        wire=wire,
+        http=http,
         sources=make_sources(current.config),
         make_endings=endings_of(
-            current, database=database, wire=wire, secret=secret, clock=clock, metrics=metrics
+            current, database=database, http=http, secret=secret, clock=clock, metrics=metrics
         ),
     )
     return AdminApi(ROUTES, services, limiter=limiter, description=partial(description, ROUTES))

@@ -21,7 +21,7 @@ from actors.media_store.storage import BucketStorage, CopyStorage, FolderStorage
 from actors.media_store.store import Copy, CopyStore, Kept
 from actors.media_store.worker import MediaStore, TaskScanner
 from actors.store.database import Database
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from channels.media.dialects import DIALECTS
 from channels.media.model import addressed
 from channels.registry import ChannelSpec
@@ -61,11 +61,11 @@ def make_jobs(
     )
 
 
-def make_poller(process: Process, store: Store, *, settle: Settles, wire: Wire) -> Poller:
+def make_poller(process: Process, store: Store, *, settle: Settles, http: UpstreamClient) -> Poller:
     """Return the poller of this process, which has its own pool."""
     current, database = process.current, store.pools.jobs
     clock, metrics, tasks = process.clock, process.metrics, process.current.config.tasks
-    upstreams = make_upstreams(current, wire=wire, clock=clock)
+    upstreams = make_upstreams(current, http=http, clock=clock)
     return Poller(
         name=process.identity.first_id,
         database=database,
@@ -89,7 +89,7 @@ def make_poller(process: Process, store: Store, *, settle: Settles, wire: Wire) 
     )
 
 
-def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstreams:
+def make_upstreams(current: LiveConfig, *, http: UpstreamClient, clock: Clock) -> JobUpstreams:
     """Return the client of jobs at the current channels."""
 
     def channels() -> Mapping[str, ChannelSpec]:
@@ -97,7 +97,7 @@ def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstr
 
     seconds = current.config.timeouts.task_poll
     return JobUpstreams(
-        wire=wire,
+        http=http,
         channels=channels,
         seconds=seconds,
         body_bytes_max=current.config.max_body_bytes,
@@ -138,7 +138,7 @@ def endings_of(
     current: LiveConfig,
     *,
     database: Database,
-    wire: Wire,
+    http: UpstreamClient,
     secret: Secret,
     clock: Clock,
     metrics: Metrics,
@@ -150,7 +150,7 @@ def endings_of(
             current,
             database=database,
             settle=settle,
-            upstreams=make_upstreams(current, wire=wire, clock=clock),
+            upstreams=make_upstreams(current, http=http, clock=clock),
             secret=secret,
             clock=clock,
             metrics=metrics,
@@ -172,16 +172,16 @@ MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 
 
 def make_media_services(
-    process: Process, store: Store, *, billing: Billing, links: Links, wire: Wire
+    process: Process, store: Store, *, billing: Billing, links: Links, http: UpstreamClient
 ) -> MediaServices:
     """Create the services; `links` are those of results."""
     current, clock, database = process.current, process.clock, store.pools.calls
     config = current.config
     jobs = make_jobs(config.tasks, database, clock, process.metrics, links)
-    upstreams = make_upstreams(current, wire=wire, clock=clock)
+    upstreams = make_upstreams(current, http=http, clock=clock)
     body_bytes_max = config.max_body_bytes
-    exchanges = ExchangeUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
-    speaking = SpeechUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
+    exchanges = ExchangeUpstream(http=http, body_bytes_max=body_bytes_max, clock=clock)
+    speaking = SpeechUpstream(http=http, body_bytes_max=body_bytes_max, clock=clock)
     shared: dict[str, Any] = {
         "billing": billing,
         "channels": process.memory.channels,
@@ -202,7 +202,7 @@ def make_media_services(
 
     pieces = Media(
         upstream=PieceUpstream(
-            wire=wire,
+            http=http,
             current=current,
             clock=clock,
             attempt_seconds=config.timeouts.image_attempt,
@@ -220,7 +220,7 @@ def make_media_services(
         upstreams=upstreams,
         renewal=LinkRenewal(database=database, upstreams=upstreams, clock=clock),
         content=JobContent(
-            wire=wire,
+            http=http,
             channels=lambda: current.registry.channels,
             seconds=timeouts.task_poll,
         ),
@@ -231,7 +231,7 @@ def make_media_services(
         transcript=whole(exchanges, timeouts.transcript),
         voices=Voices(database, clock),
         catalogs=Catalogs(
-            wire=wire,
+            http=http,
             channels=lambda: current.registry.channels,
             fresh_seconds=config.tasks.catalog_seconds,
             clock=clock,

@@ -26,8 +26,8 @@ from actors.store.schema import migrate
 from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.http.client import HttpWire
-from channels.http.interfaces import Wire
+from channels.http.client import HttpClient
+from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.resources import BodyBudget
 from gw.admin.channels import ChannelOrders, report_of
@@ -89,7 +89,7 @@ class Listeners:
     """The servers of a process, and its client of the upstreams."""
 
     tls: ssl.SSLContext | None
-    wire: HttpWire
+    http: HttpClient
     public: Server
     admin: AdminServer
     console: AdminServer | None
@@ -239,7 +239,7 @@ def make_endpoints(
     ledger: Ledger,
     keys: KeyCache,
     *,
-    wire: Wire,
+    http: UpstreamClient,
     media_store: MediaStore | None,
 ) -> GatewayApplication:
     """Return the application of the endpoints, with the services that it uses."""
@@ -254,7 +254,7 @@ def make_endpoints(
         wallets=ledger.wallets, live=memory.live, current=current, clock=clock, metrics=metrics
     )
     links = links_of(media_store, config.public_url)
-    media = make_media_services(process, store, billing=billing, links=links, wire=wire)
+    media = make_media_services(process, store, billing=billing, links=links, http=http)
     process.stack.push_async_callback(media.catalogs.close)
     services = Services(
         keys=keys,
@@ -278,7 +278,7 @@ def make_endpoints(
         conversation=Conversation(
             billing=billing,
             channels=memory.channels,
-            wire=wire,
+            http=http,
             current=current,
             clock=clock,
             timeout_seconds=config.timeouts.chat,
@@ -306,9 +306,11 @@ def make_endpoints(
     return make_application(services)
 
 
-def start_media(process: Process, store: Store, wallets: Wallets, wire: Wire) -> MediaStore | None:
+def start_media(
+    process: Process, store: Store, wallets: Wallets, http: UpstreamClient
+) -> MediaStore | None:
     """Start the poller of jobs, and the copying of their results, if that is configured."""
-    poller = make_poller(process, store, settle=wallets.settle_job, wire=wire)
+    poller = make_poller(process, store, settle=wallets.settle_job, http=http)
     process.supervisor.start("poller", poller.run)
     media_store = start_media_store(process, store)
     database, sources = store.pools.media, make_sources(process.current.config)
@@ -318,7 +320,9 @@ def start_media(process: Process, store: Store, wallets: Wallets, wire: Wire) ->
     return media_store
 
 
-def make_admin(process: Process, store: Store, wire: HttpWire, readiness: Readiness) -> AdminServer:
+def make_admin(
+    process: Process, store: Store, http: HttpClient, readiness: Readiness
+) -> AdminServer:
     """Return the server of metrics, probes and the operators' API."""
     metrics, memory = process.metrics, process.memory
     api = make_admin_api(
@@ -326,7 +330,7 @@ def make_admin(process: Process, store: Store, wire: HttpWire, readiness: Readin
         database=store.pools.admin,
         limiter=memory.limiter,
         channels=memory.channels,
-        wire=wire,
+        http=http,
         secret=store.secret,
         clock=process.clock,
         metrics=metrics,
@@ -357,7 +361,7 @@ def make_console(
     store: Store,
     ledger: Ledger,
     *,
-    wire: HttpWire,
+    http: HttpClient,
     public: Server,
     tls: ssl.SSLContext | None,
 ) -> AdminServer | None:
@@ -376,7 +380,7 @@ def make_console(
         settled=ledger.neighbours.settled,
         channels=process.memory.channels,
         metrics=process.metrics,
-        wire=wire,
+        http=http,
         secret=store.secret,
         clock=process.clock,
         gateway_url=lambda: public.url,
@@ -475,13 +479,13 @@ class Gateway:
     async def _start_listeners(self) -> None:
         process, store, ledger = self._process, self._store, self._ledger
         config = self.current.config
-        wire = HttpWire(connect_seconds=config.timeouts.connect, files=process.files)
-        process.stack.push_async_callback(wire.close)
-        media_store = start_media(process, store, ledger.wallets, wire)
+        http = HttpClient(connect_seconds=config.timeouts.connect, files=process.files)
+        process.stack.push_async_callback(http.close)
+        media_store = start_media(process, store, ledger.wallets, http)
         application = make_endpoints(
-            process, store, ledger, self._registration.keys, wire=wire, media_store=media_store
+            process, store, ledger, self._registration.keys, http=http, media_store=media_store
         )
-        admin = make_admin(process, store, wire, self._why_not_ready)
+        admin = make_admin(process, store, http, self._why_not_ready)
         tls = server_context(config)
         self.metrics.config.certificate(expires_at(config))
         check_files(config)
@@ -492,8 +496,8 @@ class Gateway:
             tls=tls,
             shares_port=process.shares_port,
         )
-        console = make_console(process, store, ledger, wire=wire, public=public, tls=tls)
-        self._listeners = Listeners(tls=tls, wire=wire, public=public, admin=admin, console=console)
+        console = make_console(process, store, ledger, http=http, public=public, tls=tls)
+        self._listeners = Listeners(tls=tls, http=http, public=public, admin=admin, console=console)
         for listener in (admin, public, console):
             if listener is not None:
                 process.stack.push_async_callback(listener.close)
@@ -510,7 +514,7 @@ class Gateway:
         renew(self._listeners.tls, config)
         if self._listeners.tls is not None and config.tls is not None:
             self.metrics.config.certificate(expires_at(config))
-        self._listeners.wire.renew_certificates()
+        self._listeners.http.renew_certificates()
         changed = changes(self.current.config, config)
         self.current.swap(config)
         self._process.memory.channels.configure(config.registry.channels)

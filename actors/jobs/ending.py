@@ -26,7 +26,7 @@ from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
 from actors.wallet.pricing import MediaPrice, div_round_half_up
 from channels.errors import UpstreamError
 from channels.families import UNIT_TYPES
-from channels.http.interfaces import UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamResponse
 from channels.media.canonical import (
     AvatarResult,
     MusicResult,
@@ -182,13 +182,13 @@ class JobUpstreams:
     def __init__(
         self,
         *,
-        wire: Wire,
+        http: UpstreamClient,
         channels: Callable[[], Mapping[str, ChannelSpec]],
         seconds: float,
         body_bytes_max: int,
         clock: Clock,
     ) -> None:
-        self._wire = wire
+        self._http = http
         self._channels = channels
         self._seconds = seconds
         self._body_bytes_max = body_bytes_max
@@ -196,7 +196,7 @@ class JobUpstreams:
         self._log = EventLog("actors.jobs")
 
     def __repr__(self) -> str:
-        return f"<JobUpstreams {self._wire!r}>"
+        return f"<JobUpstreams {self._http!r}>"
 
     def channel_ids(self) -> list[str]:
         """Return the ids of the configured channels."""
@@ -245,7 +245,7 @@ class JobUpstreams:
 
     async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
         async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
-            return await send(self._wire, channel, request, response_bytes_max, now=self._clock.now)
+            return await send(self._http, channel, request, response_bytes_max, now=self._clock.now)
 
         return await perform(exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max)
 
@@ -489,14 +489,18 @@ class JobContent:
     """Opens videos. `seconds` is the timeout until an upstream's response begins."""
 
     def __init__(
-        self, *, wire: Wire, channels: Callable[[], Mapping[str, ChannelSpec]], seconds: float
+        self,
+        *,
+        http: UpstreamClient,
+        channels: Callable[[], Mapping[str, ChannelSpec]],
+        seconds: float,
     ) -> None:
-        self._wire = wire
+        self._http = http
         self._channels = channels
         self._seconds = seconds
 
     def __repr__(self) -> str:
-        return f"<JobContent {self._wire!r}>"
+        return f"<JobContent {self._http!r}>"
 
     async def open(self, job: Job, headers: Sequence[tuple[str, str]]) -> UpstreamResponse:
         """Request a job's video with these headers; the caller closes the response.
@@ -512,6 +516,6 @@ class JobContent:
         asked = addressed(channel, request)
         asked = structs.replace(asked, headers=(*asked.headers, *headers))
         async with asyncio.timeout(self._seconds):
-            response = await self._wire.open(asked)
+            response = await self._http.open(asked)
         asked.took_status(response.status)
         return response

@@ -16,7 +16,7 @@ from actors.clock import Clock
 from actors.media_store.storage import Busy, CopyStorage, Lost, StorageFault, Writing
 from actors.media_store.store import CONTENT_TYPES, Copy, CopyStore, Progress
 from channels.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamUnreachable
-from channels.http.client import AddressRefused, HttpWire, address_of
+from channels.http.client import AddressRefused, HttpClient, address_of
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.http.transport import Transport, verifying
 from channels.links import allowing
@@ -110,7 +110,7 @@ async def opened(
 ) -> AsyncIterator[Opened]:
     """Open a file; from `start` on if the upstream still has the same file. Raises FetchFault."""
     resumes = start > 0 and validator is not None
-    wire = HttpWire(
+    http = HttpClient(
         connect_seconds=CONNECT_SECONDS,
         tls=_tls,
         allows=allowing(await _addresses(location.channel_url)),
@@ -119,14 +119,14 @@ async def opened(
         extra: tuple[tuple[str, str], ...] = ()
         if resumes and validator is not None:
             extra = (("Range", f"bytes={start}-"), ("If-Range", validator))
-        response = await _followed(wire, location, extra)
+        response = await _followed(http, location, extra)
         yield _read(response, start if resumes else 0)
     finally:
-        await wire.close()
+        await http.close()
 
 
 async def _followed(
-    wire: HttpWire, location: FileLocation, extra: tuple[tuple[str, str], ...]
+    http: HttpClient, location: FileLocation, extra: tuple[tuple[str, str], ...]
 ) -> UpstreamResponse:
     """Return the response at the end of all redirects."""
     url, origin = location.url, _origin(location.url)
@@ -135,7 +135,7 @@ async def _followed(
         try:
             async with asyncio.timeout(CONNECT_SECONDS + SILENCE_SECONDS):
                 transport = location.transport_to(_origin(url))
-                response = await wire.open(UpstreamRequest("GET", url, headers, b"", transport))
+                response = await http.open(UpstreamRequest("GET", url, headers, b"", transport))
         except TimeoutError:
             raise FetchFault("silent") from None
         except UpstreamError as error:

@@ -26,7 +26,7 @@ from channels.authorizers.specs import (
     google_secrets,
 )
 from channels.errors import CredentialsUnavailable, UpstreamError
-from channels.http.interfaces import Authorizer, UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import Authorizer, UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.http.transport import Transport
 from channels.registry import ChannelSpec, ObtainedSecrets
 from metrics.logs import EventLog
@@ -177,7 +177,7 @@ class AwsAuthorizer:
     def __repr__(self) -> str:
         return f"<AwsAuthorizer {self._spec.region}>"
 
-    async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
+    async def proof(self, request: UpstreamRequest, http: UpstreamClient) -> bytes:
         """See Authorizer."""
         keys = await self._keys.get(self._load)
         body = request.body
@@ -306,23 +306,23 @@ class TokenAuthorizer(ABC, Generic[Spec]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._line}>"
 
-    async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
+    async def proof(self, request: UpstreamRequest, http: UpstreamClient) -> bytes:
         """See Authorizer."""
-        return await self._line.get(partial(self._load, request, wire))
+        return await self._line.get(partial(self._load, request, http))
 
     def may_mend(self, response: UpstreamResponse) -> bool:
         """See Authorizer: discards a revoked token."""
         return response.status == 401 and self._line.drop()
 
-    async def _load(self, request: UpstreamRequest, wire: Wire) -> tuple[bytes, float]:
-        token, seconds = await self.fetch(request, wire)
+    async def _load(self, request: UpstreamRequest, http: UpstreamClient) -> tuple[bytes, float]:
+        token, seconds = await self.fetch(request, http)
         if not token.isascii() or not token.isprintable() or " " in token:
             raise CredentialsUnavailable("a token that no header can have")
         self._obtained.add("token", token)
         return f"Authorization: Bearer {token}\r\n".encode(), seconds
 
     @abstractmethod
-    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+    async def fetch(self, request: UpstreamRequest, http: UpstreamClient) -> tuple[str, float]:
         """Return a token, and its validity in seconds. Raises CredentialsUnavailable.
 
         `request`: one that waits for the token, which is fetched by the same proxy.
@@ -354,7 +354,7 @@ class _TokenBody(Struct):
 class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
     """The token of one channel."""
 
-    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+    async def fetch(self, request: UpstreamRequest, http: UpstreamClient) -> tuple[str, float]:
         """See TokenAuthorizer."""
         form = await self._form()
         url = f"{self._spec.authority}/{quote(self._spec.tenant_id)}/oauth2/v2.0/token"
@@ -362,7 +362,7 @@ class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
             "POST", url, _FORM, urlencode(form).encode("ascii"), request.transport
         )
         try:
-            response = await wire.open(asked)
+            response = await http.open(asked)
             try:
                 body = await response.read(TOKEN_BYTES_MAX)
             finally:
@@ -418,7 +418,7 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
 
     _credentials: Any = None  # the library's, created once
 
-    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+    async def fetch(self, request: UpstreamRequest, http: UpstreamClient) -> tuple[str, float]:
         """See TokenAuthorizer."""
         return await asyncio.to_thread(self._fetched, request.transport)
 

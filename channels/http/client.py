@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.connection import Http1Response, StaleConnection, UpstreamConnection
-from channels.http.interfaces import Authorizer, UpstreamRequest, Wire
+from channels.http.interfaces import Authorizer, UpstreamClient, UpstreamRequest
 from channels.http.transport import Proxy, Transport, verifying
 from channels.resources import Deadlines, OpenFiles, is_out_of_files
 from metrics.version import release
@@ -422,7 +422,7 @@ class OriginRoute:
         self.dialer = dialer
 
 
-class HttpWire(Wire):
+class HttpClient(UpstreamClient):
     """Keeps connections alive and shares them between requests to the same origin.
 
     No redirects, no cookies, no decompression; a proxy if the request's transport has one. A reused
@@ -454,10 +454,10 @@ class HttpWire(Wire):
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "open"
-        return f"<HttpWire {state} {[route.pool for route in self._routes.values()]}>"
+        return f"<HttpClient {state} {[route.pool for route in self._routes.values()]}>"
 
     async def open(self, request: UpstreamRequest) -> Http1Response:
-        """See Wire."""
+        """See UpstreamClient."""
         assert not self._is_closed
         if request.authorizer is not None:
             return await self._open_proved(request, request.authorizer)

@@ -54,10 +54,10 @@ class UpstreamRequest(Struct, frozen=True):
 class Authorizer(Protocol):
     """Proves the client's identity to one channel's upstream by signatures or expiring tokens."""
 
-    async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
+    async def proof(self, request: UpstreamRequest, http: UpstreamClient) -> bytes:
         """Return the lines of a request's head that prove it, each with its line end.
 
-        `wire` is used for requests of its own. Raises CredentialsUnavailable.
+        `http` is used for requests of its own. Raises CredentialsUnavailable.
         """
 
     def may_mend(self, response: UpstreamResponse) -> bool:
@@ -114,7 +114,7 @@ class UpstreamResponse(Protocol):
         """Abort the connection, unless the body has ended."""
 
 
-class Wire(Protocol):
+class UpstreamClient(Protocol):
     """Sends requests."""
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:

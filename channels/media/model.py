@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from channels.authorizers.authorizers import authorizer_of
 from channels.errors import UpstreamError, UpstreamMalformed
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.media.canonical import (
     CatalogReply,
     PollReply,
@@ -213,7 +213,7 @@ def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
 
 
 async def send(
-    wire: Wire,
+    http: UpstreamClient,
     channel: ChannelSpec,
     request: MediaRequest,
     response_bytes_max: int,
@@ -227,7 +227,7 @@ async def send(
     Raises UpstreamUnreachable and UpstreamCut. Cancelling it closes the connection.
     """
     sent = addressed(channel, request)
-    response = await wire.open(sent)
+    response = await http.open(sent)
     if response.status >= 400:
         sent.took_status(response.status)
     try:

@@ -29,7 +29,7 @@ from channels.dialects.dialect import Address
 from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
 from channels.errors import UpstreamError
-from channels.http.interfaces import UpstreamRequest, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest
 from channels.kinds import KINDS
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, Registry, bearer, credentials_of
@@ -72,12 +72,12 @@ class Probe(Struct, frozen=True):
 
 
 async def probe(
-    channel: ChannelSpec, wire: Wire, redactor: Redactor, *, timeout_seconds: float
+    channel: ChannelSpec, http: UpstreamClient, redactor: Redactor, *, timeout_seconds: float
 ) -> Probe:
     """Request the list of models. No behaviour of the upstream raises."""
     try:
         async with asyncio.timeout(timeout_seconds):
-            response = await wire.open(models_request(channel))
+            response = await http.open(models_request(channel))
             try:
                 body = await response.read(LIST_BYTES_MAX)
             finally:
@@ -451,10 +451,10 @@ class ChannelOrders:
 
 
 async def tested(
-    spec: ChannelSpec, registry: Registry, wire: Wire, redactor: Redactor
+    spec: ChannelSpec, registry: Registry, http: UpstreamClient, redactor: Redactor
 ) -> ChannelTest:
     """Request a channel's list of models. No behaviour of the upstream raises."""
-    found = await probe(spec, wire, redactor, timeout_seconds=PROBE_SECONDS)
+    found = await probe(spec, http, redactor, timeout_seconds=PROBE_SECONDS)
     listed = set(found.models or ())
     missing = [name for name in _asked_for(registry, spec.id) if name not in listed]
     return ChannelTest(

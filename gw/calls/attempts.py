@@ -39,7 +39,7 @@ from channels.errors import (
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
 from gw.calls.bills import stated_usage
@@ -430,19 +430,19 @@ class BaseUpstream:
     def __init__(
         self,
         *,
-        wire: Wire,
+        http: UpstreamClient,
         current: LiveConfig,
         clock: Clock,
         response_bytes_max: int,
     ) -> None:
-        self._wire = wire
+        self._http = http
         self._current = current
         self._clock = clock
         self._response_bytes_max = response_bytes_max
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request and return the response after its head. Raises UpstreamError."""
-        response = await self._wire.open(attempts.observer.traced(request))
+        response = await self._http.open(attempts.observer.traced(request))
         if response.status >= 400:
             request.took_status(response.status)
         attempts.took_response(response)

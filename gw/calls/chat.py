@@ -32,7 +32,7 @@ from channels.errors import (
     UpstreamMalformed,
     UpstreamRefusal,
 )
-from channels.http.interfaces import Sink, UpstreamResponse, Wire
+from channels.http.interfaces import Sink, UpstreamClient, UpstreamResponse
 from channels.http.sse import EventStreamResponse
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload.jobs import Metered, metered
@@ -81,14 +81,14 @@ class ChatUpstream(BaseUpstream):
     def __init__(
         self,
         *,
-        wire: Wire,
+        http: UpstreamClient,
         current: LiveConfig,
         clock: Clock,
         response_bytes_max: int,
         offload: OffloadPool,
     ) -> None:
         super().__init__(
-            wire=wire, current=current, clock=clock, response_bytes_max=response_bytes_max
+            http=http, current=current, clock=clock, response_bytes_max=response_bytes_max
         )
         self._offload = offload
 
@@ -333,7 +333,7 @@ class Conversation:
         *,
         billing: Billing,
         channels: ChannelDirectory,
-        wire: Wire,
+        http: UpstreamClient,
         current: LiveConfig,
         clock: Clock,
         timeout_seconds: float,
@@ -345,7 +345,7 @@ class Conversation:
         self._billing = billing
         self._channels = channels
         self._upstream = ChatUpstream(
-            wire=wire,
+            http=http,
             current=current,
             clock=clock,
             response_bytes_max=response_bytes_max,
@@ -355,7 +355,7 @@ class Conversation:
         self._precharge = precharge
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
-        self.counter = TokenCounter(channels=channels, wire=wire, current=current, clock=clock)
+        self.counter = TokenCounter(channels=channels, http=http, current=current, clock=clock)
 
     async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.

@@ -27,7 +27,7 @@ from channels.errors import (
     UpstreamRefusal,
     UpstreamUnreachable,
 )
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from gw.calls.attempts import confirm_key, is_success
 from gw.calls.call import ending_of_refusal
@@ -75,10 +75,10 @@ class TokenCounter:
     """
 
     def __init__(
-        self, *, channels: ChannelDirectory, wire: Wire, current: LiveConfig, clock: Clock
+        self, *, channels: ChannelDirectory, http: UpstreamClient, current: LiveConfig, clock: Clock
     ) -> None:
         self._channels = channels
-        self._wire = wire
+        self._http = http
         self._current = current
         self._clock = clock
         self._without: dict[tuple[str, str], float] = {}  # end of the skip, monotonic seconds
@@ -150,7 +150,7 @@ class TokenCounter:
             own=request.own,
             extra_headers=request.own_headers,
         )
-        response = await self._wire.open(asked)
+        response = await self._http.open(asked)
         try:
             return await self._read(asked, response, candidate)
         finally:

@@ -32,7 +32,7 @@ from channels.errors import (
     UpstreamRefusal,
     UpstreamTimedOut,
 )
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.media.canonical import (
     Accepted,
     AvatarRequest,
@@ -417,14 +417,14 @@ class PieceUpstream(BaseUpstream):
     def __init__(
         self,
         *,
-        wire: Wire,
+        http: UpstreamClient,
         current: LiveConfig,
         clock: Clock,
         attempt_seconds: float,
         response_bytes_max: int,
     ) -> None:
         super().__init__(
-            wire=wire, current=current, clock=clock, response_bytes_max=response_bytes_max
+            http=http, current=current, clock=clock, response_bytes_max=response_bytes_max
         )
         self._limits = TimeLimits(attempt_seconds)
 
@@ -486,13 +486,13 @@ def dialect_of(candidate: Candidate, channel: ChannelSpec) -> MediaDialect:
 class ExchangeUpstream:
     """Makes the attempts of calls by exchanges. Stateless."""
 
-    def __init__(self, *, wire: Wire, body_bytes_max: int, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, *, http: UpstreamClient, body_bytes_max: int, clock: Clock) -> None:
+        self._http = http
         self._body_bytes_max = body_bytes_max
         self._clock = clock
 
     def __repr__(self) -> str:
-        return f"<ExchangeUpstream {self._wire!r}>"
+        return f"<ExchangeUpstream {self._http!r}>"
 
     def makes(self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec) -> bool:
         """See `MediaUpstream`."""
@@ -506,10 +506,10 @@ class ExchangeUpstream:
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> SubmitResult | UpstreamRefusal:
         """Try one channel. Raises UpstreamError."""
-        wire = _WatchedWire(self._wire, attempts)
+        http = _WatchedClient(self._http, attempts)
 
         async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
-            response = await send(wire, channel, request, response_bytes_max, now=self._clock.now)
+            response = await send(http, channel, request, response_bytes_max, now=self._clock.now)
             attempts.took_whole()
             return response
 
@@ -531,15 +531,15 @@ class ExchangeUpstream:
         raise (UpstreamTimedOut if reply.status == 504 else UpstreamMalformed)(reply.reason)
 
 
-class _WatchedWire(Wire):
+class _WatchedClient(UpstreamClient):
     """Sends the requests of one attempt, and reports their responses to it."""
 
-    def __init__(self, wire: Wire, attempts: Attempts) -> None:
-        self._wire = wire
+    def __init__(self, http: UpstreamClient, attempts: Attempts) -> None:
+        self._http = http
         self._attempts = attempts
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
-        response = await self._wire.open(self._attempts.observer.traced(request))
+        response = await self._http.open(self._attempts.observer.traced(request))
         self._attempts.took_response(response)
         return response
 

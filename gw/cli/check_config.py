@@ -20,7 +20,7 @@ from actors.store.database import Database
 from actors.store.embedded.access import EmbeddedFault
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import MigrationFault, unapplied
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from gw.admin.channels import tested
@@ -124,19 +124,19 @@ async def _probed(config: Config) -> list[dict[str, Any]]:
     registry = config.registry
     redactor = Redactor(registry.channels.values())
     hide(redactor.secrets)
-    wire = HttpWire(connect_seconds=config.timeouts.connect)
+    http = HttpClient(connect_seconds=config.timeouts.connect)
     turns = asyncio.Semaphore(PROBES_MAX)
 
     async def ask(channel: ChannelSpec) -> dict[str, Any]:
         async with turns:
-            found = await tested(channel, registry, wire, redactor)
+            found = await tested(channel, registry, http, redactor)
         record: dict[str, Any] = msgspec.to_builtins(found)
         return record
 
     try:
         return list(await asyncio.gather(*map(ask, registry.channels.values())))
     finally:
-        await wire.close()
+        await http.close()
 
 
 def _shown(probes: list[dict[str, Any]]) -> str:

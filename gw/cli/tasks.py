@@ -13,7 +13,7 @@ import msgspec
 from actors.clock import SystemClock
 from actors.jobs import store
 from actors.jobs.job import STATES
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.media.model import TASK_KINDS
 from gw.admin import tasks
 from gw.admin.audit import Actor
@@ -79,12 +79,12 @@ async def show(context: Context, options: Namespace) -> Result:
 
 async def cancel(context: Context, options: Namespace) -> Result:
     config, clock = context.config, SystemClock()
-    current, wire = LiveConfig(config), HttpWire(connect_seconds=config.timeouts.connect)
+    current, http = LiveConfig(config), HttpClient(connect_seconds=config.timeouts.connect)
 
     endings = endings_of(
         current,
         database=context.database,
-        wire=wire,
+        http=http,
         secret=context.secret(),
         clock=clock,
         metrics=Metrics(),
@@ -92,6 +92,6 @@ async def cancel(context: Context, options: Namespace) -> Result:
     try:
         done = await tasks.cancel(context.database, Actor.of_this_process(), options.id, endings)
     finally:
-        await wire.close()
+        await http.close()
     record = msgspec.to_builtins(done)
     return Result(record, sheet(record))

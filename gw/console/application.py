@@ -12,7 +12,7 @@ from actors.actor import Supervisor
 from actors.clock import Clock
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from gw.admin import audit, tokens, values
 from gw.admin.audit import AuditQuery
 from gw.admin.ledger import LedgerProofs
@@ -244,7 +244,7 @@ def make_console(
     settled: Callable[[str], Awaitable[None]],
     channels: ChannelDirectory,
     metrics: Metrics,
-    wire: Wire,
+    http: UpstreamClient,
     secret: Secret,
     clock: Clock,
     gateway_url: Callable[[], str],
@@ -266,7 +266,7 @@ def make_console(
         settled=settled,
         channels=channels,
         metrics=metrics,
-        wire=wire,
+        http=http,
         secret=secret,
         clock=clock,
         new_id=new_call_id,

@@ -54,7 +54,7 @@ class ChannelsHandler(ConsoleHandler):
         if act == "test":
             with in_words():
                 spec = channels.find(registry, name)
-            found = await channels.tested(spec, registry, self.services.wire, current.redactor)
+            found = await channels.tested(spec, registry, self.services.http, current.redactor)
             async with change(self) as (transaction, actor):
                 details = {"status": found.status}
                 await audit.note(transaction, actor, "channel.test", name, details=details)
@@ -312,7 +312,7 @@ class TasksHandler(ConsoleHandler):
         endings = endings_of(
             services.current,
             database=services.database,
-            wire=services.wire,
+            http=services.http,
             secret=services.secret,
             clock=services.clock,
             metrics=services.metrics,

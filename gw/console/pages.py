@@ -31,7 +31,7 @@ from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
 from actors.store.database import Session as Transaction
 from actors.wallet.ledger import UnknownAccount
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from gw import accounts
 from gw.accounts import Account
 from gw.admin import values
@@ -75,7 +75,7 @@ class ConsoleServices:
     settled: Callable[[str], Awaitable[None]]
     channels: ChannelDirectory
     metrics: Metrics
-    wire: Wire
+    http: UpstreamClient
     secret: Secret
     clock: Clock
     new_id: Callable[[], UUID]

@@ -97,7 +97,7 @@ class PlayHandler(ConsoleHandler):
         )
         try:
             async with asyncio.timeout(OPEN_SECONDS):
-                response = await self.services.wire.open(sent)
+                response = await self.services.http.open(sent)
                 with closing(response):
                     await self._pass_on(response)
         except (UpstreamError, TimeoutError):

@@ -26,7 +26,7 @@ from prometheus_client.exposition import choose_encoder
 from actors.clock import SystemClock
 from actors.parent import ParentServer
 from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
 from channels.resources import raise_open_files
 from gw.api.admin.server import REPLAYED_HEADER
@@ -96,7 +96,7 @@ class Parent:
         self._address = config.listen
         self.listen_url = ""
         self.admin_url = ""
-        self._wire = HttpWire(connect_seconds=ASK_SECONDS)
+        self._http = HttpClient(connect_seconds=ASK_SECONDS)
 
     async def start(self) -> None:
         """Start all parts. Raises WorkerFailed or OSError, after stopping them."""
@@ -112,7 +112,7 @@ class Parent:
             for sock in sockets:
                 self._stack.callback(sock.close)
             self._address = ListenAddress(self._config.listen.host, _port_of(sockets[0]))
-            self._stack.push_async_callback(self._wire.close)
+            self._stack.push_async_callback(self._http.close)
             application = make_admin_application(
                 self._config,
                 render=self._render,
@@ -228,7 +228,7 @@ class Parent:
 
     async def _responded(self, request: UpstreamRequest) -> AdminResponse:
         async with asyncio.timeout(ADMIN_SECONDS):
-            response = await self._wire.open(request)
+            response = await self._http.open(request)
             with closing(response):
                 body = await response.read(PAGE_BYTES_MAX)
         passed = ("x-gateway-trace", "Retry-After", "Allow", "WWW-Authenticate", REPLAYED_HEADER)
@@ -240,7 +240,7 @@ class Parent:
             return 0, ""
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                response = await self._wire.open(
+                response = await self._http.open(
                     UpstreamRequest(
                         "GET", worker.admin_url + path, (("Accept", accept or "*/*"),), b""
                     )

@@ -193,7 +193,7 @@ class GatewayProcess:
         self.conversation, self.images = running.conversation, running.images
         specs = {channel.id: channel for channel in self.around.channels}
         upstreams = JobUpstreams(
-            wire=self.wire,
+            http=self.wire,
             channels=lambda: specs,
             seconds=SUBMIT_SECONDS,
             body_bytes_max=MIB,
@@ -210,7 +210,7 @@ class GatewayProcess:
         self.submits = JobSubmit(
             billing=running.billing,
             channels=self.channels,
-            upstream=ExchangeUpstream(wire=self.wire, body_bytes_max=MIB, clock=clock),
+            upstream=ExchangeUpstream(http=self.wire, body_bytes_max=MIB, clock=clock),
             upstreams=upstreams,
             jobs=self.jobs,
             detached=DetachedTasks(self.in_flight),

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamUnreachable
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from tests.support.calls import image_response
 from tests.unit.calls.sse import DONE, delta, error_body, usage_event, usage_of, whole
 from tests.unit.calls.world import FOR_EVER, FakeResponse, Head, Step
@@ -220,7 +220,7 @@ class Upstreams:
         return [self.chance.expovariate(10), Head(), json.dumps(value).encode()]
 
 
-class SimulatedWire(Wire):
+class SimulatedWire(UpstreamClient):
     """The connections of one process."""
 
     def __init__(self, upstreams: Upstreams) -> None:

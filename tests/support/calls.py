@@ -13,7 +13,7 @@ from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import LiveCalls, Wallets
 from channels.dialects.chat import request as chat
 from channels.dialects.images import dialect as pictures
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
@@ -71,7 +71,7 @@ def use_cases(
     wallets: Wallets,
     live: LiveCalls,
     channels: ChannelDirectory,
-    wire: Wire,
+    wire: UpstreamClient,
     redactor: Redactor,
     registry: Registry = NO_MODELS,
     offload: OffloadPool,
@@ -86,7 +86,7 @@ def use_cases(
     conversation = Conversation(
         billing=billing,
         channels=channels,
-        wire=wire,
+        http=wire,
         current=current,
         clock=clock,
         timeout_seconds=limits.chat_seconds,
@@ -96,7 +96,7 @@ def use_cases(
         metrics=metrics,
     )
     upstream = PieceUpstream(
-        wire=wire,
+        http=wire,
         current=current,
         clock=clock,
         attempt_seconds=limits.attempt_seconds,

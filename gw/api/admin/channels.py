@@ -90,7 +90,7 @@ async def test_channel(call: Call) -> ChannelTest:
     services, registry = call.services, call.registry
     spec = channels.find(registry, call.path["channel_id"])
     redactor = Redactor(registry.channels.values())
-    found = await channels.tested(spec, registry, services.wire, redactor)
+    found = await channels.tested(spec, registry, services.http, redactor)
     async with services.database.transaction() as session:
         details = {"ok": found.ok, "status": found.status}
         await audit.note(session, call.actor, "channel.test", spec.id, details=details)

@@ -17,7 +17,7 @@ from actors.changes import heard_by_all
 from actors.clock import Clock
 from actors.routing import ChannelDirectory
 from actors.store.database import Database, Session
-from channels.http.interfaces import Wire
+from channels.http.interfaces import UpstreamClient
 from channels.registry import Registry
 from gw.admin.audit import Actor
 from gw.admin.channels import ChannelStates
@@ -39,7 +39,7 @@ class AdminServices:
     channels: ChannelDirectory
     states: ChannelStates
     proofs: LedgerProofs
-    wire: Wire
+    http: UpstreamClient
     sources: SourceStore
     make_endings: MakeEndings
 

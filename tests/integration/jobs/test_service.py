@@ -25,7 +25,7 @@ from actors.wallet.ledger import SQL as LEDGER
 from actors.wallet.messages import Void
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.verify import verify
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.media.canonical import NotFound, Polled, Trouble, Unusable
 from channels.registry import ChannelSpec
 from metrics.prometheus import Metrics
@@ -196,7 +196,7 @@ async def upstreams(
     seconds: float = 5.0, **changes: Any
 ) -> AsyncIterator[tuple[JobUpstreams, Hands]]:
     """Jobs of a channel that the simulator answers."""
-    wire = HttpWire(connect_seconds=5.0)
+    wire = HttpClient(connect_seconds=5.0)
     try:
         async with hands() as h:
             spec = make_channel("film", api_key=KEY, protocols=frozenset({"videos"}))
@@ -204,7 +204,7 @@ async def upstreams(
             channels: dict[str, ChannelSpec] = {"film": spec}
             yield (
                 JobUpstreams(
-                    wire=wire,
+                    http=wire,
                     channels=lambda: channels,
                     seconds=seconds,
                     body_bytes_max=BODY_BYTES_MAX,

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
 from channels.media.canonical import (
     Accepted,
@@ -71,7 +71,7 @@ NEWS = ClipVideo(
 class Channel:
     """A dialect spoken to the simulator."""
 
-    def __init__(self, at: Hands, wire: HttpWire, dialect: MediaDialect) -> None:
+    def __init__(self, at: Hands, wire: HttpClient, dialect: MediaDialect) -> None:
         self.at = at
         self.dialect = dialect
         self._wire = wire
@@ -121,7 +121,7 @@ class Channel:
 
 @asynccontextmanager
 async def channel(name: str) -> AsyncIterator[Channel]:
-    wire = HttpWire(connect_seconds=5.0)
+    wire = HttpClient(connect_seconds=5.0)
     async with hands() as at:
         try:
             yield Channel(at, wire, DIALECTS[name])

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from channels.errors import CredentialsUnavailable
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.registry import ObtainedSecrets
 from loadtests.simulator.server import Simulator
@@ -20,7 +20,7 @@ class Cloud:
     """A simulator whose clock is `ahead_seconds` ahead."""
 
     simulator: Simulator
-    wire: HttpWire
+    wire: HttpClient
     told: list[str] = field(default_factory=list)
     obtained: ObtainedSecrets = field(default_factory=ObtainedSecrets)
 
@@ -51,7 +51,7 @@ class Cloud:
 async def cloud(*, ahead_seconds: float = 0.0) -> AsyncIterator[Cloud]:
     """A running one."""
     async with Simulator(clock=lambda: time.time() + ahead_seconds) as simulator:
-        wire = HttpWire(connect_seconds=5)
+        wire = HttpClient(connect_seconds=5)
         try:
             yield Cloud(simulator, wire)
         finally:

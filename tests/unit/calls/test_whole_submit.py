@@ -114,7 +114,7 @@ async def stage(
                 metrics=w.metrics,
             ),
             channels=w.channels,
-            upstream=upstream(wire=w.wire, body_bytes_max=MIB, clock=w.clock),
+            upstream=upstream(http=w.wire, body_bytes_max=MIB, clock=w.clock),
             unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),
             current=in_force(w.redactor),
             total_seconds=5.0,

@@ -30,7 +30,7 @@ from actors.wallet.messages import CallFacts
 from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.errors import UpstreamCut, UpstreamMalformed
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
@@ -150,7 +150,7 @@ class FakeResponse(UpstreamResponse):
         self._closing.set()
 
 
-class FakeWire(Wire):
+class FakeWire(UpstreamClient):
     """Scripts by channel, one for each request to it; the last one is played again."""
 
     def __init__(self, scripts: Mapping[str, Sequence[Script]]) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Self
 
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -149,9 +149,9 @@ def once(answer: bytes) -> Script:
 
 
 @asynccontextmanager
-async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[HttpWire]:
+async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[HttpClient]:
     """A wire that is closed at the end."""
-    wire = HttpWire(connect_seconds=connect_seconds)
+    wire = HttpClient(connect_seconds=connect_seconds)
     try:
         yield wire
     finally:

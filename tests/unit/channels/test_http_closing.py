@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.http.connection import UpstreamConnection
 from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import both_loops, eventually
@@ -160,7 +160,7 @@ async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
         gone.set()
 
     async with RawServer(script) as server:
-        wire = HttpWire(connect_seconds=5)
+        wire = HttpClient(connect_seconds=5)
         await (await wire.open(server.request())).read(100)
 
         async def call() -> None:
@@ -170,9 +170,9 @@ async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
 
         task = asyncio.ensure_future(call())
         await (opened if is_head_sent else came).wait()
-        assert repr(wire) == "<HttpWire open [<OriginPool 1 connections, 0 idle>]>"
+        assert repr(wire) == "<HttpClient open [<OriginPool 1 connections, 0 idle>]>"
         await wire.close()
-        assert repr(wire) == "<HttpWire closed [<OriginPool 0 connections, 0 idle>]>"
+        assert repr(wire) == "<HttpClient closed [<OriginPool 0 connections, 0 idle>]>"
         with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
             await task
         await eventually(gone.is_set, what="the connection's end")
@@ -190,7 +190,7 @@ async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_f
         gone.set()
 
     async with RawServer(script) as server:
-        wire = HttpWire(connect_seconds=5)
+        wire = HttpClient(connect_seconds=5)
         task = asyncio.ensure_future(wire.open(server.request()))
 
         def cancelled(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
@@ -286,7 +286,7 @@ class BlockingServer:
             self._peer.close()
 
 
-def wait_for_bytes(wire: HttpWire) -> None:
+def wait_for_bytes(wire: HttpClient) -> None:
     """Wait until the system has something for the one connection there is."""
     (place,) = wire._routes.values()
     (connection,) = place.pool._all
@@ -304,7 +304,7 @@ def serving(tls: ssl.SSLContext | None) -> Iterator[BlockingServer]:
             server.close()
 
 
-async def asked(wire: HttpWire, server: BlockingServer, sends: bytes, *, dials: bool) -> bytes:
+async def asked(wire: HttpClient, server: BlockingServer, sends: bytes, *, dials: bool) -> bytes:
     """Make a request that the server answers with this, and read the answer."""
 
     def play() -> None:
@@ -329,7 +329,7 @@ async def test_next_request_gets_its_own_answer_on_another_connection(
 
     with serving(served) as server:
         tls = None if trusting is None else lambda: trusting
-        wire = HttpWire(connect_seconds=5, tls=tls)
+        wire = HttpClient(connect_seconds=5, tls=tls)
         first = answer(b"first") + (unasked if comes == "with the answer" else b"")
         assert await asked(wire, server, first, dials=True) == b"first"
         if comes != "with the answer":
@@ -348,7 +348,7 @@ async def test_connection_on_which_nothing_has_come_is_kept(is_secure: bool) -> 
 
     with serving(served) as server:
         tls = None if trusting is None else lambda: trusting
-        wire = HttpWire(connect_seconds=5, tls=tls)
+        wire = HttpClient(connect_seconds=5, tls=tls)
         for number in range(5):
             body = b"%d" % number
             assert await asked(wire, server, answer(body), dials=number == 0) == body

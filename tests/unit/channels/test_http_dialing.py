@@ -13,7 +13,7 @@ from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.client import (
     DNS_CACHE_SECONDS,
     IDLE_SECONDS,
-    HttpWire,
+    HttpClient,
     Origin,
     ParsedUrl,
     SocketAddress,
@@ -155,7 +155,7 @@ async def test_want_of_files_closes_the_idlest_connection_of_any_origin_before_a
         gone.append(name)
 
     async with AsyncExitStack() as stack:
-        wire = HttpWire(connect_seconds=5, files=files)
+        wire = HttpClient(connect_seconds=5, files=files)
         stack.push_async_callback(wire.close)
         servers = {
             name: await stack.enter_async_context(RawServer(partial(script, name=name)))
@@ -248,7 +248,7 @@ async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
 @both_loops
 async def test_wire_closed_while_it_connects_is_unreachable() -> None:
     async with RawServer(answering) as server:
-        wire = HttpWire(connect_seconds=5)
+        wire = HttpClient(connect_seconds=5)
         opening = asyncio.ensure_future(wire.open(server.request()))
         await asyncio.sleep(0)
         await wire.close()

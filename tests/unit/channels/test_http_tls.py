@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamLost, UpstreamUnreachable
-from channels.http.client import HttpWire
+from channels.http.client import HttpClient
 from channels.http.connection import UpstreamConnection
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import PIECE_BYTES
@@ -40,7 +40,7 @@ async def test_connection_is_kept_and_bodies_arrive_whole() -> None:
             await peer.send(OK)
 
     async with RawServer(script, tls=served) as server:
-        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for size in (2, 3 << 20, 2):
             response = await wire.open(request(server, body=b"x" * size))
             assert await response.read(100) == b"{}"
@@ -78,7 +78,7 @@ async def test_request_that_has_arrived_is_not_sent_twice_nor_keeps_its_connecti
 
     script = TwoPieces(reads)
     async with RawServer(script, tls=served) as server:
-        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for count in reads:
             response = await wire.open(request(server))
             if count == 2:
@@ -102,7 +102,7 @@ async def test_closing_a_stream_reaches_the_upstream() -> None:
         gone.set()
 
     async with RawServer(script, tls=served) as server:
-        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
         response = await wire.open(request(server))
         assert await anext(response.chunks()) == b"data: 1\n\n"
         response.close()
@@ -119,7 +119,7 @@ async def test_server_that_is_not_the_one_named_gets_no_request(
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     async with RawServer(answering, tls=served) as server:
-        wire = HttpWire(connect_seconds=5, tls=tls)
+        wire = HttpClient(connect_seconds=5, tls=tls)
         with pytest.raises(UpstreamUnreachable) as caught:
             await wire.open(request(server, host))
         assert "CERTIFICATE_VERIFY_FAILED" in caught.value.detail
@@ -139,7 +139,7 @@ async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: b
         await peer.gone()
 
     async with RawServer(script, tls=served if is_secure else None) as server:
-        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for connections, size in ((1, 16 << 20), (2, 2)):
             body = b"x" * size
             asked = request(server, body=body) if is_secure else server.request(body)

@@ -216,7 +216,7 @@ async def test_film_is_asked_for_in_the_way_of_its_channel() -> None:
         "one", protocols=frozenset({"videos"}), wire={"videos": "openai"}, transport=transport
     )
     wire = Answering()
-    content = JobContent(wire=cast(Any, wire), channels=lambda: {"one": spec}, seconds=5.0)
+    content = JobContent(http=cast(Any, wire), channels=lambda: {"one": spec}, seconds=5.0)
     await content.open(cast(Job, Place()), (("Range", "bytes=0-"),))
     (request,) = wire.requests
     assert request.transport is transport
