@@ -3,9 +3,9 @@
 `ask` waits for a reply, `tell` does not. An actor's state is changed by its messages only, one at
 a time, in the order of arrival; replies are immutable. Restarts are the supervisor's task.
 
-A handler never waits. While the mailbox is empty a message therefore needs no task switch:
-`try_ask` and `try_tell` handle it in the sender's turn, and return None or False when it has to be
-queued (`Mailbox.is_free`). A handler does not send to its own actor that way.
+A handler never waits. While the mailbox is empty (`Mailbox.is_free`) a message therefore needs no
+task switch: an actor may handle it in the sender's turn (`channel.py`). A handler does not send to
+its own actor that way.
 
 An actor whose handling awaits has its own `run` and a mailbox that is never free: the ledger
 writer (`wallet/writer.py`).
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
@@ -127,6 +127,130 @@ class Mailbox(Generic[M]):
             self._waiting.popleft().fail(ActorStopped())
 
 
+# A mailbox with a queue for each key, so that none blocks the others.
+#
+# A queue is first in, first out; the queues take turns. The reader awaits between batches, so
+# nothing is handled in the sender's turn (`is_free`).
+#
+# A message with a waiting caller wakes the reader at once. Others are taken along with the next one
+# of these, or after a linger time.
+
+
+class KeyedMailbox(Mailbox[M], Generic[M]):
+    """`key_of` names the queue of a message.
+
+    `linger_seconds` is how long a message without a caller waits.
+    """
+
+    __slots__ = (
+        "_departure",
+        "_key_of",
+        "_linger_seconds",
+        "_queues",
+        "_ready",
+        "_size",
+        "_turns",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        capacity: int,
+        key_of: Callable[[M], str],
+        linger_seconds: float,
+    ) -> None:
+        super().__init__(clock, capacity=capacity)
+        self.is_free = False
+        self._key_of = key_of
+        self._linger_seconds = linger_seconds
+        self._queues: dict[str, deque[Envelope[M]]] = {}  # the queues that are not empty
+        self._turns: deque[tuple[str, deque[Envelope[M]]]] = deque()
+        self._size = 0
+        self._ready = asyncio.Event()  # messages should be taken now
+        self._departure: asyncio.TimerHandle | None = None  # end of the linger time
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Envelope[M]]:
+        """Iterate over all waiting messages."""
+        for _, queue in self._turns:
+            yield from queue
+
+    def length_of(self, queue: str) -> int:
+        """Return how many messages wait in a queue."""
+        return len(self._queues.get(queue, ()))
+
+    def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
+        if self._closed:
+            raise ActorStopped
+        if reply is not None and self._size >= self._capacity:
+            raise MailboxFull
+        envelope = Envelope(message, self._clock.monotonic(), reply)
+        name = self._key_of(message)
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = deque()
+            self._turns.append((name, queue))
+        queue.append(envelope)
+        self._size += 1
+        if self._ready.is_set():
+            return
+        if reply is not None:
+            self._ready.set()
+        elif self._departure is None:
+            loop = asyncio.get_running_loop()
+            self._departure = loop.call_later(self._linger_seconds, self._depart)
+
+    def wake(self) -> None:
+        """Wake the reader, though no message waits for it."""
+        self._ready.set()
+
+    async def ready(self) -> None:
+        """Wait until messages should be taken."""
+        await self._ready.wait()
+
+    def next(self) -> Envelope[M] | None:
+        """Return the message whose turn it is without taking it; None when no message waits."""
+        return self._turns[0][1][0] if self._turns else None
+
+    def take_next(self) -> Envelope[M] | None:
+        """Take the message whose turn it is; None when no message waits."""
+        if not self._turns:
+            self._ready.clear()
+            return None
+        turn = self._turns.popleft()
+        name, queue = turn
+        envelope = queue.popleft()
+        self._size -= 1
+        if queue:
+            self._turns.append(turn)
+        else:
+            del self._queues[name]
+            if not self._turns:
+                self._ready.clear()
+        return envelope
+
+    async def take_all(self) -> list[Envelope[M]]:
+        """Wait until messages should be taken, then take all of them, in turns."""
+        await self._ready.wait()
+        taken = []
+        while (envelope := self.take_next()) is not None:
+            taken.append(envelope)
+        return taken
+
+    def close(self) -> None:
+        self._closed = True
+        while (envelope := self.take_next()) is not None:
+            envelope.fail(ActorStopped())
+
+    def _depart(self) -> None:
+        self._departure = None
+        if self._turns:
+            self._ready.set()
+
+
 class Actor(Generic[M]):
     """Processes its mailbox, a batch at a time, until it is stopped."""
 
@@ -145,16 +269,6 @@ class Actor(Generic[M]):
     def tell(self, message: M) -> None:
         """Queue a message without waiting for a reply. Raises ActorStopped."""
         self.mailbox.put(message)
-
-    def try_tell(self, message: M) -> bool:
-        """Handle a message now; False when the mailbox is not free: then use `tell`.
-
-        Raises the errors of the handler.
-        """
-        if self.mailbox.is_free:
-            self.handle(message)
-            return True
-        return False
 
     async def ask(self, message: M, *, timeouts: FutureTimeouts | None = None) -> Any:
         """Queue a message and wait for the reply, for as long as `timeouts` allows.
@@ -175,13 +289,6 @@ class Actor(Generic[M]):
         finally:
             if timeouts is not None:
                 timeouts.end(reply)
-
-    def try_ask(self, message: M) -> Any:
-        """Handle a message now and return the reply; None when the mailbox is not free: use `ask`.
-
-        Raises the errors of the handler.
-        """
-        return self.handle(message) if self.mailbox.is_free else None
 
     async def run(self) -> None:
         """Process messages until cancelled, then fail every waiting ask with ActorStopped."""

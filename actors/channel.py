@@ -1,7 +1,7 @@
 """The actor of one channel, which alone grants its slots and tracks its health.
 
 A slot is requested (`Acquire`) and returned (`ReleaseLease`) by message, handled in the sender's
-turn unless other messages wait (`Actor.try_ask`).
+turn unless other messages wait.
 
 A lease is the right to make one attempt. It is released once, in every exit path, with a verdict;
 releasing it again has no effect. The router only reads `load` and `leases_granted`: the actor
@@ -136,12 +136,10 @@ class Lease:
         """
         if not self._released:
             self._released = True
-            message = _RELEASES[self.is_probe][verdict]
             try:
-                if not self._actor.try_tell(message):
-                    self._actor.tell(message)
+                self._actor.send(_RELEASES[self.is_probe][verdict])
             except ActorStopped:
-                pass  # the process ends; slots are no longer counted
+                return  # the process ends; slots are no longer counted
 
 
 class Denied(Struct, frozen=True):
@@ -151,9 +149,7 @@ class Denied(Struct, frozen=True):
 
 
 class Acquire(Struct, frozen=True):
-    """Request a lease; the reply is a `Lease` or `Denied`. A trial is denied during its rest."""
-
-    is_trial: bool = False
+    """Request a lease; the reply is a `Lease` or `Denied`."""
 
 
 class ReleaseLease(Struct, frozen=True):
@@ -163,7 +159,7 @@ class ReleaseLease(Struct, frozen=True):
     is_probe: bool
 
 
-ACQUIRE, ACQUIRE_TRIAL = Acquire(), Acquire(is_trial=True)
+ACQUIRE = Acquire()
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _RELEASES = [
     {word: ReleaseLease(word, is_probe) for word in _VERDICTS} for is_probe in (False, True)
@@ -239,14 +235,25 @@ class ChannelActor(Actor[ChannelMessage]):
 
     def try_acquire(self) -> Lease | Denied | None:
         """Request a lease now; None when other messages wait: then use `acquire`."""
-        return self.try_ask(ACQUIRE)  # type: ignore[no-any-return]
+        return self._lease() if self.mailbox.is_free else None
 
     def try_trial(self) -> Lease | None:
         """Request a trial of the channel now; None during a rest, or when other messages wait."""
-        if self.health.state == "closed" or self.spec.ring.is_aside:
+        if self.health.state == "closed" or self.spec.ring.is_aside or not self.mailbox.is_free:
             return None
-        lease = self.try_ask(ACQUIRE_TRIAL)
-        return lease if isinstance(lease, Lease) else None
+        now = self.clock.monotonic()
+        lease = self._lease() if self.health.may_try(now) else None
+        if not isinstance(lease, Lease):
+            return None
+        self.health = tried(self.health, now, self.spec.health)
+        return lease
+
+    def send(self, message: ChannelMessage) -> None:
+        """Handle a message now, or in its turn when others wait. Raises ActorStopped."""
+        if self.mailbox.is_free:
+            self.handle(message)
+        else:
+            self.tell(message)
 
     async def acquire(self) -> Lease | Denied:
         """Request a lease, in order of arrival. Raises MailboxFull or ActorStopped."""
@@ -255,8 +262,6 @@ class ChannelActor(Actor[ChannelMessage]):
     def handle(self, message: ChannelMessage) -> Lease | Denied | None:
         if message is ACQUIRE:
             return self._lease()
-        if message is ACQUIRE_TRIAL:
-            return self._trial()
         if isinstance(message, ReleaseLease):
             self._release(message)
         elif isinstance(message, Configure):
@@ -298,15 +303,6 @@ class ChannelActor(Actor[ChannelMessage]):
             self._become(health)
         self._publish()
         return Lease(self, self.spec, is_probe=is_probe)
-
-    def _trial(self) -> Lease | Denied:
-        now = self.clock.monotonic()
-        if not self.health.may_try(now):
-            return Denied("open")
-        lease = self._lease()
-        if isinstance(lease, Lease):
-            self.health = tried(self.health, now, self.spec.health)
-        return lease
 
     def _release(self, message: ReleaseLease) -> None:
         assert self.in_use > 0, self

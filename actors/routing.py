@@ -197,9 +197,7 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
     def _withdraw_or_reopen(self, channel_id: str) -> None:
         actor = self._actors.get(channel_id)
         if actor is not None:
-            message = Withdraw() if channel_id in self._withdrawn else Reopen()
-            if not actor.try_tell(message):
-                actor.tell(message)
+            actor.send(Withdraw() if channel_id in self._withdrawn else Reopen())
 
     def _start(self, spec: ChannelSpec) -> None:
         self._start_actor(spec)

@@ -21,12 +21,14 @@ from actors.store.connection import Params, Row
 from actors.store.queries import load
 from actors.wallet.messages import (
     Admitted,
+    Barrier,
     CallFacts,
     ClaimEnd,
     ClaimState,
     Free,
     Hold,
     LeaseChange,
+    Message,
     NewJob,
     Outcome,
     Record,
@@ -481,6 +483,13 @@ def _record(record: Record) -> dict[str, Any]:
         "unit_type": unit_type,
         "detail": outcome.detail,
     }
+
+
+def account_of(message: Message) -> str:
+    """Return the account of a message."""
+    if isinstance(message, Barrier | LeaseChange):
+        return message.account_id
+    return message.facts.account_id
 
 
 def clean_text(text: str | None, limit: int = 2000) -> str | None:

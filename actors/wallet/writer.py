@@ -21,21 +21,19 @@ two was written first (`ledger_batch`).
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from actors.actor import DEFAULT_CAPACITY, Actor, ActorStopped, Envelope, Mailbox, MailboxFull
+from actors.actor import DEFAULT_CAPACITY, Actor, Envelope, KeyedMailbox
 from actors.clock import Clock
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
-from actors.wallet.batch import Applied, Batch, apply
+from actors.wallet.batch import Applied, Batch, account_of, apply
 from actors.wallet.leases import Leases
 from actors.wallet.ledger import leases_of, take_over, was_applied
 from actors.wallet.messages import (
@@ -56,132 +54,6 @@ from actors.wallet.messages import (
 )
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
-
-# A mailbox with a queue for each account, so that no account blocks the others.
-#
-# A queue is first in, first out; the queues take turns. The reader awaits between batches, so
-# nothing is handled in the sender's turn (`is_free`).
-#
-# A message with a waiting caller wakes the reader at once. Others are taken along with the next one
-# of these, or after a linger time.
-
-M = TypeVar("M")
-
-
-class KeyedMailbox(Mailbox[M], Generic[M]):
-    """`key_of` names the queue of a message.
-
-    `linger_seconds` is how long a message without a caller waits.
-    """
-
-    __slots__ = (
-        "_departure",
-        "_key_of",
-        "_linger_seconds",
-        "_queues",
-        "_ready",
-        "_size",
-        "_turns",
-    )
-
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        capacity: int,
-        key_of: Callable[[M], str],
-        linger_seconds: float,
-    ) -> None:
-        super().__init__(clock, capacity=capacity)
-        self.is_free = False
-        self._key_of = key_of
-        self._linger_seconds = linger_seconds
-        self._queues: dict[str, deque[Envelope[M]]] = {}  # the queues that are not empty
-        self._turns: deque[tuple[str, deque[Envelope[M]]]] = deque()
-        self._size = 0
-        self._ready = asyncio.Event()  # messages should be taken now
-        self._departure: asyncio.TimerHandle | None = None  # end of the linger time
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Envelope[M]]:
-        """Iterate over all waiting messages."""
-        for _, queue in self._turns:
-            yield from queue
-
-    def length_of(self, queue: str) -> int:
-        """Return how many messages wait in a queue."""
-        return len(self._queues.get(queue, ()))
-
-    def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
-        if self._closed:
-            raise ActorStopped
-        if reply is not None and self._size >= self._capacity:
-            raise MailboxFull
-        envelope = Envelope(message, self._clock.monotonic(), reply)
-        name = self._key_of(message)
-        queue = self._queues.get(name)
-        if queue is None:
-            queue = self._queues[name] = deque()
-            self._turns.append((name, queue))
-        queue.append(envelope)
-        self._size += 1
-        if self._ready.is_set():
-            return
-        if reply is not None:
-            self._ready.set()
-        elif self._departure is None:
-            loop = asyncio.get_running_loop()
-            self._departure = loop.call_later(self._linger_seconds, self._depart)
-
-    def wake(self) -> None:
-        """Wake the reader, though no message waits for it."""
-        self._ready.set()
-
-    async def ready(self) -> None:
-        """Wait until messages should be taken."""
-        await self._ready.wait()
-
-    def next(self) -> Envelope[M] | None:
-        """Return the message whose turn it is without taking it; None when no message waits."""
-        return self._turns[0][1][0] if self._turns else None
-
-    def take_next(self) -> Envelope[M] | None:
-        """Take the message whose turn it is; None when no message waits."""
-        if not self._turns:
-            self._ready.clear()
-            return None
-        turn = self._turns.popleft()
-        name, queue = turn
-        envelope = queue.popleft()
-        self._size -= 1
-        if queue:
-            self._turns.append(turn)
-        else:
-            del self._queues[name]
-            if not self._turns:
-                self._ready.clear()
-        return envelope
-
-    async def take_all(self) -> list[Envelope[M]]:
-        """Wait until messages should be taken, then take all of them, in turns."""
-        await self._ready.wait()
-        taken = []
-        while (envelope := self.take_next()) is not None:
-            taken.append(envelope)
-        return taken
-
-    def close(self) -> None:
-        self._closed = True
-        while (envelope := self.take_next()) is not None:
-            envelope.fail(ActorStopped())
-
-    def _depart(self) -> None:
-        self._departure = None
-        if self._turns:
-            self._ready.set()
-
 
 # The wallet of one account in this process: its last known balance.
 #
@@ -572,10 +444,3 @@ def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
     assert isinstance(message, Settle)
     settle: Message = replace(message, claim_end=ResponseTooLarge())
     return Envelope(settle, envelope.put_at, None)
-
-
-def account_of(message: Message) -> str:
-    """Return the account of a message."""
-    if isinstance(message, Barrier | LeaseChange):
-        return message.account_id
-    return message.facts.account_id

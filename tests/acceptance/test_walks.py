@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 
 # What one may have to open to follow a call; they only ever fall.
 FILES_MAX = {"chat": 40, "messages": 50, "image": 40, "video": 58, "search": 17}
-CALLS_BACK_UP_MAX = 5
+CALLS_BACK_UP_MAX = 3
 
 Entered = set[tuple[str, str, str, str]]
 QUESTION = [{"role": "user", "content": "Hello"}]

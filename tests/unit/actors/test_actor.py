@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from actors.actor import OUT_OF_FILES_SECONDS, Actor, ActorStopped, Mailbox, MailboxFull, Supervisor
+from actors.actor import (
+    OUT_OF_FILES_SECONDS,
+    Actor,
+    ActorStopped,
+    KeyedMailbox,
+    Mailbox,
+    MailboxFull,
+    Supervisor,
+)
 from actors.store.embedded.access import EmbeddedFault
-from actors.wallet.writer import KeyedMailbox
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
@@ -190,20 +197,6 @@ async def test_cancelled_asker_does_not_disturb_the_others() -> None:
         assert await second == 3
 
 
-async def test_message_that_nothing_waits_before_is_handled_in_the_senders_turn() -> None:
-    async with adder() as (actor, _):
-        assert actor.try_tell(1)
-        assert actor.try_ask(2) == 3
-        actor.tell(4)
-        assert actor.try_ask(8) is None
-        assert not actor.try_tell(8)
-        assert actor.total == 3  # neither was handled, nor left
-        assert await actor.ask(8) == 15
-        assert actor.try_ask(16) == 31
-        with pytest.raises(ValueError, match="thirteen"):
-            actor.try_ask(13)
-
-
 @cases("turns", 1, 2)
 async def test_answer_to_an_asker_who_has_gone_is_taken_back(turns: int) -> None:
     async with adder() as (actor, _):
@@ -229,8 +222,6 @@ async def test_stopped_actor_answers_those_who_wait() -> None:
             await actor.ask(1)
         with pytest.raises(ActorStopped):
             actor.tell(1)
-        assert not actor.try_tell(1)
-        assert actor.try_ask(1) is None
 
 
 async def test_actor_that_cannot_keep_up_refuses_at_once() -> None:
