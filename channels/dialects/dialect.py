@@ -294,10 +294,10 @@ class MeterReading(Protocol):
 class Meter(MeterReading, Protocol):
     """Meters one upstream response as it is passed on, event by event or whole.
 
-    `read` decodes an event's data, for both the meter and a translation; None if it is unreadable.
-    `take` meters it, and `event` does both; False if only a client that requested usage gets the
-    event. None of them raises. `body` raises UpstreamMalformed. `reads_any_size`: `event` builds
-    few objects from an event of any number of values.
+    `read` decodes an event's data, for both the meter and a translation; None if it is unreadable,
+    or undocumented and heavy. `take` meters it; False if only a client that requested usage gets
+    the event. Neither raises. `body` raises UpstreamMalformed. `reads_any_size`: `read` builds few
+    objects from an event of any number of values.
     """
 
     @property
@@ -318,11 +318,9 @@ class Meter(MeterReading, Protocol):
     @property
     def malformed_events(self) -> int: ...
 
-    def event(self, data: bytes) -> bool: ...
-
     def read(self, data: bytes) -> Any: ...
 
-    def take(self, read: Any) -> bool: ...
+    def take(self, read: Any, /) -> bool: ...
 
     def body(self, body: bytes) -> None: ...
 

@@ -19,7 +19,7 @@ from msgspec.structs import fields, replace
 
 from channels.dialects.error_body import code_in, fit, message_in
 from channels.families import SERVICE_TIERS
-from channels.json import NULL, UNREADABLE, is_heavy_event, raw_of, read_loosely
+from channels.json import NULL, is_heavy_event, raw_of, read_loosely
 
 # Token counts of one call, the same for every dialect.
 #
@@ -384,8 +384,7 @@ class PartialUsage(Struct, frozen=True, omit_defaults=True):
     total_tokens: int | None = None
 
 
-# A decoded documented event, and the result of `read` for any event.
-One = TypeVar("One")
+# A decoded event.
 Read = TypeVar("Read")
 # Names and ids are written to a row of the call log.
 NAME_CHARACTERS_MAX = 256
@@ -399,7 +398,7 @@ class ErrorEvent:
     message: str | None
 
 
-class ResponseMeter(ABC, Generic[One, Read]):
+class ResponseMeter(ABC, Generic[Read]):
     """Meters one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
@@ -449,35 +448,15 @@ class ResponseMeter(ABC, Generic[One, Read]):
 
     @staticmethod
     @abstractmethod
-    def decode(data: bytes, /) -> One:
-        """Decode a documented event; raises the errors in UNREADABLE."""
-
-    def event(self, data: bytes) -> bool:
-        """Decode and meter one event. Never raises; False if only some clients get the event.
-
-        An undocumented event is decoded by `read`, unless it is heavy.
-        """
-        try:
-            one = self.decode(data)
-        except UNREADABLE:
-            return self.take(None if is_heavy_event(data) else self.read(data))
-        return self._take(one)
-
-    @abstractmethod
-    def _take(self, one: One) -> bool:
-        """Meter a documented event; returns as `event`."""
-
-    @staticmethod
-    @abstractmethod
     def read(data: bytes) -> Read | None:
-        """Decode one event's data; None if it is unreadable. Never raises."""
+        """Decode one event's data; None if it is unreadable, or undocumented and heavy.
 
-    def take(self, read: Read | None) -> bool:
-        """Meter a decoded event; returns as `event`. Overridden if `Read` is not `One`."""
-        if read is None:
-            self.malformed_events += 1
-            return True
-        return self._take(read)  # type: ignore[arg-type]
+        Never raises.
+        """
+
+    @abstractmethod
+    def take(self, read: Read | None, /) -> bool:
+        """Meter a decoded event. Never raises; False if only some clients get the event."""
 
     @abstractmethod
     def body(self, body: bytes) -> None:

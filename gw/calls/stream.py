@@ -120,7 +120,7 @@ class PassthroughEvents:
         """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
         if not self._meter.reads_any_size and is_heavy_event(data):
             raise _too_heavy()
-        is_clients = self._meter.event(data) or self._forwards_usage
+        is_clients = self._meter.take(self._meter.read(data)) or self._forwards_usage
         return self._framing.event(event) if is_clients else None
 
     def comment(self, event: SseEvent) -> bytes:
@@ -353,7 +353,7 @@ class StreamPipeline:
         meter = self._meter
         withheld: set[int] = set()
         for index, data in enumerate(datas):
-            if not meter.event(data) and not self._forwards_usage:
+            if not meter.take(meter.read(data)) and not self._forwards_usage:
                 withheld.add(index)
             if meter.finished and self._dialect.has_terminator:
                 break
@@ -375,7 +375,7 @@ class StreamPipeline:
         """
         meter = self._dialect.new_meter()
         for data in datas:
-            if meter.event(data) or self._forwards_usage:
+            if meter.take(meter.read(data)) or self._forwards_usage:
                 if meter.error_seen is not None:
                     self._events.refuse_failure(data, data)
                 return

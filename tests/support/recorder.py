@@ -22,6 +22,8 @@ OURS = tuple(
 )
 # None for code that is not the product's.
 _names: dict[CodeType, tuple[str, str] | None] = {}
+# The argument of RESUME after a `yield` or an `await`: to go on is no call.
+_RESUMED = 3
 _entered: set[tuple[str, str, str, str]] = set()
 
 
@@ -34,6 +36,8 @@ def _name(code: CodeType) -> tuple[str, str] | None:
 
 def _record(frame: FrameType, event: str, _: Any) -> None:
     if event != "call" or (callee := _name(frame.f_code)) is None:
+        return
+    if frame.f_code.co_code[frame.f_lasti + 1] & _RESUMED:
         return
     above = frame.f_back
     while above is not None and _name(above.f_code) is None:

@@ -39,6 +39,7 @@ from channels.json import (
     UNREADABLE,
     characters_of,
     dumps,
+    is_heavy_event,
     is_stated,
     raw_of,
     read_loosely,
@@ -152,12 +153,14 @@ _CALLS = msgspec.json.Decoder(list[ToolCall])
 def read_chunk(data: bytes) -> Chunk | None:
     """Decode an event's data as far as possible; `TERMINATOR` for the stream's end.
 
-    None if it is not a JSON object. Never raises.
+    None if it is not a JSON object, or undocumented and heavy. Never raises.
     """
     try:
         return decode_chunk(data)
     except UNREADABLE:
-        return TERMINATOR if is_terminator(data) else _read_loosely(data, mends=True)
+        if is_terminator(data):
+            return TERMINATOR
+        return None if is_heavy_event(data) else _read_loosely(data, mends=True)
 
 
 def read_whole(body: bytes) -> Chunk | None:
@@ -456,7 +459,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
     return written
 
 
-class ChatMeter(ResponseMeter[Chunk, Chunk]):
+class ChatMeter(ResponseMeter[Chunk]):
     """Meters one response. `finished`: the terminator was received, or the response is whole."""
 
     __slots__ = ("_stated",)
@@ -474,35 +477,20 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         total = self._stated.total_tokens
         return None if total is None else PartialUsage(None, None, total)
 
-    decode = staticmethod(decode_chunk)
     read = staticmethod(read_chunk)
 
-    def take(self, read: Chunk | None) -> bool:
+    def take(self, chunk: Chunk | None) -> bool:
         """Meter a decoded event.
 
         False for a chunk that states usage and nothing else: it is withheld from a client that did
         not request usage (contract §5).
         """
-        if read is None:
+        if chunk is None:
             self.malformed_events += 1
             return True
-        if read is TERMINATOR:
+        if chunk is TERMINATOR:
             self.finished = True
             return True
-        return self._take(read)
-
-    def body(self, body: bytes) -> None:
-        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
-        chunk = read_whole(body)
-        if chunk is None:
-            raise UpstreamMalformed("not a JSON object")
-        for choice in chunk.choices or ():
-            if choice.message is not None:
-                self.characters += choice.message.characters()
-        self._take(chunk)
-        self.finished = True
-
-    def _take(self, chunk: Chunk) -> bool:
         choices = chunk.choices
         if choices:
             for choice in choices:
@@ -524,6 +512,17 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         if choices and chunk.usage is NULL and chunk.error is NULL:
             return True
         return self._take_end(chunk)
+
+    def body(self, body: bytes) -> None:
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+        chunk = read_whole(body)
+        if chunk is None:
+            raise UpstreamMalformed("not a JSON object")
+        for choice in chunk.choices or ():
+            if choice.message is not None:
+                self.characters += choice.message.characters()
+        self.take(chunk)
+        self.finished = True
 
     def _take_end(self, chunk: Chunk) -> bool:
         """Meter usage and errors. False if the chunk states usage and nothing else."""

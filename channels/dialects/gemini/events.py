@@ -31,6 +31,7 @@ from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
     UNREADABLE,
+    is_heavy_event,
     length_of,
     raw_of,
     read_json,
@@ -395,7 +396,7 @@ def _write_modal(text: int, audio: int, image: int) -> list[dict[str, Any]]:
 # reason, such as the usage, so `finished` does not end the reading.
 
 
-class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
+class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
     """Meters one response. `finished`: it is complete if it ends here."""
 
     __slots__ = ("_has_ended", "_stated", "_unended")
@@ -416,8 +417,12 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial() if self.usage is None else None
 
-    decode = staticmethod(decode_chunk)
-    read = staticmethod(read_chunks)
+    @staticmethod
+    def read(data: bytes) -> Sequence[Chunk] | None:
+        try:
+            return (decode_chunk(data),)
+        except UNREADABLE:
+            return None if is_heavy_event(data) else read_chunks(data)
 
     def take(self, read: Sequence[Chunk] | None) -> bool:
         """Meter what was read of an event. True, as every event is forwarded."""
@@ -436,7 +441,7 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
         self.take(chunks)
         self.finished = True
 
-    def _take(self, chunk: Chunk) -> bool:
+    def _take(self, chunk: Chunk) -> None:
         if chunk.candidates:
             for candidate in chunk.candidates:
                 self._take_candidate(candidate)
@@ -453,7 +458,6 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
             self._stated.model = self.response_model
         if chunk.error is not NULL:
             self._note_error(chunk.error)
-        return True
 
     def _take_candidate(self, candidate: Candidate) -> None:
         content = candidate.content

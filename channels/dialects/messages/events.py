@@ -32,6 +32,7 @@ from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
     UNREADABLE,
+    is_heavy_event,
     is_stated,
     length_of,
     read_loosely,
@@ -96,7 +97,7 @@ def read_event(data: bytes) -> Event | None:
     try:
         return decode_event(data)
     except UNREADABLE:
-        return loosely(Event, read_loosely(data))
+        return None if is_heavy_event(data) else loosely(Event, read_loosely(data))
 
 
 def read_message(data: bytes | msgspec.Raw) -> Message | None:
@@ -400,7 +401,7 @@ def _read_usage(stated: msgspec.Raw) -> tuple[_Usage, bool]:
 _END = "message_stop"
 
 
-class MessagesMeter(ResponseMeter[Event, Event]):
+class MessagesMeter(ResponseMeter[Event]):
     """Meters one response. `finished`: `message_stop` was received, or the response is whole."""
 
     __slots__ = ("_stated",)
@@ -419,7 +420,6 @@ class MessagesMeter(ResponseMeter[Event, Event]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial
 
-    decode = staticmethod(decode_event)
     read = staticmethod(read_event)
 
     def body(self, body: bytes) -> None:
@@ -431,7 +431,11 @@ class MessagesMeter(ResponseMeter[Event, Event]):
         self._note_error(message.error)
         self.finished = True
 
-    def _take(self, event: Event) -> bool:
+    def take(self, event: Event | None) -> bool:
+        """Meter a decoded event. True: every client gets it."""
+        if event is None:
+            self.malformed_events += 1
+            return True
         delta = event.delta
         if delta is not None:
             if delta.text is not None:

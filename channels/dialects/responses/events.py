@@ -118,7 +118,7 @@ def read_event(data: bytes) -> Event | None:
     try:
         return decode_event(data)
     except UNREADABLE:
-        value = read_loosely(data)
+        value = None if is_heavy_event(data) else read_loosely(data)
     return Event() if data.strip() == _FOREIGN_TERMINATOR else loosely(Event, value)
 
 
@@ -387,7 +387,7 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
 
-class ResponsesMeter(ResponseMeter[Event, Event]):
+class ResponsesMeter(ResponseMeter[Event]):
     """Meters one response. `finished`: its last event was received, or it is whole.
 
     `finish_reason` is the status of the response, or why it is incomplete.
@@ -410,7 +410,6 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
     def usage(self) -> Usage | None:
         return self._stated.usage
 
-    decode = staticmethod(decode_event)
     read = staticmethod(read_event)
 
     def body(self, body: bytes) -> None:
@@ -420,7 +419,11 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
             raise UpstreamMalformed("not a JSON object")
         self._end(response)
 
-    def _take(self, event: Event) -> bool:
+    def take(self, event: Event | None) -> bool:
+        """Meter a decoded event. True: every client gets it."""
+        if event is None:
+            self.malformed_events += 1
+            return True
         if event.delta is not None and event.type not in _SOUND:
             counted, index = self._counted, event.output_index
             characters = len(event.delta)

@@ -32,7 +32,7 @@ class Event(Struct, gc=False):
 decode_event = msgspec.json.Decoder(Event).decode
 
 
-class TelegraphMeter(ResponseMeter[Event, Event]):
+class TelegraphMeter(ResponseMeter[Event]):
     """Follows one answer."""
 
     __slots__ = ("_usage",)
@@ -45,8 +45,6 @@ class TelegraphMeter(ResponseMeter[Event, Event]):
     def usage(self) -> Usage | None:
         return self._usage
 
-    decode = staticmethod(decode_event)
-
     @staticmethod
     def read(data: bytes) -> Event | None:
         """What one event's data hold; None where they cannot be read."""
@@ -55,7 +53,11 @@ class TelegraphMeter(ResponseMeter[Event, Event]):
         except UNREADABLE:
             return None
 
-    def _take(self, one: Event) -> bool:
+    def take(self, one: Event | None) -> bool:
+        """Meter what was read of an event. True, as every event is forwarded."""
+        if one is None:
+            self.malformed_events += 1
+            return True
         self.characters += len(one.text)
         self._usage = one.usage or self._usage
         self._note_names(one.id, one.model)
@@ -69,7 +71,7 @@ class TelegraphMeter(ResponseMeter[Event, Event]):
         event = self.read(body)
         if event is None:
             raise UpstreamMalformed("not a telegram")
-        self._take(event)
+        self.take(event)
         self.finished = True
 
 

@@ -347,7 +347,7 @@ def test_last_event_that_repeats_a_response_of_many_values_is_charged_by_what_it
     odd: bytes, is_read: bool
 ) -> None:
     meter = CHAT_DIALECTS["responses"].new_meter()
-    built = steps_of(lambda: meter.event(HEAVY_OUTPUT % odd))
+    built = steps_of(lambda: meter.take(meter.read(HEAVY_OUTPUT % odd)))
     assert built < 250, "nothing is done for each item"
     assert meter.finished
     assert (meter.usage is not None) is is_read

@@ -58,14 +58,14 @@ def upstream_bytes(protocol: str, path: Path) -> bytes:
     return stream + b"data: [DONE]\n\n" if is_recorded and protocol == "chat" else stream
 
 
-def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any, Any]:
+def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any]:
     """What the upstream's own dialect says of the stream, read in one piece."""
     dialect, meter, splitter = CHAT_DIALECTS[protocol], new_meter(protocol), SseSplitter()
     whole = splitter.feed(stream)
     rest = [event for event in splitter.feed(b"\n\n") if event.data and dialect.ends(event.data)]
     for event in (*whole, *rest):
         if event.data is not None and not (meter.finished and dialect.has_terminator):
-            meter.event(event.data)
+            meter.take(meter.read(event.data))
     return meter
 
 
@@ -93,7 +93,7 @@ def events_of(sent: bytes) -> list[SseEvent]:
     return [event for event in SseSplitter().feed(sent) if event.data is not None]
 
 
-def check(told: Told, meter: ResponseMeter[Any, Any], client: str, *, is_array: bool) -> None:
+def check(told: Told, meter: ResponseMeter[Any], client: str, *, is_array: bool) -> None:
     """The row is the meter's; the client's stream ended as the upstream's did."""
     sent = told.writer.sent
     is_good = meter.finished and meter.error_seen is None
@@ -252,7 +252,7 @@ def displayed(way: Way, body: bytes) -> Usage | None:
     meter = CHAT_DIALECTS[way.client].new_meter()
     for event in SseSplitter().feed(body):
         if event.data is not None:
-            meter.event(event.data)
+            meter.take(meter.read(event.data))
     usage = meter.usage
     return None if usage == Usage(0, 0) else usage
 

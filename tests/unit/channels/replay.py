@@ -19,7 +19,7 @@ class Replay:
     """What came out."""
 
     events: list[SseEvent]
-    meter: ResponseMeter[Any, Any]
+    meter: ResponseMeter[Any]
     withheld: int
     pending: bytes
 
@@ -41,23 +41,25 @@ class Replay:
         return tuple(getattr(meter, name) for name in names)
 
 
-def new_meter(name: str) -> ResponseMeter[Any, Any]:
+def new_meter(name: str) -> ResponseMeter[Any]:
     """A meter of a dialect."""
     meter = CHAT_DIALECTS[name].new_meter()
     assert isinstance(meter, ResponseMeter)
     return meter
 
 
-def metered(name: str, *events: object) -> ResponseMeter[Any, Any]:
+def metered(name: str, *events: object) -> ResponseMeter[Any]:
     """A meter that has read some events, as bytes or as values; it forwards them all."""
     meter = new_meter(name)
     for event in events:
-        assert meter.event(event if isinstance(event, bytes) else json.dumps(event).encode())
+        assert meter.take(
+            meter.read(event if isinstance(event, bytes) else json.dumps(event).encode())
+        )
     return meter
 
 
 def replay(
-    pieces: Iterable[bytes], *, new_meter: Callable[[], ResponseMeter[Any, Any]] = ChatMeter
+    pieces: Iterable[bytes], *, new_meter: Callable[[], ResponseMeter[Any]] = ChatMeter
 ) -> Replay:
     """Split and meter `pieces` in order."""
     splitter, meter = SseSplitter(), new_meter()
@@ -66,7 +68,7 @@ def replay(
     for piece in pieces:
         for event in splitter.feed(piece):
             events.append(event)
-            if event.data is not None and not meter.event(event.data):
+            if event.data is not None and not meter.take(meter.read(event.data)):
                 withheld += 1
     return Replay(events, meter, withheld, splitter.pending())
 

@@ -40,7 +40,7 @@ def test_names_for_the_log_are_bounded_and_printable() -> None:
 @cases("mark", b"[DONE]", b" [DONE]", b"[DONE] ")
 def test_terminator_finishes(mark: bytes) -> None:
     meter = ChatMeter()
-    assert meter.event(mark)
+    assert meter.take(meter.read(mark))
     assert meter.finished
     assert meter.malformed_events == 0
 
@@ -67,7 +67,7 @@ def test_terminator_finishes(mark: bytes) -> None:
     ({"id": 7, "choices": [{}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
 )
 def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: bool) -> None:
-    assert ChatMeter().event(json.dumps(event).encode()) is is_forwarded
+    assert ChatMeter().take(ChatMeter.read(json.dumps(event).encode())) is is_forwarded
 
 
 @cases(
@@ -85,7 +85,7 @@ def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: 
 )
 def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent | None) -> None:
     meter = ChatMeter()
-    assert meter.event(json.dumps({"error": error}).encode())
+    assert meter.take(meter.read(json.dumps({"error": error}).encode()))
     assert meter.error_seen == expected
 
 
@@ -106,10 +106,10 @@ def test_error_in_base_resp_is_noted(
 ) -> None:
     event = {"id": "1", "model": "m", "choices": choices, "base_resp": base_resp}
     meter = ChatMeter()
-    assert meter.event(json.dumps(event).encode())
+    assert meter.take(meter.read(json.dumps(event).encode()))
     assert meter.error_seen == expected
     loosely = ChatMeter()
-    assert loosely.event(json.dumps(event | {"id": 7}).encode())
+    assert loosely.take(loosely.read(json.dumps(event | {"id": 7}).encode()))
     assert loosely.error_seen == expected
 
 
@@ -164,7 +164,7 @@ def test_error_beside_choices_counts_both() -> None:
 )
 def test_event_that_is_no_object_is_passed_on_and_counted(event: bytes) -> None:
     meter = ChatMeter()
-    assert meter.event(event)
+    assert meter.take(meter.read(event))
     assert meter.malformed_events == 1
     assert (meter.characters, meter.usage, meter.finished) == (0, None, False)
 

@@ -16,7 +16,7 @@ from tests.unit.channels.replay import metered, new_meter
 NAMES = sorted(CHAT_DIALECTS)
 
 
-def of_body(name: str, value: object) -> ResponseMeter[Any, Any]:
+def of_body(name: str, value: object) -> ResponseMeter[Any]:
     meter = new_meter(name)
     meter.body(json.dumps(value).encode())
     return meter
@@ -69,10 +69,10 @@ def test_no_event_raises(name: str, events: list[Any], tail: bytes) -> None:
     meter = new_meter(name)
     for event in events:
         data = json.dumps(event).encode()
-        meter.event(data)
-        meter.event(data[:-1])
+        meter.take(meter.read(data))
+        meter.take(meter.read(data[:-1]))
         CHAT_DIALECTS[name].ends(data)
-    meter.event(tail)
+    meter.take(meter.read(tail))
     CHAT_DIALECTS[name].ends(tail)
     assert repr(meter).startswith("<")
     assert meter.partial_usage is None or meter.usage is None
@@ -131,7 +131,7 @@ def test_names_for_the_log_are_bounded_and_printable(name: str, event: dict[str,
 def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]) -> None:
     data = json.dumps(event).encode()
     meter = new_meter(name)
-    meter.event(data)
+    meter.take(meter.read(data))
     assert (meter.characters, meter.malformed_events) == (0, 0)
 
 

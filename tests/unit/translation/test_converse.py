@@ -67,7 +67,7 @@ def test_a_tier_goes_where_the_service_takes_it_and_the_one_served_is_metered(ti
             payload = {"bytes": b64encode(json.dumps(event).encode()).decode()}
             chunk = bedrock.stream_event("chunk", json.dumps(payload).encode())
             (frame,) = EventStreamDecoder(render).feed(chunk).split(b"data: ")[1:]
-            started.event(frame.strip())
+            started.take(started.read(frame.strip()))
         for metered in (meter.usage, started.usage):
             assert metered is not None
             assert (metered.input_tokens, metered.output_tokens) == (7, 2)
@@ -410,7 +410,7 @@ def test_stream_is_the_same_message(size: int) -> None:
     assert events[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
     meter = MessagesMeter()
     for event in events:
-        meter.event(json.dumps(event).encode())
+        meter.take(meter.read(json.dumps(event).encode()))
     assert (meter.usage, meter.finished, meter.malformed_events) == (STATED, True, 0)
     assert (meter.response_model, meter.finish_reason) == ("nova", "tool_use")
 
@@ -478,7 +478,7 @@ def test_what_states_no_usage_has_the_member_all_the_same_and_is_estimated() -> 
     for ending in endings:
         meter, events = MessagesMeter(), streamed([*EVENTS[:-1], *ending])
         for event in events:
-            meter.event(json.dumps(event).encode())
+            meter.take(meter.read(json.dumps(event).encode()))
         assert events[-2]["usage"] == {"output_tokens": 0}
         assert (meter.usage, meter.partial_usage) == (None, None)
         assert meter.characters

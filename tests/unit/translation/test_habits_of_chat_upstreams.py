@@ -350,7 +350,7 @@ def test_parts_are_stated_as_far_as_the_protocol_has_words(protocol: str) -> Non
     meter = new_meter(protocol)
     for event in SseSplitter().feed(stream):
         if event.data is not None:
-            meter.event(event.data)
+            meter.take(meter.read(event.data))
     assert meter.usage == KEPT[protocol]
 
 
