@@ -488,9 +488,6 @@ class ChatMeter(ResponseMeter[Chunk]):
         if chunk is None:
             self.malformed_events += 1
             return True
-        if chunk is TERMINATOR:
-            self.finished = True
-            return True
         choices = chunk.choices
         if choices:
             for choice in choices:
@@ -526,6 +523,9 @@ class ChatMeter(ResponseMeter[Chunk]):
 
     def _take_end(self, chunk: Chunk) -> bool:
         """Meter usage and errors. False if the chunk states usage and nothing else."""
+        if chunk is TERMINATOR:
+            self.finished = True
+            return True
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
         if chunk.service_tier is not None:
             self._stated.tier = chunk.service_tier

@@ -429,7 +429,12 @@ class ResponsesMeter(ResponseMeter[Event]):
             characters = len(event.delta)
             self.characters += characters
             counted[index] = counted.get(index, 0) + characters
-            return True
+        else:
+            self._take_whole(event)
+        return True
+
+    def _take_whole(self, event: Event) -> None:
+        """Meter an event without a delta: an item, an error, or the response."""
         if event.item is not NULL:
             self._take_item(event)
         if event.error is not NULL:
@@ -453,7 +458,6 @@ class ResponsesMeter(ResponseMeter[Event]):
             self.finished = True
             if event.type == "response.failed" and self.error_seen is None:
                 self._note_error(raw_of({"code": "failed"}))
-        return True
 
     def _take_item(self, event: Event) -> None:
         is_done = event.type == "response.output_item.done"
