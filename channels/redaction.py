@@ -232,11 +232,11 @@ def redaction_of(channel: ChannelSpec) -> ExactRedaction:
 
     In a stream it is applied to each event: a secret split over two text deltas is not found.
     """
-    version, found = channel.made.get(redaction_of, (-1, None))
+    version, found = channel.derived.get(redaction_of, (-1, None))
     if found is None or version != channel.obtained.version:
         version = channel.obtained.version
         found = ExactRedaction(RedactedText(one, REDACTED_KEY) for one in key_spellings(channel))
-        channel.made[redaction_of] = (version, found)
+        channel.derived[redaction_of] = (version, found)
     redaction: ExactRedaction = found
     return redaction
 

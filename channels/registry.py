@@ -282,8 +282,9 @@ class ChannelSpec:
     by_model: tuple[tuple[str, frozenset[str]], ...] = ()
     kind: str = ""  # the row of `kinds.py` with its defaults
     propagate_trace: bool = False  # its requests carry trace context
-    # Derived once and used by every call, by the function or class that derives it.
-    made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Derived at the first use, by the function or object that derives it: `Address.request`,
+    # `authorizer_of`, `redaction_of`, and `addressed` of media.
+    derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     obtained: ObtainedSecrets = field(
         default_factory=ObtainedSecrets, init=False, repr=False, compare=False
     )
@@ -375,8 +376,9 @@ class ModelSpec:
     aliases: tuple[str, ...]
     video: VideoSpec = VideoSpec()
     refuses_unpriced: bool = True  # requests for a dearer service tier without a price
-    # Derived from its prices once, by the function or class that derives it.
-    made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Derived from its prices at the first use: by `TokenPrice` (`price_of`), and by the candidate
+    # (`UpstreamPrices.of`).
+    derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_served_on(self, protocol: str) -> bool:
         """Whether the model is for this endpoint (spec: General facts 4; Model catalog entry)."""

@@ -30,7 +30,7 @@ from gw.api.avatars import (
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.base import GatewayApplication
 from gw.api.chat import CompactHandler, GeminiHandler, MessagesHandler, endpoint
-from gw.api.completions import AgentCompletionsHandler
+from gw.api.completions import CompletionsHandler
 from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
 from gw.api.images import EditsHandler, ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
@@ -62,7 +62,7 @@ def routes() -> list[Route]:
     """Path to handler, in the order of the specification."""
     return [
         # Chat
-        (r"/v1/chat/completions", AgentCompletionsHandler),  # serves every kind of key
+        (r"/v1/chat/completions", CompletionsHandler),
         (r"/v1/messages", MessagesHandler),
         (r"/v1/messages/count_tokens", CountTokensHandler),
         (r"/v1/responses", endpoint(responses.DIALECT, on_get=serve_socket)),

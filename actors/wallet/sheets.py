@@ -351,7 +351,7 @@ def token_price(spec: PriceSpec, multiplier: Decimal, asked: str | None = None) 
 
 def price_of(model: ModelSpec) -> TokenPrice:
     """Return the price of a model with those of its channels, compiled once."""
-    found: TokenPrice | None = model.made.get(TokenPrice)
+    found: TokenPrice | None = model.derived.get(TokenPrice)
     if found is None:
         found = token_price(model.price, model.multiplier)
         if any(bound.price is not None or bound.tier for bound in model.bindings):
@@ -364,5 +364,5 @@ def price_of(model: ModelSpec) -> TokenPrice:
                 for bound in model.bindings
             }
             found = replace(found, channels=own)
-        model.made[TokenPrice] = found
+        model.derived[TokenPrice] = found
     return found

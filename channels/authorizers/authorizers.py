@@ -486,9 +486,9 @@ def authorizer_of(channel: ChannelSpec) -> Authorizer | None:
     spec = channel.authorizer
     if spec is None:
         return None
-    found: Authorizer | None = channel.made.get(authorizer_of)
+    found: Authorizer | None = channel.derived.get(authorizer_of)
     if found is None:
-        found = channel.made[authorizer_of] = _made(spec, channel)
+        found = channel.derived[authorizer_of] = _made(spec, channel)
     return found
 
 

@@ -97,9 +97,9 @@ class Address:
 
         `pin` is the conversation, which keeps one of the channel's keys.
         """
-        of_keys: list[_Written] | None = channel.made.get(self)
+        of_keys: list[_Written] | None = channel.derived.get(self)
         if of_keys is None:
-            of_keys = channel.made[self] = [
+            of_keys = channel.derived[self] = [
                 self._written(channel, protocol, *one)
                 for one in zip(channel.keys, channel.ring.keys, strict=True)
             ]

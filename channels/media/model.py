@@ -190,9 +190,9 @@ HEADERS_READ = ("content-type", "retry-after")
 
 def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
     """Return the request with the channel's address and credentials."""
-    credentials: Credentials | None = channel.made.get(addressed)
+    credentials: Credentials | None = channel.derived.get(addressed)
     if credentials is None:
-        credentials = channel.made[addressed] = credentials_of(channel, bearer, channel.api_key)
+        credentials = channel.derived[addressed] = credentials_of(channel, bearer, channel.api_key)
     url = f"{channel.base_url}{request.path}"
     if request.query:
         url = f"{url}?{urlencode(request.query)}"

@@ -420,7 +420,7 @@ class HandlerWriter:
     def client_gone(self) -> bool:
         return self._handler.request.client_gone
 
-    def owns_row(self) -> None:
+    def hold_decided(self) -> None:
         self._handler.owns_row = True
         self._handler.held()
 

@@ -308,7 +308,7 @@ def converse(
 
 def _billable(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Billable | None:
     """Return what is billed besides plain tokens. Raises GatewayError."""
-    price: TokenPrice = model.made.get(TokenPrice) or price_of(model)
+    price: TokenPrice = model.derived.get(TokenPrice) or price_of(model)
     tier = None
     if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:
         tier = tier_named(model, price, parameters)

@@ -78,8 +78,8 @@ class CollectingWriter:
     def client_gone(self) -> bool:
         return self._writer.client_gone
 
-    def owns_row(self) -> None:
-        self._writer.owns_row()
+    def hold_decided(self) -> None:
+        self._writer.hold_decided()
 
     def forget_request(self) -> None:
         self._writer.forget_request()
@@ -344,8 +344,8 @@ def _can_see(model: ModelSpec, turn: Turn) -> bool:
 # POST /v1/chat/completions (spec: Chat, chat-completions protocol; Agent API).
 
 
-class AgentCompletionsHandler(ChatCompletionsHandler):
-    """The same for agents, whose keys work only on this endpoint."""
+class CompletionsHandler(ChatCompletionsHandler):
+    """Serves keys of every kind; those of agents work only on this endpoint."""
 
     agent_keys_allowed = True
 

@@ -83,9 +83,9 @@ class UpstreamPrices:
 
     def of(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         """Return the price of a model at a channel; None where it is unknown."""
-        if candidate not in model.made:
-            model.made[candidate] = self._price(model, candidate)
-        found: UpstreamPrice | None = model.made[candidate]
+        if candidate not in model.derived:
+            model.derived[candidate] = self._price(model, candidate)
+        found: UpstreamPrice | None = model.derived[candidate]
         return found
 
     def _price(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:

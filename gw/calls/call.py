@@ -67,8 +67,8 @@ class Client(Protocol):
     def client_gone(self) -> bool:
         """Whether the client has closed its connection."""
 
-    def owns_row(self) -> None:
-        """From now on the call writes its row itself."""
+    def hold_decided(self) -> None:
+        """The call has its hold, or will have none: from now on it writes its row itself."""
 
 
 class ResponseWriter(Client, Protocol):

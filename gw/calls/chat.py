@@ -363,7 +363,7 @@ class Conversation:
         Raises GatewayError until the first byte is sent. After that a failure ends the stream
         early, without a terminator (spec: Stream failure behaviour).
         """
-        price: TokenPrice = call.model.made.get(TokenPrice) or price_of(call.model)
+        price: TokenPrice = call.model.derived.get(TokenPrice) or price_of(call.model)
         is_whole = self._precharge == "whole_body"
         expected = estimate(
             content_bytes=call.body_bytes if is_whole else call.content_bytes,
@@ -409,7 +409,7 @@ class Conversation:
         settlement.bill.served_by(observer.channel_id, result.meter)
         if isinstance(result, CompleteResponse):
             self._end_complete(settlement, result.meter)
-            settlement.first_byte()
+            settlement.note_delivery()
             settlement.settle()
             writer.begin("application/json", result.headers)
             writer.send(result.body)
@@ -430,7 +430,7 @@ class Conversation:
         writer.begin(result.framing.content_type, result.headers)
         if writer.sends_at_once:
             settlement.follows(meter)
-        relay = Relay(result, writer, first_byte=settlement.first_byte, deadline=deadline)
+        relay = Relay(result, writer, note_delivery=settlement.note_delivery, deadline=deadline)
         try:
             await relay.run()
         except UpstreamError:
@@ -463,7 +463,7 @@ class Conversation:
         # Settled before the last bytes are sent, so that a client that has read the whole response
         # sees the new balance.
         if writer.sends_at_once or settlement.ending is SUCCESS:
-            settlement.first_byte()
+            settlement.note_delivery()
         settlement.settle()
         await relay.finish()
 

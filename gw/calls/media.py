@@ -227,7 +227,7 @@ class Media(Generic[C]):
             settlement.fail(ending_of_report(delivery.failed, self._current.redactor))
         settlement.attempts.finish("success", "ok")
         settlement.end(SUCCESS)
-        settlement.first_byte()
+        settlement.note_delivery()
         settlement.keep(kept(delivery))
         settlement.settle()
         await settlement.until_durable()
@@ -330,8 +330,8 @@ class Staying:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def owns_row(self) -> None:
-        self._client.owns_row()
+    def hold_decided(self) -> None:
+        self._client.hold_decided()
 
 
 class Work:

@@ -160,8 +160,8 @@ class Settlement(Generic[B]):
         """Return the content sent so far, priced, for the heartbeat."""
         return None if self._first_byte_seconds is None else self.bill.delivered()
 
-    def first_byte(self) -> None:
-        """A chunk is about to be sent to the client."""
+    def note_delivery(self) -> None:
+        """A chunk is about to be sent to the client: from the first one on, the call is charged."""
         if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._billing.clock.monotonic() - self.call.started
             self.observer.first_byte(seconds)
@@ -386,7 +386,7 @@ class Billing:
             raise
         if span.sampled:
             step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
-        client.owns_row()
+        client.hold_decided()
         settlement = Settlement(
             call=call,
             bill=bill,
@@ -432,7 +432,7 @@ class Billing:
         except LedgerUnavailable as error:
             raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
         except asyncio.CancelledError:
-            client.owns_row()
+            client.hold_decided()
             self._record_cancelled(call, is_client_gone=client.client_gone)
             raise
 

@@ -475,10 +475,10 @@ class Relay(Sink):
 
     __slots__ = (
         "_deadline",
-        "_first_byte",
         "_has_terminator",
         "_keeps_up",
         "_meter",
+        "_note_delivery",
         "_pipeline",
         "_stream",
         "_timer",
@@ -491,16 +491,16 @@ class Relay(Sink):
         stream: StreamedResponse,
         writer: ResponseWriter,
         *,
-        first_byte: Callable[[], None],
+        note_delivery: Callable[[], None],
         deadline: float,
     ) -> None:
-        """`deadline` is loop time. `first_byte` is called before each block that is sent."""
+        """`deadline` is loop time. `note_delivery` is called before each block that is sent."""
         self.last: list[bytes] = []
         self._stream = stream
         self._pipeline = stream.pipeline
         self._meter = stream.meter
         self._has_terminator = stream.has_terminator
-        self._first_byte = first_byte if writer.sends_at_once else _nothing_is_out
+        self._note_delivery = note_delivery if writer.sends_at_once else _nothing_is_out
         self._writer = writer
         self._deadline = deadline
         self._timer = asyncio.timeout_at(deadline)
@@ -586,7 +586,7 @@ class Relay(Sink):
             self._timer.reschedule(self._deadline)
             block = b"".join((*last, block))
             last.clear()
-        self._first_byte()
+        self._note_delivery()
         self._keeps_up = keeps_up = self._writer.write(block)
         return keeps_up
 

@@ -221,7 +221,7 @@ class RecordingWriter:
         """Every byte the client was sent."""
         return b"".join(self.blocks)
 
-    def owns_row(self) -> None:
+    def hold_decided(self) -> None:
         self.is_row_owned = True
 
     def forget_request(self) -> None:

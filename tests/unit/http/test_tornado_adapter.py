@@ -192,8 +192,8 @@ def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
 
 @cases(
     "path, handler, parts",
-    ("/v1/chat/completions", "AgentCompletionsHandler", []),
-    ("/v1/chat/completions?key=x", "AgentCompletionsHandler", []),
+    ("/v1/chat/completions", "CompletionsHandler", []),
+    ("/v1/chat/completions?key=x", "CompletionsHandler", []),
     ("/v1/logs", "LogListHandler", []),
     ("/v1/logs/summary", "SummaryHandler", []),
     ("/v1/logs/call%201", "LogDetailHandler", [b"call 1"]),
