@@ -288,7 +288,7 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
     """Price the response that a meter has read."""
     usage = meter.usage
     if usage is not None and _is_plausible(usage):
-        return _charge_of(usage, price, "stated")
+        return charge_of(usage, price, "stated")
     if not meter.characters and (not meter.finished or meter.error_seen is not None):
         return NOTHING  # even if the upstream stated its input before
     partial = meter.partial_usage
@@ -297,10 +297,11 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
     estimated = Usage(
         input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
     )
-    return _charge_of(estimated, price, "estimated")
+    return charge_of(estimated, price, "estimated")
 
 
-def _charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> Charge:
+def charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> Charge:
+    """Price a usage, by all members of the price."""
     if price.sheet is None:
         return Charge(usage, price.cost_nano_usd(usage), basis)
     priced = price.sheet.priced(usage)
@@ -318,13 +319,13 @@ def _completed(
     if total is not None and total <= PLAUSIBLE_TOKENS_MAX:
         output_tokens = min(tokens_of_bytes(meter.characters), total)
         usage = Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
-        return _charge_of(usage, price, "partly_stated")
+        return charge_of(usage, price, "partly_stated")
     stated = partial.input
     if stated is None or not _is_plausible(stated):
         stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)
     output_tokens = max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))
     usage = replace(stated, output_tokens=min(output_tokens, PLAUSIBLE_TOKENS_MAX))
-    return _charge_of(usage, price, "partly_stated")
+    return charge_of(usage, price, "partly_stated")
 
 
 def delivered(

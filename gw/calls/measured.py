@@ -15,16 +15,20 @@ from msgspec import Struct
 from actors.wallet.pricing import (
     COUNTED,
     MAX_NANO_USD,
+    Billable,
     MediaPrice,
-    TokenPrice,
     div_round_half_up,
 )
+from actors.wallet.sheets import hold_nano_usd, token_price
 from actors.wallet.wallets import Delivered
 from channels.dialects.meter import Usage
 from channels.registry import ModelSpec
-from gw.calls.bills import NO_TOKENS, Charged, UpstreamPrice
+from gw.calls.bills import NO_TOKENS, Charged, UpstreamPrice, charge_of, price_detail
 from metrics import genai
 from metrics.spans import Attributes
+
+# All of the input may be sound, whose tokens may have a price of their own.
+_SOUND = Billable(members=frozenset({"audio_input"}))
 
 
 class Amount(Struct, frozen=True, kw_only=True):
@@ -48,7 +52,7 @@ class _Price:
 
     def __init__(self, model: ModelSpec) -> None:
         self.by_tokens = model.price.input is not None or model.price.output is not None
-        self._tokens = TokenPrice.of(model.price, model.multiplier)
+        self._tokens = token_price(model.price, model.multiplier)
         self._unit = MediaPrice.of(model)
 
     @property
@@ -59,6 +63,17 @@ class _Price:
     def units(self, quantity: int) -> Mapping[str, int]:
         """Return a quantity as receipts show it; empty if tokens are billed."""
         return {} if self.by_tokens else {COUNTED[self._unit.priced_by]: quantity}
+
+    def detail(self, usage: Usage) -> Mapping[str, Any]:
+        """Return the calculation for the receipt; empty if no tokens are billed."""
+        return price_detail(charge_of(usage, self._tokens, "stated")) if self.by_tokens else {}
+
+    def most_nano_usd(self, amount: Amount) -> int:
+        """Return the maximum cost of an amount, whatever its tokens are of."""
+        if not self.by_tokens:
+            return self.cost_nano_usd(amount)
+        taken, given = amount.usage.input_tokens, amount.usage.output_tokens
+        return hold_nano_usd(self._tokens, input_tokens=taken, output_tokens=given, billable=_SOUND)
 
     def cost_nano_usd(self, amount: Amount) -> int:
         """Return the cost, at most the largest amount of the ledger."""
@@ -97,7 +112,7 @@ class MeasuredBill:
 
     @property
     def hold_nano_usd(self) -> int:
-        return self._price.cost_nano_usd(self._most)
+        return self._price.most_nano_usd(self._most)
 
     @property
     def terms(self) -> Mapping[str, Any]:
@@ -129,6 +144,7 @@ class MeasuredBill:
             detail={
                 **({"units": units} if units else {}),
                 **({} if is_stated else {"basis": "estimated"}),
+                **self._price.detail(amount.usage),
             },
             upstream={"model": measured.model, "error": measured.error},
         )

@@ -36,7 +36,7 @@ SETTINGS: dict[str, Any] = {
         model("sim-model", "one"), picture("picture", {"id": "one", "as": "vendor/picture"}),
         model("whisper", "one", "two", **SOUND, price={"per_second": "0.0001"}),
         model("scribe", {"id": "one", "as": "vendor/scribe"}, **SOUND,
-            price={"input": "6", "output": "10"}),
+            price={"input": "3", "output": "10", "audio_input": "6"}),
         model("flat", "one", **SOUND, price={"per_call": "0.02"}),
         model("guard", {"id": "one", "as": "vendor/guard"}, endpoint_type="moderations", price={}),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.002"}),
