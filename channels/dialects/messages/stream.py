@@ -22,7 +22,7 @@ from channels.dialects.messages.blocks import (
     read_finish,
     write_finish,
 )
-from channels.dialects.messages.events import Event as WireEvent
+from channels.dialects.messages.events import Event as UpstreamEvent
 from channels.dialects.messages.events import Message, UsageReader, read_message
 from channels.dialects.meter import Usage, UsageParts, hour_member, tools_member
 from channels.errors import UpstreamMalformed
@@ -87,7 +87,7 @@ class StreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<messages.StreamDecoder {state}, {self._count} calls>"
 
-    def take(self, read: WireEvent | None) -> list[Event]:
+    def take(self, read: UpstreamEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; none for pings. Never raises."""
         if read is None or self._ended:
             return []
@@ -103,7 +103,7 @@ class StreamDecoder:
         self._ended = True
         return []
 
-    def _take_delta(self, read: WireEvent) -> list[Event]:
+    def _take_delta(self, read: UpstreamEvent) -> list[Event]:
         delta = read.delta
         if delta is None:
             return []
@@ -127,7 +127,7 @@ class StreamDecoder:
         if is_read and (usage := self._stated.displayed):
             events.insert(len(events) - self._ended, UsageStated(usage))
 
-    def _take(self, read: WireEvent) -> list[Event]:
+    def _take(self, read: UpstreamEvent) -> list[Event]:
         kind = read.type
         if kind == "content_block_start":
             return self._start_block(read)
@@ -157,7 +157,7 @@ class StreamDecoder:
             events.append(Began(message.id, message.model))
         return events
 
-    def _start_block(self, read: WireEvent) -> list[Event]:
+    def _start_block(self, read: UpstreamEvent) -> list[Event]:
         block = read_json(bytes(read.content_block))
         if not isinstance(block, dict):
             return []
@@ -179,7 +179,7 @@ class StreamDecoder:
             return [CallBegan(call.index, call_id, name)]
         return []
 
-    def _take_message_delta(self, read: WireEvent) -> list[Event]:
+    def _take_message_delta(self, read: UpstreamEvent) -> list[Event]:
         events: list[Event] = []
         delta = read.delta
         if delta is not None and delta.stop_reason:

@@ -22,7 +22,7 @@ from channels.dialects.responses.events import (
     read_response,
     tools_in,
 )
-from channels.dialects.responses.events import Event as WireEvent
+from channels.dialects.responses.events import Event as UpstreamEvent
 from channels.errors import UpstreamMalformed
 from channels.json import read_json
 from channels.translation import model
@@ -314,7 +314,7 @@ class StreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<responses.StreamDecoder {state}, {self._items}>"
 
-    def take(self, read: WireEvent | None) -> list[Event]:
+    def take(self, read: UpstreamEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; often none. Never raises."""
         return [] if read is None or self._ended else self._take(read)
 
@@ -324,7 +324,7 @@ class StreamDecoder:
         self._ended = True
         return [] if failed is None else [failed]
 
-    def _take(self, read: WireEvent) -> list[Event]:
+    def _take(self, read: UpstreamEvent) -> list[Event]:
         kind, items = read.type, self._items
         if read.delta is not None:
             return self._take_delta(read, read.delta)
@@ -348,7 +348,7 @@ class StreamDecoder:
             return []
         return self._end(read) if kind in ENDS else []
 
-    def _take_delta(self, read: WireEvent, delta: str) -> list[Event]:
+    def _take_delta(self, read: UpstreamEvent, delta: str) -> list[Event]:
         kind, items = read.type, self._items
         if not delta:
             return []
@@ -366,7 +366,7 @@ class StreamDecoder:
             return items.think_aloud(_item_key(read), read.content_index or 0, delta)
         return []  # of a tool that the provider runs
 
-    def _begin(self, read: WireEvent) -> list[Event]:
+    def _begin(self, read: UpstreamEvent) -> list[Event]:
         if self._began:
             return []
         self._began = True
@@ -375,7 +375,7 @@ class StreamDecoder:
         self._items.seed = response.id or ""
         return [Began(response.id or None, response.model or None)]
 
-    def _end(self, read: WireEvent) -> list[Event]:
+    def _end(self, read: UpstreamEvent) -> list[Event]:
         """End with the whole response, which repeats all items, including images.
 
         They are decoded only if none was emitted.
@@ -409,7 +409,7 @@ class StreamDecoder:
         return Finished("tool_calls" if self._items.count else "stop")
 
 
-def _item_key(read: WireEvent) -> ItemKey:
+def _item_key(read: UpstreamEvent) -> ItemKey:
     """Return the key of an item: its index, or else its id."""
     if read.output_index is not None:
         return read.output_index
@@ -417,7 +417,7 @@ def _item_key(read: WireEvent) -> ItemKey:
     return stated if isinstance(stated, str) else None
 
 
-def _failure(read: WireEvent) -> StreamFailed:
+def _failure(read: UpstreamEvent) -> StreamFailed:
     """Return the failure of an `error` event, whose members are in it or in its `error`."""
     inner = failure_in(read_json(bytes(read.error)))
     return inner or StreamFailed(read.code, message_in(read.message) or UNNAMED.message)

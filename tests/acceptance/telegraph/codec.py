@@ -24,7 +24,7 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import LossReport, report_members, spelled
 from tests.acceptance.telegraph.family import TELEGRAPH
-from tests.acceptance.telegraph.meter import Event as WireEvent
+from tests.acceptance.telegraph.meter import Event as UpstreamEvent
 from tests.acceptance.telegraph.meter import TelegraphMeter
 
 ORIGIN = ClientProtocol(
@@ -85,7 +85,7 @@ class StreamDecoder:
     def __init__(self) -> None:
         self._has_begun = False
 
-    def take(self, read: WireEvent | None) -> list[Event]:
+    def take(self, read: UpstreamEvent | None) -> list[Event]:
         """The events that one event of the wire holds. Never raises."""
         if read is None:
             return []
