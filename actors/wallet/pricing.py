@@ -134,6 +134,9 @@ class Sheet(Protocol):
     def region(self, name: str | None) -> str | None:
         """Return the region whose factor applies; None: no factor."""
 
+    def cost_nano_usd(self, usage: Usage) -> int:
+        """Return the cost of a usage."""
+
     def priced(self, usage: Usage) -> Priced:
         """Return the cost of a usage."""
 
@@ -188,7 +191,7 @@ class TokenPrice:
         Never more than the ledger holds, whatever an upstream reports.
         """
         if self.sheet is not None:
-            return self.sheet.priced(usage).cost_nano_usd
+            return self.sheet.cost_nano_usd(usage)
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         cost = div_round_half_up(
             self.fresh_input * fresh

@@ -159,6 +159,23 @@ class PriceSheet:
         """Return the region whose factor applies to a region that served; None: no factor."""
         return name if name in (self._spec.regions or {}) else None
 
+    def cost_nano_usd(self, usage: Usage) -> int:
+        """Return the cost of a usage; of the common one, without parts, in few steps."""
+        if usage.parts is not None:
+            return self.priced(usage).cost_nano_usd
+        level = self._level(None, None, usage.input_tokens, SEARCH_SIZE)
+        usd, reasoning = level.numerators, usage.reasoning_tokens
+        fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        total = (
+            usd["input"] * fresh
+            + usd["cached_input"] * usage.cached_tokens
+            + usd["cache_write"] * usage.cache_write_tokens
+            + usd["output"] * (usage.output_tokens - reasoning)
+            + usd.get("reasoning_output", usd["output"]) * reasoning
+            + usd.get("per_request", 0)
+        )
+        return min(div_round_half_up(total, level.denominator), MAX_NANO_USD)
+
     def priced(self, usage: Usage) -> Priced:
         """Return the cost of a usage: each of its buckets once, and one request."""
         parts = usage.parts or _NO_PARTS

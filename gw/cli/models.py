@@ -32,8 +32,9 @@ from gw.cli.arguments import (
     sheet,
     table,
 )
-from gw.config.config import Config
+from gw.config.config import Config, check_prices
 from gw.config.load import load_text, read_text
+from gw.config.readers import ConfigFaults
 from gw.moving_in.litellm_prices import read_prices
 from gw.price_list.filling import UNPRICED, Change, Difference, compare, fill, leaps, reprice
 from gw.price_list.reading import PriceList, bundled
@@ -170,8 +171,7 @@ def import_(options: Namespace) -> Result:
         "without_price": filled.without_price,
         **_unmapped(price_list),
     }
-    if moved:
-        # A reload refuses such changes of prices.
+    if moved and _is_refused_by_a_reload(path, text, filled.text):
         record["needs_restart"] = list(moved)
     return Result(record, sheet(record))
 
@@ -184,10 +184,22 @@ def _leaps(
     found: dict[str, list[str]] = {}
     for one in compare(config.registry, price_list).differing:
         if one.model.price != UNPRICED and (not only or one.model.id in only):
-            moves = [f"{c.member} from {_plain(c.now)} to {_plain(c.listed)}" for c in leaps(one)]
+            moves = [
+                f"{c.member} from {_plain(c.now) or 'none'} to {_plain(c.listed) or 'none'}"
+                for c in leaps(one)
+            ]
             if moves:
                 found[one.model.id] = moves
     return found
+
+
+def _is_refused_by_a_reload(path: Path, *texts: str) -> bool:
+    configs = [load_text(one, os.environ, source=path, is_priced=False) for one in texts]
+    try:
+        check_prices(*configs)
+    except ConfigFaults:
+        return True
+    return False
 
 
 def days(text: str) -> int:

@@ -16,11 +16,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from actors.wallet.batch import Applied, Batch
 from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle, Void
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
-from actors.wallet.sheets import hold_nano_usd, token_price
+from actors.wallet.sheets import hold_nano_usd, price_of
+from channels.registry import Binding
 from tests.support.jobs import new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
 from tests.support.prices import billable_of, kept_of, spec_of, usage_of
+from tests.support.specs import make_model
 
 ACCOUNTS = ("acct_a", "acct_b")
 KEYS = {"acct_a": ("key_a", "key_a_capped"), "acct_b": ("key_b",)}
@@ -169,11 +171,15 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(random=st.randoms(use_true_random=False), account=accounts)
     def call_at_a_price(self, random: Random, account: str) -> None:
-        """Of every dimension: what is paid is what its receipt comes to."""
-        price, usage = token_price(spec_of(random), Decimal("1.3")), usage_of(random)
+        """Of every dimension, also a channel's own: what is paid is what its receipt comes to."""
+        own = spec_of(random) if random.random() < 0.5 else None
+        factor = random.choice((Decimal(1), Decimal("1.3"), Decimal("0.85")))
+        model = make_model(Binding("a", price=own), price=spec_of(random), multiplier=factor)
+        price, usage = price_of(model), usage_of(random)
+        served = price if price.channels is None else price.channels["a"]
         tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         held = hold_nano_usd(price, **tokens, billable=billable_of(usage))
-        cost, detail = price.cost_nano_usd(usage), kept_of(price, usage)
+        cost, detail = served.cost_nano_usd(usage), kept_of(served, usage)
         if held > 10**15:
             return
         self.credit(account=account, amount=held + 1)

@@ -248,12 +248,9 @@ def test_a_region_without_a_price_is_refused(value: str) -> None:
         region(value, model())
     assert (refused.value.kind, refused.value.param) == (INVALID_REQUEST, "inference_geo")
     assert region(value, regional()) == "us"
-    assert region(value, model(refuses_unpriced=False)) == "us"
-
-
-def test_a_region_of_another_price_is_refused() -> None:
     with pytest.raises(GatewayError, match="`eu` has no price"):
         region("eu", regional())
+    assert region(value, model(refuses_unpriced=False)) == "us"
 
 
 @each("value", ("global", "", '["us"]', "not a region"))

@@ -121,17 +121,21 @@ def test_price_that_moves_tenfold_asks_for_a_word(
     done(capsys, "models", "import", prices)
     text = config.read_text()
     newer = Path(prices).with_name("newer.yaml")
-    newer.write_text(Path(prices).read_text().replace("input: 0.15", "input: 1.5"))
+    newer.write_text(Path(prices).read_text().replace("input: 0.15", "input: 1.51"))
     error = done(capsys, "models", "import", str(newer), "--apply", code=1)["error"]
     assert error["code"] == "price_moved"
-    assert "oss: input from 0.15 to 1.5. If that is meant, --accept oss" in error["message"]
+    assert "oss: input from 0.15 to 1.51. If that is meant, --accept oss" in error["message"]
     assert config.read_text() == text
     # Without --apply no price that is there changes, and of others nothing is asked.
     assert done(capsys, "models", "import", str(newer))["written"] is False
     done(capsys, "models", "import", str(newer), "--apply", "--accept", "else", code=1)
     record = done(capsys, "models", "import", str(newer), "--apply", "--accept", "oss")
     assert (record["replaced"], record["needs_restart"]) == (["oss"], ["oss"])
-    assert config.read_text() == text.replace('input: "0.15"', 'input: "1.5"')
+    assert config.read_text() == text.replace('input: "0.15"', 'input: "1.51"')
+    # A reload takes ten times what a price was.
+    config.write_text(text.replace('input: "0.15"', 'input: "0.151"'))
+    record = done(capsys, "models", "import", str(newer), "--apply", "--accept", "oss")
+    assert "needs_restart" not in record
     assert done(capsys, "check-config")["models"] == 1
 
 

@@ -69,14 +69,6 @@ def test_missing_price_of_the_cache_is_the_input_price() -> None:
     assert price.cost_nano_usd(plain) == price.cost_nano_usd(cached) == 2_080_000
 
 
-def test_the_published_example_is_exact() -> None:
-    spec = PriceSpec(input=Decimal("1.25"), output=Decimal(10), cached_input=Decimal("0.125"))
-    price = TokenPrice.of(spec, Decimal(1))
-    usage = Usage(input_tokens=1000, output_tokens=500, cached_tokens=800)
-    # 200 x 1250 + 800 x 125 + 500 x 10000 nano-USD
-    assert price.cost_nano_usd(usage) == 250_000 + 100_000 + 5_000_000
-
-
 def test_estimate_takes_all_input_as_fresh_and_the_multiplier() -> None:
     spec = PriceSpec(input=Decimal(1), output=Decimal(2), cached_input=Decimal(0))
     price = TokenPrice.of(spec, Decimal("0.6"))

@@ -146,13 +146,8 @@ def test_what_has_no_price_is_said_so(detail: dict[str, Any]) -> None:
 def test_nothing_is_charged_beyond_what_the_ledger_holds() -> None:
     price = TokenPrice.of(PriceSpec(output=Decimal(10**9)), Decimal(1))
     usage = Usage(input_tokens=0, output_tokens=10**9)
-    lines = token_lines(
-        price.stated,
-        input_tokens=0,
-        cached_tokens=0,
-        cache_write_tokens=0,
-        output_tokens=usage.output_tokens,
-    )
+    kept = {"price": price.stated}
+    lines = lines_of(kept, input_tokens=0, cached_tokens=0, output_tokens=usage.output_tokens)
     assert total_nano_usd(lines, "1") == price.cost_nano_usd(usage) == MAX_NANO_USD
 
 

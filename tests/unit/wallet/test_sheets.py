@@ -121,6 +121,12 @@ def test_a_price_of_the_four_members_costs_the_same_by_a_sheet(random: Random) -
     dimensional = token_price(replace(four, per_request=Decimal(0)), ONE)
     assert dimensional.sheet is not None
     assert dimensional.cost_nano_usd(usage) == plain.cost_nano_usd(usage)
+    # The short way to a cost, and the one that keeps its parts.
+    price = token_price(spec, ONE)
+    for one in (usage, with_counts(usage, parts=None)):
+        assert price.sheet is None or (
+            price.cost_nano_usd(one) == price.sheet.priced(one).cost_nano_usd
+        )
 
 
 @given(chances, st.lists(st.booleans(), min_size=3, max_size=3))
