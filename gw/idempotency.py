@@ -208,7 +208,7 @@ class IdempotencyGuard:
         self._response_bytes_max = response_bytes_max
         self._metrics = metrics
 
-    def claim(
+    def claim_of(
         self, values: Sequence[str], *, account_id: str, asked: Callable[[], bytes]
     ) -> IdempotencyClaim | None:
         """Return the claim of a request; None without the header. Raises GatewayError.

@@ -2,7 +2,8 @@
 
 State, settlement or refund, release of the hold and row are one transaction of the ledger; the
 first one counts. Only the first process counts, logs and sends a cancellation to the upstream.
-Expired links of a result are renewed here, too.
+Polls and cancellations at upstreams (`JobUpstreams`), films behind a key (`JobContent`) and the
+renewal of expired links stand here, too.
 """
 
 from __future__ import annotations
@@ -259,7 +260,7 @@ EVENTS: Mapping[EndState, str] = {
 
 
 class Settles(Protocol):
-    """Applies a settlement durably: by the ledger writer, or by a command."""
+    """Applies a settlement durably: by `Wallets.settle_job`, or by a command."""
 
     async def __call__(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None: ...
 

@@ -167,7 +167,7 @@ class LedgerWriter(Actor[Message]):
         """Apply batches until cancelled."""
         try:
             while True:
-                if self._batch:  # a restart after an unexpected error resumes the batch
+                if self._batch:  # gathered below, or under way when an error restarted this
                     await self._finish(self._batch)
                     size, self._batch = len(self._batch), []
                     if size >= BATCH_THRESHOLD:

@@ -189,7 +189,7 @@ class TranslatedCall:
         report: LossReport,
         redact: Callable[[str], str],
     ) -> TranslatedCall:
-        """Make a call whose request was translated elsewhere (`channels/offload`)."""
+        """Make the way back of a call whose body `translated_body` made, here or in a helper."""
         call = cls.__new__(cls)
         call.translation = translation
         call.report = report

@@ -29,10 +29,10 @@ from gw.keys.principal import AGENT, KeyRefused, Principal
 # Finding the key in a request (spec: Authentication 2 and 3; contract §5 and §7): a pure function
 # over headers and query. `gw/keys` validates the key.
 
-# standard: every header and parameter, in the order of the specification.
-# models:   only `x-api-key` and `Authorization: Bearer` (spec: Authentication 3 and 4).
-# none:     the endpoint is public.
-AuthMode = Literal["standard", "models", "none"]
+# standard:    every header and parameter, in the order of the specification.
+# two_headers: only `x-api-key` and `Authorization: Bearer` (spec: Authentication 3 and 4).
+# none:        the endpoint is public.
+AuthMode = Literal["standard", "two_headers", "none"]
 
 # The second name of a role-named header is the one official client libraries send.
 _KEY_HEADERS = ("x-api-key", "x-alt-api-key", "x-goog-api-key")
@@ -45,7 +45,7 @@ def find_key(
 
     `headers` must be case-insensitive. A repeated header is joined by a comma and is not a key.
     """
-    if mode == "models":
+    if mode == "two_headers":
         return _header(headers, "x-api-key") or _bearer(headers)
     for name in _KEY_HEADERS:
         field = headers.get(name)
@@ -282,7 +282,7 @@ def _key_of(checked: Checked) -> str:
     head: Head = checked.request
     key_text = find_key(head.headers, head.query_arguments, checked.auth)
     if key_text is None:
-        is_misplaced = checked.auth == "models" and has_query_key(head.query_arguments)
+        is_misplaced = checked.auth == "two_headers" and has_query_key(head.query_arguments)
         message = QUERY_KEY if is_misplaced else MISSING_KEY
         raise _bad_key(checked, message)
     return key_text

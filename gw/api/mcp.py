@@ -442,7 +442,7 @@ class McpHandler(ApiHandler):
     """One POST of an MCP client."""
 
     route = "mcp"
-    auth = "models"
+    auth = "two_headers"
     challenge = 'Bearer realm="gateway"'
 
     _exchange: Exchange | None = None

@@ -217,7 +217,7 @@ class ModelsHandler(_Models):
     """The models of this key."""
 
     route = "models"
-    auth = "models"
+    auth = "two_headers"
 
     def shape_of(self, error: GatewayError) -> ErrorShape:
         return ErrorShape.MESSAGES if self.is_of_messages else super().shape_of(error)

@@ -51,7 +51,7 @@ async def idempotency_of(call: ModelCall) -> IdempotencyClaim | None:
     asked: bytes | None = None
     if call.is_heavy and keys:
         asked, _ = await call.offload(fingerprint_of, method, path)
-    return handler.services.idempotency.claim(
+    return handler.services.idempotency.claim_of(
         keys,
         account_id=handler.principal.account_id,
         asked=lambda: asked or fingerprint(method=method, path=path, body=request.body),

@@ -51,7 +51,7 @@ from gw.calls.stream import (
     Relay,
     StreamedResponse,
     StreamPipeline,
-    TranslatedFraming,
+    TranslatedEvents,
     unreadable,
 )
 from gw.config.config import LiveConfig, Precharge
@@ -166,7 +166,7 @@ class ChatUpstream(BaseUpstream):
             stream = plan.translated.stream(
                 **self._names(call, meter), include_usage=call.forwards_usage
             )
-            framing = TranslatedFraming(
+            framing = TranslatedEvents(
                 stream,
                 framing,
                 meter,

@@ -1,4 +1,4 @@
-"""The use-case of media calls: hold, candidates, attempts, response, settlement.
+"""The use-case of media calls: candidates, hold, attempts, response, settlement.
 
 Results made while the client waits are settled before the response is sent, so that a client with a
 response finds its balance changed. Later results are jobs (`jobs.py`). Images and their errors are

@@ -191,7 +191,7 @@ class Settlement(Generic[B]):
         raise ending.error
 
     def settle(self) -> None:
-        """End the call once: release its lease and hold, charge its cost, write its row."""
+        """End the call once: release the channel's lease and the hold, charge it, write its row."""
         if self._is_settled:
             return
         self._is_settled = True

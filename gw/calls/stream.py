@@ -132,8 +132,10 @@ class PassthroughEvents:
             raise error_reported(data)
 
 
-class TranslatedFraming:
+class TranslatedEvents:
     """Translates the upstream's events to the client's protocol, in the form the client requested.
+
+    It is the response's framing as well: its `end` and `broken` close the response.
 
     The translation takes the events decoded by the meter, so that each is decoded once; it also
     decides whether the client receives the usage.
@@ -287,7 +289,7 @@ class StreamPipeline:
         self._dialect = dialect
         self._events: EventWriter
         self._has_next = has_next
-        if isinstance(framing, TranslatedFraming):
+        if isinstance(framing, TranslatedEvents):
             self._events = framing
         else:
             self._events = PassthroughEvents(meter, framing, forwards_usage=forwards_usage)
@@ -410,7 +412,7 @@ class StreamPipeline:
         Raises ErrorReported for an error, unless it is passed through because no other channel can
         be tried.
         """
-        if isinstance(self._events, TranslatedFraming) or self._has_next():
+        if isinstance(self._events, TranslatedEvents) or self._has_next():
             self._events.refuse_failure(data, written)
         self._has_begun = bool(written)
 

@@ -12,7 +12,7 @@
 -- p_mark          the placeholder of a base's prefix in the conditions
 --
 -- Pages are ordered by one number: the terms found << 50, whether a name equals the search << 49, 15 - the best field
--- << 44, and the weight: entries (see above) times the rarity of their terms, at most 500 times 2^16 * 2^12. A phrase is
+-- << 44, and the weight: entries (see `kb_postings`) times the rarity of their terms, at most 500 times 2^16 * 2^12. A phrase is
 -- as rare as its rarest lexeme.
 --
 -- The terms of all pages are counted at once, in `planes`: bit strings of the ones, twos, fours … of these numbers. Pages

@@ -64,11 +64,11 @@ CASES: list[tuple[AuthMode, dict[str, str], dict[str, list[bytes]], str | None]]
     ("standard", {"X-API-KEY": "a"}, {}, "a"),
     ("standard", {}, {"key": [b"\xff\xfe"]}, "\ufffd\ufffd"),
     # Model discovery: two headers, no query.
-    ("models", {}, QUERY, None),
-    ("models", {"x-api-key": "a", "Authorization": "Bearer d"}, QUERY, "a"),
-    ("models", {"Authorization": "Bearer d"}, QUERY, "d"),
-    ("models", {"x-alt-api-key": "b", "x-goog-api-key": "c"}, QUERY, None),
-    ("models", {"x-goog-api-key": "c", "Authorization": "Bearer d"}, {}, "d"),
+    ("two_headers", {}, QUERY, None),
+    ("two_headers", {"x-api-key": "a", "Authorization": "Bearer d"}, QUERY, "a"),
+    ("two_headers", {"Authorization": "Bearer d"}, QUERY, "d"),
+    ("two_headers", {"x-alt-api-key": "b", "x-goog-api-key": "c"}, QUERY, None),
+    ("two_headers", {"x-goog-api-key": "c", "Authorization": "Bearer d"}, {}, "d"),
 ]
 
 
@@ -328,7 +328,7 @@ class Endpoint(ApiHandler):
 
 
 class Models(Endpoint):
-    auth = "models"
+    auth = "two_headers"
 
 
 class Free(ApiHandler):

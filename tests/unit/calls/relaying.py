@@ -15,7 +15,7 @@ from channels.redaction import ExactRedaction
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
-from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
+from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents
 
 NO_SECRETS = ExactRedaction(())
 BROKEN = "It broke off."
@@ -75,7 +75,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         stream = translated.stream(
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
-        framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
+        framing = TranslatedEvents(stream, framing, meter, has_terminator=dialect.has_terminator)
     blocks = StreamPipeline(
         meter,
         dialect,

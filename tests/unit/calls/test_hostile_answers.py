@@ -25,7 +25,7 @@ from channels.redaction import ExactRedaction
 from channels.translation import session
 from gw.calls import chat, stream
 from gw.calls.request import UpstreamPlan
-from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
+from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, body_of
 from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
 from tests.support.logs import logs
@@ -226,7 +226,7 @@ def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
     framing: Framing = SseFraming()
     if plan.translated is not None:
         stream = plan.translated.stream(id="a", created=1, model="m", include_usage=True)
-        framing = TranslatedFraming(stream, framing, meter, has_terminator=True)
+        framing = TranslatedEvents(stream, framing, meter, has_terminator=True)
     return StreamPipeline(
         meter,
         plan.dialect,

@@ -20,7 +20,7 @@ from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
 from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
-from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
+from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedEvents
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.logs import logs
@@ -300,7 +300,7 @@ class Client:
         dialect = CHAT_DIALECTS[upstream]
         self._meter = dialect.new_meter()
         self._splitter = SseSplitter()
-        self._framing = TranslatedFraming(
+        self._framing = TranslatedEvents(
             call.stream(id="a", created=1, model="m", include_usage=True),
             framing or SseFraming(),
             self._meter,

@@ -45,7 +45,7 @@ class World:
         self.sent.append(body)
 
     def claim(self) -> IdempotencyClaim:
-        found = self.guard.claim(["k"], account_id="a", asked=lambda: b"one")
+        found = self.guard.claim_of(["k"], account_id="a", asked=lambda: b"one")
         assert found is not None
         return found
 
