@@ -13,7 +13,6 @@ from typing import Any
 
 from actors.media_store.links import BucketSpec
 from channels.authorizers.specs import AuthorizerSpec
-from channels.dialects.table import asked_tier
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
@@ -38,6 +37,7 @@ from gw.config.config import (
 from gw.config.credentials import authorizer_spec, check_proxies, transport_of
 from gw.config.readers import ConfigFaults, Fault, FaultReport, Location, Mark, Unreadable, quoted
 from gw.config.relations import (
+    asked_tiers,
     caution_short_names,
     caution_unpriced,
     caution_unsent_keys,
@@ -75,7 +75,7 @@ LITE: VideoTier = "lite"
 def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
     """Return the configuration of the checked values of the file `source` (an absolute path)."""
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
-    asked = _asked_tiers(values["channels"])
+    asked = asked_tiers(values["channels"])
     return Config(
         listen=values["listen"],
         admin_listen=values["admin_listen"],
@@ -206,12 +206,6 @@ def _query(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     names = {name.lower() for name, _ in own}
     usual = kind.query if kind is not None else ()
     return (*(pair for pair in usual if pair[0].lower() not in names), *own)
-
-
-def _asked_tiers(channels: Sequence[Section]) -> dict[str, str | None]:
-    """Return the service tiers that channels ask for, by channel."""
-    values = [one.values for one in channels]
-    return {one["id"]: asked_tier(one["wire"].values, one["headers"].pairs) for one in values}
 
 
 def _model(values: Mapping[str, Any], asked: Mapping[str, str | None]) -> ModelSpec:

@@ -391,16 +391,19 @@ def _family_of(endpoint_type: str | None) -> Family | None:
 MODELS_NAMED_MAX = 3
 
 
+def asked_tiers(channels: Sequence[Section]) -> dict[str, str | None]:
+    """Return the service tiers that channels ask for in their own headers, by channel."""
+    values = [one.values for one in channels]
+    return {one["id"]: asked_tier(one["wire"].values, one["headers"].pairs) for one in values}
+
+
 def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> None:
     """Caution billable usage that upstreams of a chat model can report, and that has no price."""
     without_search: dict[str, list[str]] = {}
     of_messages = {
         one.values["id"] for one in channels if MESSAGES.protocol in one.values["protocols"]
     }
-    asked = {
-        one.values["id"]: asked_tier(one.values["wire"].values, one.values["headers"].pairs)
-        for one in channels
-    }
+    asked = asked_tiers(channels)
     for model in models:
         values = model.values
         if values["endpoint_type"] is not None or not values["callable"]:
