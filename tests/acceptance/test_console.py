@@ -14,8 +14,8 @@ import requests
 
 from gw.console.pages import TEXTS
 from tests.acceptance.common import SETTINGS as COMMON
-from tests.support.console import Visitor, console_port, link, visitor
-from tests.support.house import House, channel, model
+from tests.support.console import Visitor, link, visitor
+from tests.support.house import A_KNOWN_PORT, House, channel, model
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
     **COMMON,
     "channels": [*COMMON["channels"], channel("films", protocols=["videos"])],
     "models": [*COMMON["models"], FILM],
-    "console_listen": f"127.0.0.1:{console_port()}",
+    "console_listen": A_KNOWN_PORT,
 }
 NASTY = "<script>alert(1)</script>\"'&"
 TEMPLATES = Path(__file__).parents[2] / "gw" / "console" / "templates"

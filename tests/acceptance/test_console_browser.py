@@ -9,15 +9,15 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from tests.acceptance.common import SETTINGS as COMMON
-from tests.support.console import CHROMIUM, CHROMIUM_FLAGS, console_port, link
-from tests.support.house import House
+from tests.support.console import CHROMIUM, CHROMIUM_FLAGS, link
+from tests.support.house import A_KNOWN_PORT, House
 from tests.support.tenants import Tenant
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 
 NASTY = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
-SETTINGS: dict[str, Any] = {**COMMON, "console_listen": f"127.0.0.1:{console_port()}"}
+SETTINGS: dict[str, Any] = {**COMMON, "console_listen": A_KNOWN_PORT}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import http.client
 import signal
-import socket
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.run import EXIT_UNSETTLED
 from tests.support.caller import Caller, outcome
 from tests.support.client import NANO_PER_USD
-from tests.support.house import House, house
+from tests.support.house import A_KNOWN_PORT, House, house
 from tests.support.processes import GatewayProcess
 from tests.support.scrape import Admin
 from tests.support.transactions import transaction
@@ -36,14 +35,11 @@ AT_ONCE, LATER, TOO_LATE = "at once", "later", "too late"
 @pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
 def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
     """A house on a port that the next gateway can take, too."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with house(
         database_url,
         tmp_path,
         processes=request.param,
-        listen=f"127.0.0.1:{port}",
+        listen=A_KNOWN_PORT,
         drain_seconds=DRAIN_SECONDS,
     ) as built:
         yield built

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.client import CHAT, chat_body
-from tests.support.house import House, channel, house, model
+from tests.support.house import A_KNOWN_PORT, House, channel, house, model
 from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -24,6 +23,8 @@ pytestmark = pytest.mark.long
 
 FLAPPING = {"failures": 1, "cooldown": 0.001}  # each call is two lines of the log
 SETTINGS: dict[str, Any] = {
+    "listen": A_KNOWN_PORT,
+    "admin_listen": A_KNOWN_PORT,
     "channels": [channel("broken", base_url="http://127.0.0.1:9", health=FLAPPING)],
     "models": [model("sim-model", "broken")],
 }
@@ -32,12 +33,7 @@ SETTINGS: dict[str, Any] = {
 @pytest.fixture
 def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
     """A house on known ports, whose gateway the test starts itself."""
-    settings: dict[str, Any] = dict(SETTINGS)
-    for name in ("listen", "admin_listen"):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            settings[name] = f"127.0.0.1:{probe.getsockname()[1]}"
-    with house(database_url, tmp_path, processes=request.param, **settings) as built:
+    with house(database_url, tmp_path, processes=request.param, **SETTINGS) as built:
         assert built.gateway.terminate() == 0
         yield built
 

@@ -1,8 +1,6 @@
 """The console as a browser without scripts uses it: cookies, forms with their tokens, pages."""
 
-import random
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import unescape
@@ -23,18 +21,6 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-
-
-def console_port() -> int:
-    """A free port below those that connections get by themselves."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 @dataclass

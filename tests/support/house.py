@@ -10,7 +10,9 @@ whose tests can share a house makes it with `shared_house`, and each test its ow
 
 import copy
 import json
+import random
 import re
+import socket
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +34,8 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
 SECRET = "a secret for tests only"
+# An address of a setting, where port 0 will not do: a port that was free when the gateway started.
+A_KNOWN_PORT = "127.0.0.1:known"
 
 
 def channel(channel_id: str, **more: Any) -> dict[str, Any]:
@@ -58,6 +62,18 @@ def model(model_id: str, *channels: Any, **more: Any) -> dict[str, Any]:
         "owned_by": "sim",
         **more,
     }
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those that connections get by themselves."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def configuration(database_url: str) -> dict[str, Any]:
@@ -117,6 +133,21 @@ class House:
         """Start a gateway on the configuration as it is now."""
         self.gateway = GatewayProcess(self.config, processes=self.processes, environ=self.environ)
         return self.gateway
+
+    def start_on_known_ports(self) -> GatewayProcess:
+        """Start it the first time, with a port for each `A_KNOWN_PORT` of its settings."""
+        names = [name for name, value in self.settings.items() if value == A_KNOWN_PORT]
+
+        def started() -> GatewayProcess | None:
+            self.write(**{name: f"127.0.0.1:{free_port()}" for name in names})
+            try:
+                return self.start()
+            except ProcessDied as died:
+                if names and "Address already in use" in str(died):
+                    return None
+                raise
+
+        return until(started, what="a gateway on free ports")
 
     def gw(self, *arguments: str) -> Any:
         """One command of the CLI."""
@@ -291,7 +322,7 @@ def house(
     try:
         built.settings["data_dir"] = str(folder / "var")
         built.write(**copy.deepcopy(settings))  # modules may share them
-        gateway = built.start()
+        gateway = built.start_on_known_ports()
         try:
             if is_funded:
                 built.fund()

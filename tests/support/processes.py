@@ -89,6 +89,14 @@ class Process:
             if found is not None:
                 return found
 
+    def ready(self, pattern: str) -> re.Match[str]:
+        """Return the match of the line that reports it ready; one that ends before is closed."""
+        try:
+            return self.wait_for_line(pattern)
+        except ProcessDied:
+            self.close()
+            raise
+
     def log(self) -> str:
         """The last lines of stderr."""
         return "\n".join(self.lines[-40:])
@@ -127,11 +135,7 @@ class SimulatorProcess(Process):
 
     def __init__(self, *, seed: int = 7, port: int = 0) -> None:
         super().__init__(["loadtests.simulator", "--port", str(port), "--seed", str(seed)])
-        try:
-            self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
-        except ProcessDied:
-            self.close()
-            raise
+        self.url = self.ready(r"^ready listen=(\S+)")[1]
 
 
 class GatewayProcess(Process):
@@ -144,7 +148,7 @@ class GatewayProcess(Process):
         if processes != 1:
             arguments += ["--processes", str(processes)]
         super().__init__(arguments, environ=environ)
-        ready = self.wait_for_line(r"^ready listen=(\S+) admin=(\S+)")
+        ready = self.ready(r"^ready listen=(\S+) admin=(\S+)")
         self.url, self.admin_url = ready[1], ready[2]
 
 
