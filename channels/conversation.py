@@ -57,6 +57,10 @@ _SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 
 
+# Members of `metadata` that name a conversation and nothing else.
+SESSIONS = frozenset({"session_id", "conversation_id"})
+
+
 class _Metadata(Struct):
     session_id: object = None
     conversation_id: object = None
@@ -85,6 +89,23 @@ def conversation_of(raw: Mapping[str, Raw]) -> str | None:
     if "user" in raw and (named := _text(raw["user"])):
         return named
     return _prefix_of(raw)
+
+
+def naming_members(members: Mapping[str, Any]) -> set[str]:
+    """Return the members of a decoded body that do nothing but name its conversation.
+
+    The gateway itself does what they ask for, so a translation that leaves them out loses nothing.
+    """
+    names = {f"metadata.{name}" for name in SESSIONS} | {"prompt_cache_key"}
+    found = {name for name in names if _is_name(members.get(name))}
+    metadata = members.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.keys() <= SESSIONS:
+        found |= {"metadata"} if all(map(_is_name, metadata.values())) else set()
+    return found
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= NAME_CHARACTERS_MAX
 
 
 def label_of(conversation: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from channels.conversation import naming_members
 from channels.dialects.error_body import code_in, message_in
 from channels.json import NO_ARGUMENTS_CHARACTERS_MAX, may_say_no_arguments, object_in
 from channels.translation.model import (
@@ -107,8 +108,11 @@ def spelled(origin: ClientProtocol, field: str) -> str:
 
 
 def report_members(request: Request, report: LossReport, *, carried: Collection[str] = ()) -> None:
-    """Report the members in `request.extras` that are not in `carried`."""
-    report_extras(request.origin, "", request.extras, report, carried=carried)
+    """Report the members in `request.extras` that neither `carried` has nor the gateway obeys."""
+    extras = request.extras
+    if extras:
+        carried = {*carried, *naming_members(extras)}
+    report_extras(request.origin, "", extras, report, carried=carried)
 
 
 def report_extras(
@@ -402,7 +406,8 @@ def _first_open(calls: deque[_Call] | None) -> _Call | None:
 # 64.
 USER_CHARACTERS_MAX = 64
 
-_USER_EXTRA = "safety_identifier"
+# The member of one provider's protocols that is an end user's id besides `user`.
+USER_EXTRA = "safety_identifier"
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -441,11 +446,11 @@ def user_fitted(request: Request, report: LossReport) -> Request:
     if request.user is not None and len(request.user) > USER_CHARACTERS_MAX:
         report.drop(spelled(request.origin, "user"))
         request = replace(request, user=_digest(request.user, USER_CHARACTERS_MAX))
-    identifier = request.extras.get(_USER_EXTRA)
+    identifier = request.extras.get(USER_EXTRA)
     if isinstance(identifier, str) and len(identifier) > USER_CHARACTERS_MAX:
-        report.drop(_USER_EXTRA)
+        report.drop(USER_EXTRA)
         fitted = _digest(identifier, USER_CHARACTERS_MAX)
-        request = replace(request, extras={**request.extras, _USER_EXTRA: fitted})
+        request = replace(request, extras={**request.extras, USER_EXTRA: fitted})
     return request
 
 

@@ -90,7 +90,10 @@ MODELS = [
     model("gpt-both", "azure-unknown", "plain-chat"),
     model("gpt-alone", "azure-unknown"),
 ]
-TRANSLATIONS = ["chat_to_messages", "chat_to_native", "native_to_messages", "messages_to_chat"]
+TRANSLATIONS = [
+    *("chat_to_messages", "chat_to_native", "native_to_messages", "messages_to_chat"),
+    "responses_to_messages",
+]
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +157,15 @@ def test_claude_is_served_and_charged_wherever_it_is_hosted(
 
 @each("stream", [False, True])
 @each("served, times", [("priority", 2), ("default", 1)])
-@each("path", ["/v1/messages", "/v1/chat/completions"])
+@each("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
 def test_a_tier_is_asked_of_bedrock_in_a_header_and_the_one_that_it_states_is_charged(
     h: House, tenant: Tenant, path: str, served: str, times: int, stream: bool
 ) -> None:
     said = [hello(usage=USAGE, headers={"X-Amzn-Bedrock-Service-Tier": served})]
-    body = {"model": "claude-tiered", "max_tokens": 100, "stream": stream, "messages": said}
+    members: Any = {"max_tokens": 100, "messages": said}
+    if path == "/v1/responses":
+        members = {"max_output_tokens": 100, "input": said}
+    body = {"model": "claude-tiered", "stream": stream, **members}
     reply = tenant.client.send("POST", path, {**body, "service_tier": "priority"})
     assert (reply.status, reply.headers.get("x-protocol-warning")) == (200, None), reply
     sent = h.upstream.last_request()

@@ -36,6 +36,7 @@ from channels.translation.model import (
     unsayable,
 )
 from channels.translation.tool_calls import (
+    USER_EXTRA,
     IdentifierLimits,
     LossReport,
     report_extras,
@@ -437,6 +438,10 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
             if (value := request.extras.get(name)) is not None:
                 body[own] = value
                 carried.add(name)
+        identifier = request.extras.get(USER_EXTRA)
+        if "user" not in body and isinstance(identifier, str):
+            body["user"] = identifier
+            carried.add(USER_EXTRA)
     else:
         carried = write_tier(request, body)
     report_members(request, report, carried=carried)

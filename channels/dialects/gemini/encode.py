@@ -28,6 +28,7 @@ from channels.translation.model import (
     Format,
     Media,
     Part,
+    Protocol,
     Reasoning,
     Refusal,
     Request,
@@ -318,7 +319,7 @@ class ContentWriter:
     def _write_model(self, parts: Sequence[Part]) -> list[_Written]:
         written: list[_Written] = []
         loose: deque[str] = deque()  # signatures for following parts
-        for part in parts:
+        for part in _without_summaries(parts):
             one: _Written | None = None
             if isinstance(part, Thinking):
                 one = self._thinking(part, loose)
@@ -384,6 +385,25 @@ class ContentWriter:
     def _report_extras(self, extras: Mapping[str, Any], *, field: str | None = None) -> None:
         if extras:
             report_extras(self._origin, field or self._origin.parts, extras, self._report)
+
+
+def _without_summaries(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts but unsigned thoughts before a signature of this provider.
+
+    They are its summaries for people. The thoughts themselves are in the signature, so that nothing
+    is lost.
+    """
+    signed = [index for index, part in enumerate(parts) if _signer(part) == GEMINI.protocol]
+    end = max(signed, default=0)
+    return [
+        part
+        for index, part in enumerate(parts)
+        if index >= end or not isinstance(part, Thinking) or part.signer or part.signature
+    ]
+
+
+def _signer(part: Part) -> Protocol | None:
+    return part.signer if isinstance(part, Thinking | ToolCall) and part.signature else None
 
 
 def _identified(function: _Written, call_id: str) -> _Written:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, Literal
 
+from channels.conversation import SESSIONS
 from channels.families import MESSAGES
 from channels.json import dumps
 from channels.translation.model import (
@@ -237,7 +238,6 @@ _MARK: Final = {"type": "ephemeral"}
 _MARKS_MAX = 4  # more are refused
 _MARKED_TURNS = 2  # the user's last, which writes, and the one before, which was written
 _CALLING_TURNS_MIN = 2
-_SESSIONS = ("session_id", "conversation_id")
 
 
 def split_mark(extras: Mapping[str, Any], *, takes_breakpoint: bool) -> tuple[Any, dict[str, Any]]:
@@ -290,7 +290,7 @@ def _goes_on(request: Request, *, is_session: bool) -> bool:
         return False
     if is_session or extras.get("prompt_cache_key"):
         return True
-    if isinstance(metadata, Mapping) and any(metadata.get(name) for name in _SESSIONS):
+    if isinstance(metadata, Mapping) and any(metadata.get(name) for name in SESSIONS):
         return True
     calling = (
         turn

@@ -40,6 +40,7 @@ from channels.translation.model import (
 )
 from channels.translation.signatures import sealed
 from channels.translation.tool_calls import (
+    USER_EXTRA,
     IdentifierLimits,
     LossReport,
     report_extras,
@@ -542,10 +543,12 @@ def _write_members(
         if isinstance(tier, str) and tier in tiers:
             body["service_tier"] = tiers[tier]
             carried.add("service_tier")
-        identifier = request.extras.get("safety_identifier")
+        identifier = request.extras.get(USER_EXTRA)
         if user is None and isinstance(identifier, str):
             user = identifier
-            carried.add("safety_identifier")
+            carried.add(USER_EXTRA)
+        if request.extras.get("prompt_cache_options") == {"mode": "explicit"}:
+            carried.add("prompt_cache_options")  # nothing but its breakpoints is marked
     if user is not None:
         body["metadata"] = {"user_id": user}
     report_members(request, report, carried=carried)

@@ -21,12 +21,12 @@ _UNDOCUMENTED = ("telepathy", "something")
 _INTRODUCTION = """\
 # What a translation cannot say
 
-Every member of a request arrives, or is named in `X-Protocol-Warning`; with `X-Protocol-Strict: 1`
-the request is refused with a 400 that names it, before anything is sent. Listed are the documented
-members that are left out, or changed because the other protocol has a narrower place for them: a
-temperature above 1, a schema that is not enforced as strictly. Some only count where they say
-something: `n` of 1 loses nothing. Members that a protocol does not document are left out and named
-as well.
+Every member of a request arrives, names the conversation to the gateway, or is named in
+`X-Protocol-Warning`; with `X-Protocol-Strict: 1` the request is refused with a 400 that names it,
+before anything is sent. Listed are the documented members that are left out, or changed because the
+other protocol has a narrower place for them: a temperature above 1, a schema that is not enforced
+as strictly. Some only count where they say something: `n` of 1 loses nothing. Members that a
+protocol does not document are left out and named as well.
 
 No message is left out, as the conversation would be another one without it. One that is empty, or
 of which nothing can be said, stays as an empty message where the other protocol has such

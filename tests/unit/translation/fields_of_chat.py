@@ -17,6 +17,7 @@ FUNCTION = tool("f", parameters=SCHEMA)
 USER = user("hi")
 DROPPED = None
 CALL = call("c", "{}", name="f")
+SIGNED = {"google": {"thought_signature": "c2ln"}}
 
 
 def said(**part: Any) -> dict[str, Any]:
@@ -65,6 +66,11 @@ FIELDS: list[tuple[Any, ...]] = [
         'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"',
     ),
     ("messages.reasoning_content", assistant(reasoning_content="hm"), DROPPED),
+    (
+        "messages.reasoning_content",
+        assistant(reasoning_content="hm", tool_calls=[{**CALL, "extra_content": SIGNED}]),
+        '- contents.1.parts.1.thoughtSignature - = "c2ln"',
+    ),
     ("messages.prefix", assistant(prefix=True), DROPPED),
     (
         "messages.image_url",
@@ -152,7 +158,7 @@ FIELDS: list[tuple[Any, ...]] = [
         {"presence_penalty": -1},
         "- generationConfig.presencePenalty presence_penalty = -1",
     ),
-    ("prompt_cache_key", {"prompt_cache_key": "k"}, '- - prompt_cache_key = "k"'),
+    ("prompt_cache_key", {"prompt_cache_key": "k"}, '~ ~ prompt_cache_key = "k"'),
     (
         "prompt_cache_options",
         {"prompt_cache_options": {"ttl": "30m"}},

@@ -17,6 +17,7 @@ RESULT = {"type": "function_call_output", "call_id": "c", "output": "9"}
 PATCH = {"type": "custom_tool_call", "call_id": "c", "name": "k", "input": "x"}
 FOUND = [{"type": "function", "name": "found", "defer_loading": True}]
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+SUMMARY = [{"type": "summary_text", "text": "Hm."}]
 
 
 def items(*more: dict[str, Any]) -> dict[str, Any]:
@@ -149,8 +150,17 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     (
         "input.reasoning",
-        items({**REASONING, "summary": [{"type": "summary_text", "text": "Hm."}]}, CALL, RESULT),
+        items({**REASONING, "summary": SUMMARY}, CALL, RESULT),
         '- - messages.1.reasoning_content = "Hm."',
+    ),
+    (
+        "input.reasoning",
+        items(
+            {**REASONING, "summary": SUMMARY, "encrypted_content": "translated:unsigned"},
+            {**REASONING, "encrypted_content": "translated:native:c2ln"},
+            *(CALL, RESULT),
+        ),
+        '- contents.1.parts.0.thoughtSignature - = "c2ln"',
     ),
     (
         "input.image_generation_call",
@@ -273,6 +283,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("max_output_tokens", {"max_output_tokens": 77}, "~ ~ ~"),
     ("max_tool_calls", {"max_tool_calls": 3}, DROPPED),
     ("metadata", {"metadata": {"a": "b"}}, DROPPED),
+    ("metadata", {"metadata": {"session_id": "s"}}, "~ ~ ~"),
     ("moderation", {"moderation": {"model": "omni-moderation-latest"}}, DROPPED),
     (
         "parallel_tool_calls",
@@ -286,8 +297,9 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     ("previous_response_id", {"previous_response_id": None}, "~ ~ ~"),
     ("prompt", {"prompt": {"id": "pmpt_1"}}, DROPPED),
-    ("prompt_cache_key", {"prompt_cache_key": "k"}, DROPPED),
-    ("prompt_cache_options", {"prompt_cache_options": {"mode": "explicit"}}, DROPPED),
+    ("prompt_cache_key", {"prompt_cache_key": "k"}, "~ ~ ~"),
+    ("prompt_cache_options", {"prompt_cache_options": {"mode": "explicit"}}, "~ - -"),
+    ("prompt_cache_options", {"prompt_cache_options": {"ttl": "30m"}}, DROPPED),
     ("prompt_cache_retention", {"prompt_cache_retention": "24h"}, DROPPED),
     (
         "reasoning",
@@ -302,7 +314,7 @@ FIELDS: list[tuple[Any, ...]] = [
         'thinking.display="summarized" generationConfig.thinkingConfig.includeThoughts=true -',
     ),
     ("reasoning.mode", {"reasoning": {"mode": "pro"}}, DROPPED),
-    ("safety_identifier", {"safety_identifier": "s"}, 'metadata.user_id - - = "s"'),
+    ("safety_identifier", {"safety_identifier": "s"}, 'metadata.user_id - user = "s"'),
     (
         "service_tier",
         {"service_tier": "default"},

@@ -88,8 +88,8 @@ LOST = "input.content.prompt_cache_breakpoint"
 @cases(
     "is_session, points, members, marked, lost",
     (False, [{**POINT, "ttl": "12h"}, None], {}, [0], [f"{LOST}.ttl"]),
-    (False, [POINT] * 6, EXPLICIT, [2, 3, 4, 5], [LOST, "prompt_cache_options"]),
-    (True, [POINT, None], EXPLICIT, [0], ["prompt_cache_options"]),
+    (False, [POINT] * 6, EXPLICIT, [2, 3, 4, 5], [LOST]),
+    (True, [POINT, None], EXPLICIT, [0], []),
     (True, [POINT] * 4 + [None], {}, [1, 2, 3, 4], [LOST]),
     (True, [POINT] * 4, {}, [0, 1, 2, 3], []),
     (None, [POINT], {}, [], [LOST]),

@@ -22,6 +22,7 @@ from channels.json import read_json
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant, use, user
+from tests.unit.translation.wire import translated
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 MARK = {"type": "ephemeral"}
@@ -73,6 +74,14 @@ def test_a_tier_goes_where_the_service_takes_it_and_the_one_served_is_metered(ti
             assert (metered.input_tokens, metered.output_tokens) == (7, 2)
             served = metered.parts and metered.parts.service_tier
             assert served == (None if tier == "default" else tier)
+
+
+@each("tier", ["priority", "flex", "default"])
+@each("client, turns", [("chat", "messages"), ("responses", "input")])
+def test_a_tier_is_translated_for_the_service(client: str, turns: str, tier: str) -> None:
+    stated = {"model": "m", turns: [user("Hello")], "service_tier": tier}
+    body, dropped = translated(client, "messages", stated, takes_tiers=True)
+    assert (sent(body)["serviceTier"], dropped) == ({"type": tier}, [])
 
 
 @each("tier", [5, "reserved", {"type": "priority"}, "Priority"])
