@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -55,7 +56,7 @@ class ClientSetup:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The gateway as seen by a client; the first model is its default.
+    """The gateway as seen by a client with a key; the first of its models is the default.
 
     `url` has no path. `protocols`: by model id, the protocols that reach it.
     """
@@ -65,6 +66,15 @@ class Access:
     models: Sequence[ModelSpec]
     protocols: Mapping[str, Sequence[str]] = field(default_factory=dict)
     with_mcp: bool = True
+
+    @property
+    def small_model(self) -> ModelSpec:
+        """The model for small tasks beside the conversation, such as titles and summaries.
+
+        The cheapest that calls tools, or any if none does; of equals the first one.
+        """
+        able = [one for one in self.models if not one.capabilities or "tools" in one.capabilities]
+        return min(able or self.models, key=_price)
 
     @property
     def bearer(self) -> dict[str, str]:
@@ -78,6 +88,13 @@ class Client:
     title: str
     protocols: Sequence[str]
     setup: Callable[[Access], ClientSetup]
+
+
+def _price(model: ModelSpec) -> tuple[Decimal, Decimal]:
+    """Return what a token of input costs, and one of output, in the same unit for all models."""
+    price, none = model.price, Decimal(0)
+    factor = model.multiplier * (Decimal(1) if price.factor is None else price.factor)
+    return (price.input or none) * factor, (price.output or none) * factor
 
 
 def reached_by(
@@ -183,8 +200,7 @@ def _claude_code(access: Access) -> ClientSetup:
         "ANTHROPIC_BASE_URL": access.url,
         "ANTHROPIC_AUTH_TOKEN": access.key,
         "ANTHROPIC_MODEL": model,
-        # Its model for small tasks beside the conversation.
-        "ANTHROPIC_DEFAULT_HAIKU_MODEL": access.models[-1].id,
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": access.small_model.id,
     }
     server = {"type": "http", "url": f"{access.url}/mcp", "headers": access.bearer}
     files = [ClientFile(".claude/settings.json", "json", {"env": env})]
@@ -247,11 +263,11 @@ _PACKAGES = {
 
 def _opencode(access: Access) -> ClientSetup:
     providers: dict[str, Any] = {}
-    named = ""
+    names: dict[str, str] = {}
     for model in access.models:
         protocol = access.protocols.get(model.id, (CHAT.protocol,))[0]
         name = NAME if protocol == CHAT.protocol else f"{NAME}-{protocol}"
-        named = named or f"{name}/{model.id}"
+        names[model.id] = f"{name}/{model.id}"
         version = "v1beta" if protocol == GEMINI.protocol else "v1"
         provider = providers.setdefault(
             name,
@@ -275,7 +291,8 @@ def _opencode(access: Access) -> ClientSetup:
     values = {
         "$schema": "https://opencode.ai/config.json",
         "provider": providers,
-        "model": named,
+        "model": names[access.models[0].id],
+        "small_model": names[access.small_model.id],
         **_mcp(access, "mcp", server),
     }
     return ClientSetup([ClientFile(".config/opencode/opencode.json", "json", values)])
@@ -319,6 +336,7 @@ def _cline(access: Access) -> ClientSetup:
 def _aider(access: Access) -> ClientSetup:
     settings = {
         "model": f"openai/{access.models[0].id}",
+        "weak-model": f"openai/{access.small_model.id}",
         "openai-api-base": f"{access.url}/v1",
         "openai-api-key": access.key,
     }

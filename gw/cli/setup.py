@@ -15,7 +15,7 @@ import re
 import tempfile
 import tomllib
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -279,13 +279,16 @@ def setup(options: Namespace) -> Result:
     home = options.home or Path.home()
     url, with_mcp = _url(config, options), not options.no_mcp
 
-    def made_for(key: str) -> ClientSetup:
-        return client.setup(Access(url, key, able, protocols, with_mcp))
+    def made_for(key: str, models: list[ModelSpec]) -> ClientSetup:
+        return client.setup(Access(url, key, models, protocols, with_mcp))
 
     if options.write:
-        for file in made_for(NO_KEY).files:  # before a key is made that no file would hold
+        for file in made_for(NO_KEY, able).files:  # before a key is made that no file would hold
             change_of(file, home)
-    made = made_for(asyncio.run(_key(config, options)))
+    key, allowed = asyncio.run(_key(config, options))
+    if allowed is not None:
+        able = _allowed(able, allowed, options)
+    made = made_for(key, able)
     outcomes = ["printed"] * len(made.files)
     if options.write:
         changes = [change_of(file, home) for file in made.files]
@@ -328,6 +331,15 @@ def _models(config: Config, options: Namespace) -> tuple[list[ModelSpec], dict[s
     return (named or able), protocols
 
 
+def _allowed(able: list[ModelSpec], allowed: Sequence[str], options: Namespace) -> list[ModelSpec]:
+    """Return the models that the key may use. Raises CommandRefused for a named one, or none."""
+    found = [model for model in able if model.id in allowed]
+    refused = [model.id for model in able if model not in found]
+    if not found or (options.model and refused):
+        raise CommandRefused(f"the key may not use {', '.join(refused)}", "not_allowed")
+    return found
+
+
 def _named(config: Config, name: str) -> ModelSpec:
     model = config.registry.resolve(name)
     if model is None or not model.callable:
@@ -345,22 +357,25 @@ def _url(config: Config, options: Namespace) -> str:
     return str(url).rstrip("/").removesuffix("/v1")
 
 
-async def _key(config: Config, options: Namespace) -> str:
-    """Return the text of the given, revealed or created key."""
+async def _key(config: Config, options: Namespace) -> tuple[str, Sequence[str] | None]:
+    """Return the text of the given, revealed or created key, and its models; None: all of them.
+
+    Which models the text of a key may use is not looked up.
+    """
     if options.account is None and (options.key is None or options.key.startswith(KEY_PREFIX)):
-        return options.key or NO_KEY
+        return options.key or NO_KEY, None
     async with opened(config) as context:
         return await _from_database(context, options)
 
 
-async def _from_database(context: Context, options: Namespace) -> str:
+async def _from_database(context: Context, options: Namespace) -> tuple[str, Sequence[str] | None]:
     async with context.change() as (session, actor):
         if options.key is not None:
-            _, text = await admin.reveal(session, actor, options.key, context.secret())
+            record, text = await admin.reveal(session, actor, options.key, context.secret())
         else:
             wish = KeyWish(account_id=options.account, name=options.client)
-            _, text = await admin.create(session, actor, wish, context.secret())
-    return text
+            record, text = await admin.create(session, actor, wish, context.secret())
+    return text, record.allowed_models
 
 
 def _text(made: ClientSetup, files: list[dict[str, str]], *, is_written: bool) -> str:

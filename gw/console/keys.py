@@ -75,7 +75,7 @@ class KeysPage(ConsoleHandler):
             text=text,
             is_new=is_new,
             models=model_names(self),
-            setups=setups(self, text),
+            setups=setups(self, key, text),
         )
 
 
@@ -196,20 +196,25 @@ def public_url(handler: ConsoleHandler) -> str:
 # Client set-up: a client's own files, and a first call by each official library.
 
 
-def setups(handler: ConsoleHandler, text: str | None) -> list[tuple[str, str]]:
-    """Return title and text for each client, with the address and, if given, the key."""
-    url, key = public_url(handler), text or NO_KEY
+def setups(handler: ConsoleHandler, key: KeyRecord, text: str | None) -> list[tuple[str, str]]:
+    """Return title and text for each client, with the address, the key's models and its text."""
+    url, shown = public_url(handler), text or NO_KEY
+    allowed = key.allowed_models
     current = handler.services.current
     translations = current.config.translations
     models = current.registry.models.values()
-    chat = [one for one in models if one.callable and one.endpoint_type is None]
+    chat = [
+        one
+        for one in models
+        if one.callable and one.endpoint_type is None and (allowed is None or one.id in allowed)
+    ]
     found = []
     for client in CLIENTS.values():
         able, protocols = models_for(client, chat, current.registry, translations)
         if able:
-            access = Access(url=url, key=key, models=able, protocols=protocols)
+            access = Access(url=url, key=shown, models=able, protocols=protocols)
             found.append((client.title, _lines(client.setup(access))))
-    return found + libraries(url, key, chat[0].id if chat else "MODEL")
+    return found + libraries(url, shown, chat[0].id if chat else "MODEL")
 
 
 def _lines(setup: ClientSetup) -> str:

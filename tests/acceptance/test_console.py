@@ -178,6 +178,7 @@ def test_a_key_is_made_used_changed_and_revoked(h: House, tenant: Tenant, owner:
     assert text[0] not in owner.get(one).text
     assert owner.post(one, {"act": "reveal"}).status_code == 200
     assert text[0] in owner.page
+    assert set(re.findall("openai/(.+-model)", owner.text)) == {"sim-model"}
     assert owner.post(one, {"act": "revoke", "word": "no"}).status_code == 400
     assert chat(key)
     owner.get(one)

@@ -105,6 +105,13 @@ def test_every_view_of_a_key_is_kept(
             cursor.execute(change)
 
 
+def test_an_agent_is_set_up_with_the_models_that_its_key_may_use(gw: Gw, account: str) -> None:
+    key = make(gw, account, "--allow", "gpt-small")["id"]
+    assert gw.answers("setup", "aider", "--key", key)["models"] == ["gpt-small"]
+    of_two = ("setup", "aider", "--key", key, "--model", "gpt-small", "--model", "gpt-large")
+    assert gw.refuses(*of_two) == ("not_allowed", "the key may not use gpt-large")
+
+
 def test_key_of_another_secret_is_not_revealed_and_none_is_made(gw: Gw, account: str) -> None:
     key = make(gw, account)
     gw.use_secret("another-of-16-letters")

@@ -4,15 +4,19 @@ import json
 import stat
 import tomllib
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from channels.prices import PriceSpec
+from channels.registry import ModelSpec
 from gw.cli.main import main
 from gw.cli.setup import BACKUP, Unmergeable, merged_text
-from gw.setup import CLIENTS, WRITERS, ClientFile, toml_text
+from gw.setup import CLIENTS, WRITERS, Access, ClientFile, toml_text
+from tests.support.specs import make_model
 from tests.tidy.files import ROOT
 
 CONFIG = str(ROOT / "ops/examples/families.yaml")
@@ -98,6 +102,7 @@ def test_each_client_has_address_key_model_and_tools(
         "gateway": "@ai-sdk/openai-compatible",
     }
     assert list(opencode["provider"]["gateway"]["models"]) == ["deepseek-v3"]
+    assert opencode["small_model"] == "gateway/deepseek-v3"
     (cursor,) = written(capsys, "cursor", tmp_path)
     assert cursor["mcpServers"]["gateway"]["url"] == f"{URL}/mcp"
     (cline,) = written(capsys, "cline", tmp_path)
@@ -105,11 +110,30 @@ def test_each_client_has_address_key_model_and_tools(
     aider, metadata = written(capsys, "aider", tmp_path, "--model", "gpt-5")
     assert aider["model"] == "openai/gpt-5"
     assert aider["openai-api-base"] == f"{URL}/v1"
+    assert aider["weak-model"] == "openai/gpt-5"
     assert list(metadata) == ["openai/gpt-5"]
     (continued,) = written(capsys, "continue", tmp_path, "--model", "gpt-5")
     assert continued["schema"] == "v1"
     assert continued["models"][0]["apiBase"] == f"{URL}/v1"
     assert continued["mcpServers"][0]["requestOptions"]["headers"] == BEARER
+
+
+def test_small_tasks_go_to_the_cheapest_model_that_calls_tools() -> None:
+    def of(name: str, given: int, output: int, tenths: int = 10, *flags: str) -> ModelSpec:
+        price = PriceSpec(input=Decimal(given), output=Decimal(output))
+        multiplier = Decimal(tenths) / 10
+        return make_model(id=name, price=price, multiplier=multiplier, capabilities=flags)
+
+    def small(*models: ModelSpec) -> str:
+        return Access(URL, KEY, models).small_model.id
+
+    big, cheap = of("big", 3, 15, 10, "tools"), of("cheap", 1, 5)
+    assert small(big) == "big"
+    assert small(big, cheap, of("last", 5, 25)) == "cheap"
+    assert small(of("longer", 1, 6), cheap, of("equal", 1, 5)) == "cheap"
+    assert small(cheap, of("reduced", 3, 15, 3)) == "reduced"
+    assert small(cheap, of("painter", 0, 1, 10, "image_gen")) == "cheap"
+    assert small(of("painter", 0, 1, 10, "image_gen")) == "painter"
 
 
 def test_a_model_that_the_client_cannot_reach_is_refused(

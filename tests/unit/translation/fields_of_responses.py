@@ -17,6 +17,7 @@ RESULT = {"type": "function_call_output", "call_id": "c", "output": "9"}
 PATCH = {"type": "custom_tool_call", "call_id": "c", "name": "k", "input": "x"}
 FOUND = [{"type": "function", "name": "found", "defer_loading": True}]
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: X"}
 SUMMARY = [{"type": "summary_text", "text": "Hm."}]
 
 
@@ -32,8 +33,12 @@ def assistant(**part: Any) -> dict[str, Any]:
     return items({"role": "assistant", "content": [part]})
 
 
+def one_tool(kind: str, **members: Any) -> dict[str, Any]:
+    return {"tools": [{"type": kind, **members}]}
+
+
 def function(**members: Any) -> dict[str, Any]:
-    return {"tools": [{"type": "function", "name": "f", **members}]}
+    return one_tool("function", name="f", **members)
 
 
 def schema_format(**members: Any) -> dict[str, Any]:
@@ -340,12 +345,6 @@ FIELDS: list[tuple[Any, ...]] = [
         'response_format.json_schema.name = "n"',
     ),
     (
-        "text.format.name",
-        schema_format(),
-        "output_config.format.schema.title generationConfig.responseSchema.title "
-        'response_format.json_schema.name = "n"',
-    ),
-    (
         "text.format.strict",
         schema_format(strict=False),
         "- - response_format.json_schema.strict = false",
@@ -388,53 +387,24 @@ FIELDS: list[tuple[Any, ...]] = [
     ("tools.defer_loading", function(parameters=SCHEMA, defer_loading=True), DROPPED),
     (
         "tools.custom",
-        {"tools": [{"type": "custom", "name": "k", "description": "d"}]},
+        one_tool("custom", name="k", description="d"),
         'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "k"',
     ),
-    (
-        "tools.format",
-        {
-            "tools": [
-                {
-                    "type": "custom",
-                    "name": "k",
-                    "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"},
-                }
-            ]
-        },
-        DROPPED,
-    ),
+    ("tools.format", one_tool("custom", name="k", format=GRAMMAR), DROPPED),
     (
         "tools.namespace",
-        {
-            "tools": [
-                {
-                    "type": "namespace",
-                    "name": "mcp__a",
-                    "tools": [{"type": "function", "name": "f"}],
-                }
-            ]
-        },
+        one_tool("namespace", name="mcp__a", **function()),
         'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "mcp__a__f"',
     ),
     (
         "tools.description",
-        {
-            "tools": [
-                {
-                    "type": "namespace",
-                    "name": "n",
-                    "description": "d",
-                    "tools": [{"type": "function", "name": "f"}],
-                }
-            ]
-        },
+        one_tool("namespace", name="n", description="d", **function()),
         DROPPED,
     ),
     *[
         (
             f"tools.{kind}",
-            {"tools": [{"type": kind, **members}]},
+            one_tool(kind, **members),
             f'tools.0.name tools.0.functionDeclarations.0.name tools.0.function.name = "{kind}"',
         )
         for kind, members in (
@@ -444,12 +414,8 @@ FIELDS: list[tuple[Any, ...]] = [
             ("tool_search", {"execution": "client"}),
         )
     ],
-    (
-        "tools.shell",
-        {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]},
-        DROPPED,
-    ),
-    ("tools.tool_search", {"tools": [{"type": "tool_search"}]}, DROPPED),
+    ("tools.shell", one_tool("shell", environment={"type": "container_auto"}), DROPPED),
+    ("tools.tool_search", one_tool("tool_search"), DROPPED),
     ("top_logprobs", {"top_logprobs": 2}, DROPPED),
     ("top_p", {"top_p": 0.5}, "top_p generationConfig.topP top_p = 0.5"),
     ("truncation", {"truncation": "auto"}, DROPPED),
