@@ -210,12 +210,7 @@ def merge(layers: Iterable[Layer]) -> Directive:
     return Directive(**members) if members else ORDINARY
 
 
-MAX_CHANNELS = 10_000  # far above any test; stops a loop that forgets to clear
-
-
-def port_channel(port: int) -> str:
-    """The channel name under which a listening port has its faults."""
-    return f"port:{port}"
+MAX_KEYS = 10_000  # far above any test; stops a loop that forgets to clear
 
 
 @dataclass(slots=True)
@@ -241,35 +236,30 @@ def fault_of(layer: Layer) -> Fault:
 
 
 class FaultBook:
-    """Standing directives: of everybody (None), of ports, of upstream keys."""
+    """Standing directives: of everybody (None), of upstream keys."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)
         self._standing: dict[str | None, Fault] = {}
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._standing
-
-    def put(self, channel: str | None, directive: Mapping[str, Any] | bytes | str) -> None:
-        """Set the directive of a channel, or of everybody for None; raises DirectiveError."""
+    def put(self, api_key: str | None, directive: Mapping[str, Any] | bytes | str) -> None:
+        """Set the directive of a key, or of everybody for None; raises DirectiveError."""
         layer = from_value(directive) if isinstance(directive, Mapping) else parse(directive)
-        assert channel in self._standing or len(self._standing) < MAX_CHANNELS
-        self._standing[channel] = fault_of(layer)
+        assert api_key in self._standing or len(self._standing) < MAX_KEYS
+        self._standing[api_key] = fault_of(layer)
 
-    def clear(self, channel: str | None) -> bool:
-        """Take a directive away; False when there was none."""
-        return self._standing.pop(channel, None) is not None
+    def clear(self, api_key: str | None) -> None:
+        """Take a directive away, if there is one."""
+        self._standing.pop(api_key, None)
 
-    def take(self, api_key: str, port: int) -> list[Fault]:
-        """The faults that apply to this request, weakest first; counts `times` down."""
-        places = (None, port_channel(port), api_key) if self._standing else ()
-        return [fault for place in places if (fault := self.use(self._standing, place))]
+    def take(self, api_key: str) -> list[Layer]:
+        """The layers that apply to this request, weakest first; counts `times` down."""
+        found = (self.use(self._standing, key) for key in (None, api_key))
+        return [fault.layer for fault in found if fault]
 
-    def take_part(self, api_key: str, port: int, part: str) -> list[Layer]:
+    def take_part(self, api_key: str, part: str) -> list[Layer]:
         """The same for a request that is no submit: of each fault what is meant for such a one."""
-        places = (None, port_channel(port), api_key) if self._standing else ()
-        found = [self._standing[place].parts for place in places if place in self._standing]
+        found = [self._standing[key].parts for key in (None, api_key) if key in self._standing]
         return [fault.layer for parts in found if (fault := self.use(parts, part))]
 
     def use(self, faults: dict[Any, Fault], name: str | None) -> Fault | None:
@@ -287,12 +277,3 @@ class FaultBook:
         """Whether this time the layer's `rate` lets it act; the seed decides."""
         rate: float = layer.get("rate", 1.0)
         return rate >= 1.0 or self._rng.random() < rate
-
-    def describe(self) -> dict[str, Any]:
-        """What stands now, ready to be written as JSON."""
-        shown: dict[str | None, Any] = {
-            channel: msgspec.to_builtins(dict(fault.layer))
-            | ({} if fault.remaining is None else {"times": fault.remaining})
-            for channel, fault in self._standing.items()
-        }
-        return {"default": shown.pop(None, None), "channels": shown}

@@ -198,8 +198,7 @@ class CloudServer:
         issue: Callable[[Exchange], dict[str, Any]],
     ) -> Script:
         exchange.protocol = protocol
-        taken = faults.take(exchange.api_key, exchange.port)
-        directive = directives.merge([fault.layer for fault in taken])
+        directive = directives.merge(faults.take(exchange.api_key))
         instead = script.instead_script(_oauth_error, directive)
         if instead is not None:
             return instead

@@ -336,8 +336,7 @@ class Played:
         face = self._faces[0]
         try:
             exchange.api_key = _key_of(exchange, listing.keys, face.face.failures)
-            taken = faults.take(exchange.api_key, exchange.port)
-            directive = directives.merge([fault.layer for fault in taken])
+            directive = directives.merge(faults.take(exchange.api_key))
             directive = face.situated(directive, "", exchange.api_key)
         except Refusal as refusal:
             return script.refusal_script(face, refusal)

@@ -142,7 +142,7 @@ class TaskServer:
 
     def _file(self, exchange: Exchange, faults: FaultBook) -> Script:
         exchange.protocol = "file"
-        layers = faults.take_part("", exchange.port, "file")
+        layers = faults.take_part("", "file")
         task = self.book.find(exchange.path.rpartition("/")[2].rpartition(".")[0])
         own = None if task is None else faults.use(task.parts, "file")
         directive = directives.merge([*layers, *([own.layer] if own else [])])
@@ -206,10 +206,10 @@ def _directive(
 ) -> tuple[Directive, dict[str, Fault]]:
     """What applies to this request, and, for a submit, what will to its task's later ones."""
     if route.part != SUBMIT:
-        layers = faults.take_part(exchange.api_key, exchange.port, route.part)
+        layers = faults.take_part(exchange.api_key, route.part)
         mine = faults.use(task_parts, route.part)
         return directives.merge([*layers, *([mine.layer] if mine else [])]), {}
-    standing = [fault.layer for fault in faults.take(exchange.api_key, exchange.port)]
+    standing = faults.take(exchange.api_key)
     parts: dict[str, Fault] = {}
     for layer in own:
         if layer.get("times") is not None:
