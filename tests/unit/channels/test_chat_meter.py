@@ -45,26 +45,22 @@ def test_terminator_finishes(mark: bytes) -> None:
     assert meter.malformed_events == 0
 
 
+COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
+
+
 @cases(
     "event, is_forwarded",
-    ({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-    ({"choices": None, "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-    ({"usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-    ({"choices": [], "usage": {"prompt_tokens": -1, "completion_tokens": 2}}, False),
+    ({"choices": [], "usage": COUNTS}, False),
+    ({"choices": None, "usage": COUNTS}, False),
+    ({"usage": COUNTS}, False),
+    ({"choices": [], "usage": {**COUNTS, "prompt_tokens": -1}}, False),
     ({"choices": [], "usage": None}, True),
     ({"choices": []}, True),
     ({}, True),
-    ({"choices": [{"delta": {}}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
-    (
-        {
-            "error": {"message": "x"},
-            "choices": [],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 2},
-        },
-        True,
-    ),
-    ({"id": 7, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-    ({"id": 7, "choices": [{}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
+    ({"choices": [{"delta": {}}], "usage": COUNTS}, True),
+    ({"error": {"message": "x"}, "choices": [], "usage": COUNTS}, True),
+    ({"id": 7, "choices": [], "usage": COUNTS}, False),
+    ({"id": 7, "choices": [{}], "usage": COUNTS}, True),
 )
 def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: bool) -> None:
     assert ChatMeter().take(ChatMeter.read(json.dumps(event).encode())) is is_forwarded
@@ -238,117 +234,57 @@ def usage_of(usage: object) -> Usage | None:
     return metered({"choices": [], "usage": usage}).usage
 
 
+def stated(prompt: object, completion: object, **more: object) -> dict[str, object]:
+    """A usage; `cached`, `written` and `reasoning` are members of its details."""
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion}
+    inner = {"cached": "cached_tokens", "written": "cache_write_tokens"}
+    details = {inner[name]: more.pop(name) for name in inner.keys() & more.keys()}
+    if details:
+        usage["prompt_tokens_details"] = details
+    if "reasoning" in more:
+        usage["completion_tokens_details"] = {"reasoning_tokens": more.pop("reasoning")}
+    return usage | more
+
+
 @cases(
-    "stated, expected",
-    ({"prompt_tokens": 3, "completion_tokens": 2}, Usage(3, 2)),
-    ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(0, 0)),
+    "usage, expected",
+    (stated(3, 2), Usage(3, 2)),
+    (stated(0, 0), Usage(0, 0)),
     (
-        {
-            "prompt_tokens": 100,
-            "completion_tokens": 50,
-            "total_tokens": 150,
-            "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 40},
-        },
+        stated(100, 50, total_tokens=150, cached=64, reasoning=40),
         Usage(100, 50, cached_tokens=64, reasoning_tokens=40),
     ),
-    (
-        {
-            "prompt_tokens": 3,
-            "completion_tokens": 2,
-            "prompt_tokens_details": None,
-            "completion_tokens_details": {"reasoning_tokens": None},
-        },
-        Usage(3, 2),
-    ),
-    (
-        {
-            "prompt_tokens": 9,
-            "completion_tokens": 2,
-            "prompt_tokens_details": {"cached_tokens": 0},
-            "prompt_cache_hit_tokens": 5,
-        },
-        Usage(9, 2),
-    ),
-    (
-        {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 5},
-        Usage(9, 2, cached_tokens=5),
-    ),
+    (stated(3, 2, prompt_tokens_details=None, reasoning=None), Usage(3, 2)),
+    (stated(9, 2, cached=0, prompt_cache_hit_tokens=5), Usage(9, 2)),
+    (stated(9, 2, prompt_cache_hit_tokens=5), Usage(9, 2, cached_tokens=5)),
     # A cache part larger than the whole cannot be priced as stated.
-    (
-        {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 9}},
-        Usage(5, 2, cached_tokens=5),
-    ),
-    (
-        {
-            "prompt_tokens": 10,
-            "completion_tokens": 2,
-            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5},
-        },
-        Usage(10, 2, cached_tokens=4, cache_write_tokens=5),
-    ),
-    (
-        {
-            "prompt_tokens": 10,
-            "completion_tokens": 2,
-            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9},
-        },
-        Usage(10, 2, cached_tokens=4, cache_write_tokens=6),
-    ),
+    (stated(5, 2, cached=9), Usage(5, 2, cached_tokens=5)),
+    (stated(10, 2, cached=4, written=5), Usage(10, 2, cached_tokens=4, cache_write_tokens=5)),
+    (stated(10, 2, cached=4, written=9), Usage(10, 2, cached_tokens=4, cache_write_tokens=6)),
     # Cached tokens at the top: they count like those in the details, which come first.
-    (
-        {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11, "cached_tokens": 5},
-        Usage(9, 2, cached_tokens=5),
-    ),
-    (
-        {
-            "prompt_tokens": 9,
-            "completion_tokens": 2,
-            "cached_tokens": 5,
-            "prompt_tokens_details": {"cached_tokens": 3},
-        },
-        Usage(9, 2, cached_tokens=3),
-    ),
+    (stated(9, 2, total_tokens=11, cached_tokens=5), Usage(9, 2, cached_tokens=5)),
+    (stated(9, 2, cached_tokens=5, cached=3), Usage(9, 2, cached_tokens=3)),
     ({"prompt_tokens": 5, "total_tokens": 5}, Usage(5, 0)),
     ({"completion_tokens": 5, "total_tokens": 7}, Usage(2, 5)),
 )
-def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
-    assert usage_of(stated) == expected
+def test_usage_is_read_as_stated(usage: object, expected: Usage) -> None:
+    assert usage_of(usage) == expected
 
 
 @cases(
-    "stated",
-    {},
-    [],
-    7,
-    "many",
-    True,
+    "usage",
+    *({}, [], 7, "many", True),
     {"total_tokens": 0},
     {"total_tokens": -9},
     {"prompt_tokens": 3},
     {"completion_tokens": 3},
-    {"prompt_tokens": None, "completion_tokens": None},
-    {"prompt_tokens": -1, "completion_tokens": 2},
-    {"prompt_tokens": 1, "completion_tokens": -2},
-    {"prompt_tokens": 1.5, "completion_tokens": 2},
-    {"prompt_tokens": "1", "completion_tokens": 2},
-    {"prompt_tokens": True, "completion_tokens": 2},
     {"prompt_tokens": 10, "total_tokens": 5},
-    {"prompt_tokens": 1, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": -1}},
-    {
-        "prompt_tokens": 1,
-        "completion_tokens": 2,
-        "prompt_tokens_details": {"cache_write_tokens": -1},
-    },
-    {
-        "prompt_tokens": 1,
-        "completion_tokens": 2,
-        "completion_tokens_details": {"reasoning_tokens": -1},
-    },
+    *(stated(None, None), stated(-1, 2), stated(1, -2)),
+    *(stated(1.5, 2), stated("1", 2), stated(True, 2)),
+    *(stated(1, 2, cached=-1), stated(1, 2, written=-1), stated(1, 2, reasoning=-1)),
 )
-def test_malformed_usage_is_ignored_and_counted(stated: object) -> None:
-    good = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
-    meter = metered(good, {"choices": [], "usage": stated})
+def test_malformed_usage_is_ignored_and_counted(usage: object) -> None:
+    meter = metered({"choices": [], "usage": stated(1, 1)}, {"choices": [], "usage": usage})
     assert meter.usage == Usage(1, 1)
     assert meter.malformed_events == 1
 
@@ -388,18 +324,12 @@ def test_reasoning_is_added_only_where_the_total_says_it_comes_on_top(
     convention: tuple[int, int, int, int | None, int],
 ) -> None:
     prompt, completion, reasoning, total, output = convention
-    stated: dict[str, object] = {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "completion_tokens_details": {"reasoning_tokens": reasoning},
-    }
-    if total is not None:
-        stated["total_tokens"] = total
-    assert usage_of(stated) == Usage(prompt, output, reasoning_tokens=min(reasoning, output))
+    more = {} if total is None else {"total_tokens": total}
+    usage = stated(prompt, completion, reasoning=reasoning, **more)
+    assert usage_of(usage) == Usage(prompt, output, reasoning_tokens=min(reasoning, output))
 
 
-STATED = {"prompt_tokens": 8, "completion_tokens": 4, "total_tokens": 12}
-OTHER = {"prompt_tokens": 80, "completion_tokens": 40, "total_tokens": 120}
+STATED, OTHER = stated(8, 4, total_tokens=12), stated(80, 40, total_tokens=120)
 LAST = {"index": 0, "delta": {}, "finish_reason": "stop"}
 
 

@@ -247,63 +247,32 @@ def test_error_in_a_body_is_noted(name: str, body: object, code: str, message: s
 
 
 def test_running_counts_of_a_gemini_stream_replace_each_other() -> None:
-    chunks = [
-        {"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": count}}
-        for count in (1, 4, 9)
-    ]
+    chunks = [{"usageMetadata": counts(5, count)} for count in (1, 4, 9)]
     assert metered("native", *chunks).usage == Usage(5, 9)
+
+
+def counts(prompt: object, candidates: int | None = None, **more: int) -> dict[str, Any]:
+    """A gemini usage; further counts by the beginnings of their names."""
+    found = {"prompt": prompt, "candidates": candidates, **more}
+    return {f"{name}TokenCount": count for name, count in found.items() if count is not None}
 
 
 @cases(
     "metadata, expected",
-    ({"promptTokenCount": 5, "candidatesTokenCount": 0}, Usage(5, 0)),
-    ({"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 99}, Usage(5, 2)),
+    (counts(5, 0), Usage(5, 0)),
+    (counts(5, 2, total=99), Usage(5, 2)),
     # More thoughts than candidates, and the total says that they are among them.
-    (
-        {
-            "promptTokenCount": 5,
-            "candidatesTokenCount": 7,
-            "thoughtsTokenCount": 9,
-            "totalTokenCount": 12,
-        },
-        Usage(5, 7, reasoning_tokens=7),
-    ),
-    (
-        {"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 7},
-        Usage(5, 9, reasoning_tokens=7),
-    ),
-    (
-        {
-            "promptTokenCount": 5,
-            "candidatesTokenCount": 9,
-            "thoughtsTokenCount": 7,
-            "totalTokenCount": 14,
-        },
-        Usage(5, 9, reasoning_tokens=7),
-    ),
-    (
-        {
-            "promptTokenCount": 5,
-            "toolUsePromptTokenCount": 10,
-            "candidatesTokenCount": 9,
-            "thoughtsTokenCount": 7,
-            "totalTokenCount": 24,
-        },
-        Usage(15, 9, reasoning_tokens=7),
-    ),
-    (
-        {"promptTokenCount": 5, "thoughtsTokenCount": 7, "totalTokenCount": 12},
-        Usage(5, 7, reasoning_tokens=7),
-    ),
-    ({"promptTokenCount": 5, "totalTokenCount": 9}, Usage(5, 4)),
-    (
-        {"promptTokenCount": 5, "cachedContentTokenCount": 50, "candidatesTokenCount": 1},
-        Usage(5, 1, cached_tokens=5),
-    ),
+    (counts(5, 7, thoughts=9, total=12), Usage(5, 7, reasoning_tokens=7)),
+    (counts(5, 2, thoughts=7), Usage(5, 9, reasoning_tokens=7)),
+    (counts(5, 9, thoughts=7, total=14), Usage(5, 9, reasoning_tokens=7)),
+    (counts(5, 9, toolUsePrompt=10, thoughts=7, total=24), Usage(15, 9, reasoning_tokens=7)),
+    (counts(5, thoughts=7, total=12), Usage(5, 7, reasoning_tokens=7)),
+    (counts(5, total=9), Usage(5, 4)),
+    (counts(5, 1) | {"cachedContentTokenCount": 50}, Usage(5, 1, cached_tokens=5)),
     ({"trafficType": "ON_DEMAND"}, None),
     ({}, None),
-    ({"promptTokenCount": "5", "candidatesTokenCount": 1}, None),
-    ({"promptTokenCount": 5, "candidatesTokenCount": -1}, None),
+    (counts("5", 1), None),
+    (counts(5, -1), None),
 )
 def test_gemini_counts_are_made_into_a_usage(
     metadata: dict[str, Any], expected: Usage | None
@@ -311,34 +280,29 @@ def test_gemini_counts_are_made_into_a_usage(
     assert metered("native", {"usageMetadata": metadata}).usage == expected
 
 
-@each(
+def counted(taken: object, given: object, **more: Any) -> dict[str, Any]:
+    """A usage of responses; what is None is not stated."""
+    found = {"input_tokens": taken, "output_tokens": given, **more}
+    return {name: count for name, count in found.items() if count is not None}
+
+
+WRITTEN = {"cached_tokens": 9, "cache_write_tokens": 9}
+
+
+@cases(
     "usage, expected",
-    [
-        ({"input_tokens": 5, "output_tokens": 0}, Usage(5, 0)),
-        ({"input_tokens": 5, "total_tokens": 7}, Usage(5, 2)),
-        ({"output_tokens": 2, "total_tokens": 7}, Usage(5, 2)),
-        (
-            {
-                "input_tokens": 5,
-                "output_tokens": 2,
-                "total_tokens": 11,
-                "output_tokens_details": {"reasoning_tokens": 4},
-            },
-            Usage(5, 6, reasoning_tokens=4),
-        ),
-        (
-            {
-                "input_tokens": 5,
-                "output_tokens": 2,
-                "input_tokens_details": {"cached_tokens": 9, "cache_write_tokens": 9},
-            },
-            Usage(5, 2, cached_tokens=5),
-        ),
-        ({"input_tokens": 5}, None),
-        ({"input_tokens": 5, "output_tokens": "2"}, None),
-        ({"input_tokens": 5, "output_tokens": -2}, None),
-        (None, None),
-    ],
+    (counted(5, 0), Usage(5, 0)),
+    (counted(5, None, total_tokens=7), Usage(5, 2)),
+    (counted(None, 2, total_tokens=7), Usage(5, 2)),
+    (
+        counted(5, 2, total_tokens=11, output_tokens_details={"reasoning_tokens": 4}),
+        Usage(5, 6, reasoning_tokens=4),
+    ),
+    (counted(5, 2, input_tokens_details=WRITTEN), Usage(5, 2, cached_tokens=5)),
+    (counted(5, None), None),
+    (counted(5, "2"), None),
+    (counted(5, -2), None),
+    (None, None),
 )
 @each("end", ["completed", "incomplete", "failed"])
 def test_responses_usage_is_read_from_every_last_event(

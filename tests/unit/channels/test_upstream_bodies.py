@@ -37,88 +37,59 @@ def test_model_spelled_with_escapes_is_left_as_it_is() -> None:
     assert forwarded(request) == request
 
 
+SHORT, LONG = "max_tokens", "max_completion_tokens"
+
+
 @cases(
     "sent, name, most, expected",
-    (b"", "max_tokens", 8000, b',"max_tokens":8000'),
-    (b"", "max_completion_tokens", 8000, b',"max_completion_tokens":8000'),
-    (b"", "max_tokens", None, b""),
-    (b',"max_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
-    (b',"max_tokens":999999', "max_tokens", 8000, b',"max_tokens":999999'),
-    (b',"max_tokens":5', "max_completion_tokens", 8000, b',"max_completion_tokens":5'),
-    (b',"max_completion_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
-    (b',"max_completion_tokens":5', None, 8000, b',"max_completion_tokens":5'),
-    (b',"max_tokens":5', None, 8000, b',"max_tokens":5'),
-    (b"", None, 8000, b',"max_tokens":8000'),
-    (
-        b',"max_completion_tokens":5,"max_tokens":null',
-        "max_tokens",
-        8,
-        b',"max_completion_tokens":5,"max_tokens":5',
-    ),
-    (b',"max_completion_tokens":5', "max_completion_tokens", 8, b',"max_completion_tokens":5'),
-    (b',"max_tokens" : null', "max_tokens", 8000, b',"max_tokens" : 8000'),
-    (b',"max_tokens":null', "max_tokens", None, b',"max_tokens":null'),
-    (
-        b',"max_tokens":null',
-        "max_completion_tokens",
-        8,
-        b',"max_tokens":null,"max_completion_tokens":8',
-    ),
-    (
-        b',"max_tokens":5,"max_completion_tokens":5',
-        "max_completion_tokens",
-        8,
-        b',"max_tokens":5,"max_completion_tokens":5',
-    ),
-    (
-        b',"max_tokens":5,"max_completion_tokens":null',
-        "max_completion_tokens",
-        8,
-        b',"max_tokens":5,"max_completion_tokens":5',
-    ),
+    ("", SHORT, 8000, ',"max_tokens":8000'),
+    ("", LONG, 8000, ',"max_completion_tokens":8000'),
+    ("", SHORT, None, ""),
+    (',"max_tokens":5', SHORT, 8000, ',"max_tokens":5'),
+    (',"max_tokens":999999', SHORT, 8000, ',"max_tokens":999999'),
+    (',"max_tokens":5', LONG, 8000, ',"max_completion_tokens":5'),
+    (',"max_completion_tokens":5', SHORT, 8000, ',"max_tokens":5'),
+    (',"max_completion_tokens":5', None, 8000, ',"max_completion_tokens":5'),
+    (',"max_tokens":5', None, 8000, ',"max_tokens":5'),
+    ("", None, 8000, ',"max_tokens":8000'),
+    (f',"{LONG}":5,"max_tokens":null', SHORT, 8, f',"{LONG}":5,"max_tokens":5'),
+    (',"max_completion_tokens":5', LONG, 8, ',"max_completion_tokens":5'),
+    (',"max_tokens" : null', SHORT, 8000, ',"max_tokens" : 8000'),
+    (',"max_tokens":null', SHORT, None, ',"max_tokens":null'),
+    (',"max_tokens":null', LONG, 8, f',"max_tokens":null,"{LONG}":8'),
+    (f',"max_tokens":5,"{LONG}":5', LONG, 8, f',"max_tokens":5,"{LONG}":5'),
+    (f',"max_tokens":5,"{LONG}":null', LONG, 8, f',"max_tokens":5,"{LONG}":5'),
 )
 def test_token_maximum_goes_under_the_channels_name(
-    sent: bytes, name: str, most: int | None, expected: bytes
+    sent: str, name: str | None, most: int | None, expected: str
 ) -> None:
-    start = b'{"model":"m",' + MESSAGES
-    assert forwarded(start + sent + b"}", name=name, most=most) == start + expected + b"}"
+    start = '{"model":"m",' + MESSAGES.decode()
+    request = f"{start}{sent}}}".encode()
+    assert forwarded(request, name=name, most=most).decode() == f"{start}{expected}}}"
 
 
 @cases(
     "sent, expected",
-    (b'"stream":true', b'"stream":true,"stream_options":{"include_usage":true}'),
-    (
-        b'"stream_options":null,"stream":true',
-        b'"stream_options":{"include_usage":true},"stream":true',
-    ),
-    (
-        b'"stream":true,"stream_options":{}',
-        b'"stream":true,"stream_options":{"include_usage":true}',
-    ),
-    (
-        b'"stream":true,"stream_options":{ "x": [1] }',
-        b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}',
-    ),
-    (
-        b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
-        b'"stream":true,"stream_options":{"include_usage":true, "x":1}',
-    ),
-    (
-        b'"stream":true,"stream_options":{"include_usage": null}',
-        b'"stream":true,"stream_options":{"include_usage": true}',
-    ),
-    (
-        b'"stream":true,"stream_options":{"include_usage" : true }',
-        b'"stream":true,"stream_options":{"include_usage" : true }',
-    ),
-    (b'"stream":false', b'"stream":false'),
-    (
-        b'"stream":false,"stream_options":{"include_usage":false}',
-        b'"stream":false,"stream_options":{"include_usage":false}',
-    ),
+    (b"null", b'{"include_usage":true}'),
+    (b"{}", b'{"include_usage":true}'),
+    (b'{ "x": [1] }', b'{ "x": [1] ,"include_usage":true}'),
+    (b'{"include_usage":false, "x":1}', b'{"include_usage":true, "x":1}'),
+    (b'{"include_usage": null}', b'{"include_usage": true}'),
+    (b'{"include_usage" : true }', b'{"include_usage" : true }'),
 )
 def test_stream_is_always_asked_for_usage(sent: bytes, expected: bytes) -> None:
-    assert forwarded(body(sent)) == body(expected)
+    request = body(b'"stream_options":' + sent, b'"stream":true')
+    assert forwarded(request) == request.replace(sent, expected)
+
+
+@cases(
+    "members, added",
+    (b'"stream":true', b',"stream_options":{"include_usage":true}'),
+    (b'"stream":false', b""),
+    (b'"stream":false,"stream_options":{"include_usage":false}', b""),
+)
+def test_usage_is_asked_for_of_streams_alone(members: bytes, added: bytes) -> None:
+    assert forwarded(body(members)) == body(members + added)
 
 
 def test_ambiguous_stream_options_are_refused() -> None:

@@ -39,35 +39,26 @@ def done(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return record
 
 
+def keys_of(*providers: str) -> dict[str, str]:
+    return {f"{name}_API_KEY": SECRET for name in providers}
+
+
+AZURE = {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/"}
+AWS = {"AWS_REGION": "us-east-1"}
+GOOGLE = {"GOOGLE_CLOUD_PROJECT": "p-1", "GOOGLE_CLOUD_LOCATION": "us-east5"}
+GOOGLE["GOOGLE_APPLICATION_CREDENTIALS"] = "key.json"
+
+
 @pytest.mark.parametrize(
     ("environ", "kinds"),
     [
-        ({"OPENAI_API_KEY": SECRET}, ["openai"]),
-        ({"ANTHROPIC_API_KEY": SECRET, "GOOGLE_API_KEY": SECRET}, ["anthropic", "gemini"]),
-        (
-            {"GROQ_API_KEY": SECRET, "OPENROUTER_API_KEY": SECRET, "DEEPSEEK_API_KEY": SECRET},
-            ["deepseek", "groq", "openrouter"],
-        ),
-        (
-            {
-                "AZURE_OPENAI_API_KEY": SECRET,
-                "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/",
-                "MISTRAL_API_KEY": SECRET,
-            },
-            ["azure-openai", "mistral"],
-        ),
-        ({"AWS_PROFILE": "team", "AWS_REGION": "us-east-1"}, ["bedrock"]),
-        (
-            {
-                "AWS_BEARER_TOKEN_BEDROCK": SECRET,
-                "AWS_REGION": "us-east-1",
-                "GOOGLE_APPLICATION_CREDENTIALS": "key.json",
-                "GOOGLE_CLOUD_PROJECT": "p-1",
-                "GOOGLE_CLOUD_LOCATION": "us-east5",
-            },
-            ["vertex", "bedrock"],
-        ),
-        ({"AZURE_OPENAI_API_KEY": SECRET, "XAI_API_KEY": SECRET, "GROQ_API_KEY": ""}, ["xai"]),
+        (keys_of("OPENAI"), ["openai"]),
+        (keys_of("ANTHROPIC", "GOOGLE"), ["anthropic", "gemini"]),
+        (keys_of("GROQ", "OPENROUTER", "DEEPSEEK"), ["deepseek", "groq", "openrouter"]),
+        (keys_of("AZURE_OPENAI", "MISTRAL") | AZURE, ["azure-openai", "mistral"]),
+        ({"AWS_PROFILE": "team", **AWS}, ["bedrock"]),
+        ({"AWS_BEARER_TOKEN_BEDROCK": SECRET, **AWS, **GOOGLE}, ["vertex", "bedrock"]),
+        (keys_of("AZURE_OPENAI", "XAI") | {"GROQ_API_KEY": ""}, ["xai"]),
     ],
     ids=lambda value: "-".join(value),
 )

@@ -18,6 +18,7 @@ from tests.unit.config.reading import (
 
 OPEN = model().replace("- id: a", "- id: open-a")
 CHAT = channel().replace("[chat]", "%s")
+ONE = "channels[0]"
 S3 = "kind: s3, endpoint: 'https://s3.example', access_key: k"
 # text, line, path, part of what was found, part of what is allowed, part of the hint
 BAD_VALUES = [
@@ -199,87 +200,24 @@ def test_api_key_that_no_header_takes_is_a_fault_that_does_not_show_it(key: str)
 
 # text, line, path, part of what was found, part of what is allowed, part of the hint
 BAD_CHOICES = [
-    (
-        "translations:\n  - chat_to_nativ",
-        2,
-        "translations[0]",
-        "chat_to_nativ",
-        "native_to_",
-        "native?",
-    ),
+    ("translations: [chat_to_nativ]", 1, "translations[0]", "chat_to_nativ", "native_to_", "ve?"),
     ("translations: [chat_to_native, chat_to_native]", 1, "translations[1]", "again", "once", ""),
-    (
-        channel("tools: [Web-Search]"),
-        6,
-        "channels[0].tools[0]",
-        '"Web-S',
-        "one of web_",
-        "web_search?",
-    ),
-    (
-        channel("max_tokens_param: max_tokns"),
-        6,
-        "channels[0].max_tokens_param",
-        "tokns",
-        "max_",
-        "?",
-    ),
-    (
-        CHAT % "[chat, mesages]",
-        5,
-        "channels[0].protocols[1]",
-        "mesages",
-        "responses, na",
-        "messages?",
-    ),
-    (CHAT % "[native_content]", 5, "channels[0].protocols[0]", "native_c", "native", "native?"),
-    (CHAT % "[]", 5, "channels[0].protocols", "an empty", "at least 1", ""),
-    (CHAT % "", 5, "channels[0].protocols", "nothing", "at least 1", ""),
+    (channel("tools: [Web-Search]"), 6, f"{ONE}.tools[0]", '"Web-S', "one of web_", "web_search?"),
+    (channel("max_tokens_param: tokens"), 6, f"{ONE}.max_tokens_param", "tokens", "max_", "?"),
+    (CHAT % "[chat, mesages]", 5, f"{ONE}.protocols[1]", "mesages", "responses, na", "messages?"),
+    (CHAT % "[native_content]", 5, f"{ONE}.protocols[0]", "native_c", "native", "native?"),
+    (CHAT % "[]", 5, f"{ONE}.protocols", "an empty", "at least 1", ""),
+    (CHAT % "", 5, f"{ONE}.protocols", "nothing", "at least 1", ""),
     (model("capabilities: [tool]"), 10, "models[0].capabilities[0]", "tool", "video_gen", "tools?"),
     (model("endpoint_type: chat"), 10, "models[0].endpoint_type", "chat", "null for a chat", ""),
-    (
-        model("endpoint_type: video_generations"),
-        10,
-        "models[0].endpoint_type",
-        "",
-        "tasks",
-        "videos_",
-    ),
+    (model("endpoint_type: videos"), 10, "models[0].endpoint_type", "", "tasks", "videos_"),
     # between keys
-    (
-        channel().replace("base_url", "base_ulr"),
-        3,
-        "channels[0].base_ulr",
-        "unknown",
-        "",
-        "base_url?",
-    ),
-    (
-        "models:\n  - id: m\n  - callable: no\n    id: m\n",
-        4,
-        "models[1].id",
-        "models[0].id al",
-        "",
-        "",
-    ),
-    (
-        OPEN.replace("[a]", "[opn-a]"),
-        8,
-        "models[0].channels[0]",
-        "opn-a",
-        "one of open-a",
-        "open-a?",
-    ),
+    (channel().replace("base_url", "base_ulr"), 3, f"{ONE}.base_ulr", "unknown", "", "base_url?"),
+    ("models: [{id: m},\n {callable: no,\n id: m}]", 3, "models[1].id", "models[0].id al", "", ""),
+    (OPEN.replace("[a]", "[opn-a]"), 8, "models[0].channels[0]", "opn-a", "one of open-a", "n-a?"),
     ("models: [{id: m, callable: no, channels: [a]}]", 1, "models[0].channels[0]", "a", "none", ""),
     (model().replace("[a]", "[a, {id: a, as: b}]"), 8, "models[0].channels[1].id", "again", "", ""),
-    (
-        channel("kind: opnai"),
-        6,
-        "channels[0].kind",
-        "opnai",
-        "openai, azure-openai",
-        "mean openai?",
-    ),
+    (channel("kind: opnai"), 6, f"{ONE}.kind", "opnai", "openai, azure-openai", "mean openai?"),
 ]
 
 

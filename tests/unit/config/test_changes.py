@@ -155,60 +155,34 @@ def test_multiplier_counts_as_every_price() -> None:
 
 
 KEY_FILE = json.dumps({"type": "service_account", "private_key": "-----BEGIN\nhidden-key\n"})
+AWS = "auth: aws-sigv4, region: r"
+GOOGLE = "auth: google-service-account, credentials:"
+# What is said of a channel, and the members of it that are wrong.
 FAULTS: list[tuple[str, list[str]]] = [
-    ("auth: aws-sigv4", ["channels[0].region"]),
-    ("auth: aws-sigv4, region: 'us east'", ["channels[0].region"]),
+    ("auth: aws-sigv4", ["region"]),
+    ("auth: aws-sigv4, region: 'us east'", ["region"]),
+    (f"{AWS}, credentials: {{access_key_id: a}}", ["credentials.secret_access_key"]),
+    (f"{AWS}, credentials: {{secret_access_key: a}}", ["credentials.access_key_id"]),
+    (f"{AWS}, credentials: {{session_token: a}}", ["credentials.session_token"]),
     (
-        "auth: aws-sigv4, region: r, credentials: {access_key_id: a}",
-        ["channels[0].credentials.secret_access_key"],
+        f"{AWS}, credentials: {{access_key_id: a, secret_access_key: b, profile: p}}",
+        ["credentials.profile"],
     ),
-    (
-        "auth: aws-sigv4, region: r, credentials: {secret_access_key: a}",
-        ["channels[0].credentials.access_key_id"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, credentials: {session_token: a}",
-        ["channels[0].credentials.session_token"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, "
-        "credentials: {access_key_id: a, secret_access_key: b, profile: p}",
-        ["channels[0].credentials.profile"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, credentials: {client_id: a}",
-        ["channels[0].credentials.client_id"],
-    ),
-    ("auth: google-service-account, credentials: {json: '{}'}", ["channels[0].credentials.json"]),
-    (
-        f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
-        ["channels[0].credentials.json"],
-    ),
-    (
-        "auth: azure-ad",
-        [
-            "channels[0].credentials",
-            "channels[0].credentials.client_id",
-            "channels[0].credentials.tenant_id",
-        ],
-    ),
+    (f"{AWS}, credentials: {{client_id: a}}", ["credentials.client_id"]),
+    (f"{GOOGLE} {{json: '{{}}'}}", ["credentials.json"]),
+    (f"{GOOGLE} {{file: a, json: {json.dumps(KEY_FILE)}}}", ["credentials.json"]),
+    ("auth: azure-ad", ["credentials", "credentials.client_id", "credentials.tenant_id"]),
     (
         "auth: azure-ad, "
         "credentials: {tenant_id: t, client_id: c, client_secret: s, token_file: f}",
-        ["channels[0].credentials"],
+        ["credentials"],
     ),
-    ("auth: bearer, api_key: k, credentials: {profile: p}", ["channels[0].credentials"]),
-    ("auth: aws-sigv3, api_key: k", ["channels[0].auth"]),
-    (
-        "auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
-        ["channels[0].headers", "channels[0].headers"],
-    ),
-    (
-        "kind: vertex, project: p, region: r, paths: {messages: /own}",
-        ["channels[0].paths.messages"],
-    ),
-    ("kind: vertex", ["channels[0].project", "channels[0].region"]),
-    ("kind: bedrock, api_key: k", ["channels[0].region"]),
+    ("auth: bearer, api_key: k, credentials: {profile: p}", ["credentials"]),
+    ("auth: aws-sigv3, api_key: k", ["auth"]),
+    (f"{AWS}, headers: {{x-amz-date: a, Authorization: b}}", ["headers", "headers"]),
+    ("kind: vertex, project: p, region: r, paths: {messages: /own}", ["paths.messages"]),
+    ("kind: vertex", ["project", "region"]),
+    ("kind: bedrock, api_key: k", ["region"]),
 ]
 
 
@@ -225,7 +199,8 @@ def channel_of(said: str, **environ: str) -> ChannelSpec:
 def test_what_is_wrong_is_told_with_its_place(said: str, places: list[str]) -> None:
     own = "" if "kind" in said else "protocols: [chat], base_url: 'https://a.example', "
     faults = faults_of(f"channels: [{{id: one, {own}{said}}}]")
-    assert sorted(fault.path for fault in faults) == places
+    paths = sorted(fault.path for fault in faults)
+    assert paths == [f"channels[0].{place}" for place in places]
     assert all(fault.allowed for fault in faults)
     assert "hidden-key" not in str([(fault.found, fault.hint) for fault in faults])
 
