@@ -169,13 +169,6 @@ async def adder(capacity: int = 10) -> AsyncIterator[tuple[Adder, asyncio.Task[N
     await asyncio.wait([task])
 
 
-async def test_asks_are_answered_in_the_order_they_came() -> None:
-    async with adder() as (actor, _):
-        actor.tell(1)
-        answers = await asyncio.gather(actor.ask(2), actor.ask(3))
-        assert list(answers) == [3, 6]
-
-
 @logs("message_failed")
 async def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_on() -> None:
     async with adder() as (actor, task):
@@ -187,14 +180,6 @@ async def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_o
         actor.tell(13)  # nobody to tell, and still no reason to die
         assert await actor.ask(1) == 4
         assert not task.done()
-
-
-async def test_cancelled_asker_does_not_disturb_the_others() -> None:
-    async with adder() as (actor, _):
-        first, second = (asyncio.ensure_future(actor.ask(n)) for n in (1, 2))
-        await asyncio.sleep(0)
-        first.cancel()
-        assert await second == 3
 
 
 @cases("turns", 1, 2)

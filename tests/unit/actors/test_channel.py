@@ -68,15 +68,6 @@ async def test_slots_are_never_exceeded() -> None:
         assert isinstance(actor.try_acquire(), Lease)
 
 
-async def test_lease_is_given_back_once() -> None:
-    async with channel() as (actor, _):
-        first, second = lease(actor), lease(actor)
-        await give_back(actor, first, "success")
-        await give_back(actor, first, "failure")
-        assert (actor.in_use, actor.health.failures) == (1, 0)
-        assert (repr(first), repr(second)) == ("<Lease one released>", "<Lease one held>")
-
-
 @logs("channel_opened", "channel_half_opened", "channel_closed")
 async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -> None:
     async with channel() as (actor, clock):
@@ -92,55 +83,6 @@ async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -
         await give_back(actor, probe, "success")
         assert actor.health.state == "closed"
         assert isinstance(actor.try_acquire(), Lease)
-
-
-@logs("channel_opened", "channel_half_opened")
-async def test_failed_probe_opens_the_channel_for_another_cooldown() -> None:
-    async with channel() as (actor, clock):
-        await open_breaker(actor)
-        clock.advance(10.0)
-        await give_back(actor, lease(actor), "failure")
-        assert actor.health.state == "open"
-        clock.advance(9.9)
-        assert actor.try_acquire() == Denied("open")
-
-
-@logs("channel_opened", "channel_half_opened")
-async def test_probe_that_was_abandoned_lets_the_next_one_through() -> None:
-    async with channel() as (actor, clock):
-        await open_breaker(actor)
-        clock.advance(10.0)
-        await give_back(actor, lease(actor), "abandoned")
-        assert actor.in_use == 0
-        assert (lease(actor)).is_probe
-
-
-@logs("channel_opened", "channel_half_opened")
-async def test_call_from_before_the_breaker_opened_changes_nothing() -> None:
-    async with channel(slots=4) as (actor, clock):
-        early, late = lease(actor), lease(actor)
-        await open_breaker(actor)
-        await give_back(actor, early, "success")
-        assert actor.health.state == "open"
-        clock.advance(10.0)
-        probe = lease(actor)
-        await give_back(actor, late, "failure")
-        assert (actor.health.state, actor.health.is_probing) == ("half_open", True)
-        assert probe.is_probe
-        assert actor.in_use == 1
-
-
-@logs("channel_opened", "channel_half_opened")
-async def test_full_channel_keeps_its_probe_for_later() -> None:
-    async with channel(slots=2) as (actor, clock):
-        early = [lease(actor)]
-        await open_breaker(actor)
-        actor.tell(Configure(make_channel("one", max_concurrency=1, health=HEALTH)))
-        clock.advance(10.0)
-        assert await actor.acquire() == Denied("full")
-        assert actor.health.state == "open"
-        await give_back(actor, early[0], "success")
-        assert (lease(actor)).is_probe
 
 
 @logs("channel_opened")

@@ -42,12 +42,6 @@ def test_only_calls_that_delivered_more_are_listed() -> None:
     assert changed(live) == {}
 
 
-def test_call_that_has_delivered_nothing_is_not_listed() -> None:
-    live = LiveCalls()
-    live.enter(FIRST, lambda: None)
-    assert changed(live) == {}
-
-
 def test_report_that_did_not_arrive_is_made_again() -> None:
     live = LiveCalls()
     live.enter(FIRST, lambda: delivered(1))

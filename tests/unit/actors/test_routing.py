@@ -126,8 +126,10 @@ def test_channel_of_several_protocols_is_translated_to_the_preferred() -> None:
 
 
 def test_video_model_goes_to_channels_of_the_protocol_its_id_needs() -> None:
+    """Contract for media, §1."""
+    needed_by = {"seedance": "videos", "dh-motion": "avatars", "clip-a": "clips", "dhx": "videos"}
     views = {name: View(channel(name, protocols=name)) for name in ("videos", "avatars", "clips")}
-    for model_id, needed in (("seedance", "videos"), ("dh-motion", "avatars"), ("clip-a", "clips")):
+    for model_id, needed in needed_by.items():
         video = make_model(*views, id=model_id, endpoint_type="videos_generations")
         found = candidates(video, "videos", views)
         assert [(one.channel_id, one.protocol) for one in found] == [(needed, needed)]

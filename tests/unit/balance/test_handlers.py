@@ -50,17 +50,6 @@ def test_remaining_is_the_smaller_of_balance_and_cap(
     assert Funds.of(figures, cap).remaining_nano_usd == remaining
 
 
-def test_a_key_balance_in_full() -> None:
-    funds = Funds(remaining_nano_usd=1_500_000_000, used_nano_usd=1)
-    assert key_balance(funds, None) == {
-        "object": "key.balance",
-        "remaining_usd": "1.5",
-        "used_usd": "0.000000001",
-        "total_usd": "1.500000001",
-        "expires_at": None,
-    }
-
-
 @cases(
     "expires_at, text, access_until",
     (1_800_000_000.0, "2027-01-15T08:00:00Z", 1_800_000_000),

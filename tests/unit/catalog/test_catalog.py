@@ -9,7 +9,7 @@ import pytest
 
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.prices import PriceSpec
-from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, Registry
+from channels.registry import ChannelSpec, ModelSpec, Registry
 from gw.api.matrix import MatrixCell, compatibility
 from gw.api.models import PAGE_MAX, PublicCatalog, public_entries, supported_protocols
 from gw.config.config import Config
@@ -21,36 +21,21 @@ from tests.unit.http.wire import Answer, request, served
 
 
 def channel(name: str, *protocols: str) -> ChannelSpec:
-    return ChannelSpec(
-        id=name,
-        base_url="https://upstream.example",
-        api_key="secret",
-        protocols=frozenset(protocols),
-        tools=frozenset(),
-        max_tokens_param="max_tokens",
-        max_concurrency=1,
-        priority=1,
-        health=HealthSpec(),
-    )
+    url = "https://upstream.example"
+    return make_channel(name, base_url=url, api_key="secret", protocols=frozenset(protocols))
 
 
 def model(name: str, *channels: str, **changes: Any) -> ModelSpec:
     values: dict[str, Any] = {
         "id": name,
-        "bindings": tuple(Binding(channel_id) for channel_id in channels),
         "display_name": name.upper(),
         "owned_by": "maker",
         "created": 1_754_524_800,
         "context_size": 400_000,
         "max_output_tokens": 128_000,
         "price": PriceSpec(input=Decimal("1.25"), output=Decimal("10")),
-        "multiplier": Decimal(1),
-        "capabilities": frozenset(),
-        "callable": True,
-        "endpoint_type": None,
-        "aliases": (),
     }
-    return ModelSpec(**{**values, **changes})
+    return make_model(*channels, **{**values, **changes})
 
 
 CHANNELS = [
@@ -194,15 +179,6 @@ def ids(answer: Answer) -> list[str]:
 @pytest.mark.parametrize("header", [BEARER, f"x-api-key: {KEY}"])
 async def test_models_are_listed(world: World, header: str) -> None:
     assert ids(await get(world, MODELS, header)) == ["x", "y"]
-
-
-async def test_an_allowlist_is_respected_at_any_balance(world: World) -> None:
-    world.money.available_nano_usd = -1
-    world.keys.known[KEY] = make_principal(allowed_models=frozenset({"y"}))
-    assert ids(await get(world, MODELS, BEARER)) == ["y"]
-    world.keys.known[KEY] = make_principal(allowed_models=frozenset())
-    assert ids(await get(world, MODELS, BEARER)) == []
-    assert world.money.asked == []
 
 
 async def test_the_public_catalog_needs_no_key_and_follows_a_reload(world: World) -> None:

@@ -13,7 +13,6 @@ from channels.registry import ChannelSpec
 from gw.media.reading import fault_of
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel
-from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
 
 CHANNEL = make_channel("one", base_url="https://up.example:8443", api_key="sk-1")
 TRACE = (("traceparent", "00-1-2-01"),)
@@ -169,18 +168,6 @@ def request_of(
     )
 
 
-@cases(
-    "protocol, path",
-    ("chat", "/v1/chat/completions"),
-    ("messages", "/v1/messages"),
-    ("responses", "/v1/responses"),
-    ("images", "/v1/images/generations"),
-    ("native", "/v1beta/models/a%2Fb:generateContent"),
-)
-def test_prefix_stands_before_each_own_path(protocol: str, path: str) -> None:
-    assert request_of(channel(), protocol).url == PREFIX + path
-
-
 def test_path_of_a_protocol_takes_the_place_of_prefix_and_own_path() -> None:
     spec = channel(
         paths={
@@ -263,27 +250,6 @@ def test_media_request_is_addressed_likewise() -> None:
     usual = addressed(channel(), MediaRequest(method="POST", path="/v1/videos", body=b"{}"))
     assert usual.url == f"{PREFIX}/v1/videos"
     assert usual.headers == (("Authorization", "Bearer sk-1"), ("Content-Type", "application/json"))
-
-
-async def test_all_of_it_arrives_at_a_server() -> None:
-    async def script(peer: Peer) -> None:
-        server.requests.append(await peer.request())
-        await peer.send(OK)
-
-    async with RawServer(script) as server, new_wire() as wire:
-        spec = channel(
-            base_url=f"http://127.0.0.1:{server.port}/openai",
-            auth="query:key",
-            headers=(("X-Team", "a b"),),
-            query=(("api-version", "2024-10-21"),),
-        )
-        response = await wire.open(request_of(spec))
-        assert await response.read(100) == b"{}"
-    ((head, body),) = server.requests
-    lines = head.decode().split("\r\n")
-    assert lines[0] == ("POST /openai/v1/chat/completions?api-version=2024-10-21&key=sk-1 HTTP/1.1")
-    assert "X-Team: a b" in lines
-    assert body == b"{}"
 
 
 # --- When a signed link ends, by the words of those who sign them ---

@@ -217,11 +217,6 @@ def test_whole_answer_is_read() -> None:
     assert "finished" in repr(meter)
 
 
-def test_whole_answer_without_usage_is_still_finished() -> None:
-    meter = answer({"role": "assistant", "content": None})
-    assert (meter.finished, meter.usage, meter.characters) == (True, None, 0)
-
-
 def test_whole_answer_in_odd_shapes_is_read_loosely() -> None:
     meter = answer({"content": [{"type": "text", "text": "abc"}]}, id=7, usage={})
     assert (meter.characters, meter.finished, meter.malformed_events) == (3, True, 1)

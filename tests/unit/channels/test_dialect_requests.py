@@ -135,10 +135,6 @@ def test_string_becomes_one_user_message() -> None:
     assert read_responses_body(body).content_bytes == len(said)
 
 
-def test_missing_instructions_stay_missing() -> None:
-    assert b"instructions" not in forwarded_responses(encoded(RESPONSES), model="other", most=10)
-
-
 def test_model_of_responses_is_replaced_and_nothing_else() -> None:
     body = b'{ "input" : [{"role":"user","content":"m"}],"model" : "m"\n}'
     assert forwarded_responses(body) is body

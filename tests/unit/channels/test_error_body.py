@@ -17,7 +17,6 @@ from channels.dialects.error_body import (
 from channels.errors import (
     ErrorMembers,
     ErrorReported,
-    InvalidRequest,
     UnexpectedStatus,
     UpstreamError,
     UpstreamFailed,
@@ -199,12 +198,3 @@ def test_error_of_the_upstreams_own_says_what_it_was_told() -> None:
 def test_unexpected_status_says_which() -> None:
     error = UnexpectedStatus(304)
     assert (error.status, error.detail) == (304, "status 304")
-
-
-def test_invalid_request_names_the_member() -> None:
-    error = InvalidRequest("messages: wrong", "messages")
-    assert (str(error), error.message, error.param) == (
-        "messages: wrong",
-        "messages: wrong",
-        "messages",
-    )

@@ -41,50 +41,6 @@ async def test_cancelled_wait_closes_the_connection_at_once() -> None:
         await gone.wait()
 
 
-async def test_cancelled_upload_does_not_send_the_rest() -> None:
-    received = 0
-    may_read, gone = asyncio.Event(), asyncio.Event()
-    began = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        nonlocal received
-        await peer.reader.readuntil(b"\r\n\r\n")
-        began.set()
-        await may_read.wait()
-        try:
-            while piece := await peer.reader.read(65536):
-                received += len(piece)
-        except ConnectionError:
-            pass
-        gone.set()
-
-    async with RawServer(script) as server, new_wire() as wire:
-        task = asyncio.ensure_future(wire.open(server.request(b"x" * (64 << 20))))
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        may_read.set()
-        await gone.wait()
-        assert received < 32 << 20
-
-
-async def test_deadline_of_the_caller_closes_the_connection() -> None:
-    gone = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        deadline.reschedule(0)  # it has passed
-        await peer.gone()
-        gone.set()
-
-    async with RawServer(script) as server, new_wire() as wire:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(None) as deadline:
-                await wire.open(server.request())
-        await gone.wait()
-
-
 async def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None:
     gone = asyncio.Event()
 
@@ -113,36 +69,6 @@ async def test_close_after_the_end_keeps_the_connection() -> None:
             response.close()
         assert server.connections == 1
         assert repr(response) == "<Http1Response 200 closed 0 bytes waiting>"
-
-
-async def test_slow_reader_stops_the_upstream() -> None:
-    sent = 0
-    piece = chunk(b"x" * 65536)
-
-    async def script(peer: Peer) -> None:
-        nonlocal sent
-        await peer.request()
-        await peer.send(STREAM)
-        while sent < 64 << 20:
-            await peer.send(piece)
-            sent += 65536
-        await peer.send(b"0\r\n\r\n")
-
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
-        pieces = response.chunks()
-        received = len(await anext(pieces))
-        before = -1
-        while before != sent:  # until the upstream makes no progress any more
-            before = sent
-            await asyncio.sleep(0.2)
-        assert sent < 24 << 20  # what the kernel's buffers hold, not all of it
-        largest = 0
-        async for data in pieces:
-            received += len(data)
-            largest = max(largest, len(data))
-        assert received == 64 << 20
-        assert largest <= 512 * 1024
 
 
 @cases("is_head_sent", True, False)
@@ -339,18 +265,4 @@ async def test_next_request_gets_its_own_answer_on_another_connection(
             assert await asyncio.to_thread(server.is_closed)
         assert await asked(wire, server, answer(b"second"), dials=True) == b"second"
         assert server.connections == 2
-        await wire.close()
-
-
-@cases("is_secure", False, True)
-async def test_connection_on_which_nothing_has_come_is_kept(is_secure: bool) -> None:
-    served, trusting = contexts(NAME) if is_secure else (None, None)
-
-    with serving(served) as server:
-        tls = None if trusting is None else lambda: trusting
-        wire = HttpClient(connect_seconds=5, tls=tls)
-        for number in range(5):
-            body = b"%d" % number
-            assert await asked(wire, server, answer(body), dials=number == 0) == body
-        assert server.connections == 1
         await wire.close()

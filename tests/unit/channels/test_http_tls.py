@@ -17,7 +17,7 @@ from channels.http.transport import PIECE_BYTES
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.support.rows import cases
-from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk
+from tests.unit.channels.raw_server import OK, Peer, RawServer, answering
 
 pytestmark = both_loops
 
@@ -87,27 +87,6 @@ async def test_request_that_has_arrived_is_not_sent_twice_nor_keeps_its_connecti
         with pytest.raises(UpstreamUnreachable):
             await wire.open(request(server))
         assert (server.connections, script.requests) == (1, len(reads) + 1)
-        await wire.close()
-
-
-async def test_closing_a_stream_reaches_the_upstream() -> None:
-    served, trusting = contexts(NAME)
-
-    gone = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(STREAM + chunk(b"data: 1\n\n"))
-        await peer.gone()
-        gone.set()
-
-    async with RawServer(script, tls=served) as server:
-        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
-        response = await wire.open(request(server))
-        assert await anext(response.chunks()) == b"data: 1\n\n"
-        response.close()
-        async with asyncio.timeout(10):
-            await gone.wait()
         await wire.close()
 
 

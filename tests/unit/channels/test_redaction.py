@@ -21,7 +21,6 @@ from channels.redaction import (
     redaction_of,
     secrets_of,
 )
-from channels.registry import ChannelSpec, HealthSpec
 from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel
@@ -31,28 +30,15 @@ KEY = "sk-upstream-3f9d8a7b6c5e"
 PLAIN_KEY = "pässwörd/+=42"
 
 
-def channel(name: str, base_url: str, api_key: str) -> ChannelSpec:
-    return ChannelSpec(
-        id=name,
-        base_url=base_url,
-        api_key=api_key,
-        protocols=frozenset({"chat"}),
-        tools=frozenset(),
-        max_tokens_param="max_tokens",
-        max_concurrency=1,
-        priority=1,
-        health=HealthSpec(),
-    )
-
-
+CONFIGURED = {
+    "openai-a": ("https://api.upstream.example", KEY),
+    "openai-a-2": ("https://other.test:8443", PLAIN_KEY),
+    "a": ("http://vllm:8000", "x"),
+    "local": ("http://127.0.0.1:8081", "hunter22"),
+    "six": ("http://[fe80::1]:80", "k"),
+}
 REDACTOR = Redactor(
-    [
-        channel("openai-a", "https://api.upstream.example", KEY),
-        channel("openai-a-2", "https://other.test:8443", PLAIN_KEY),
-        channel("a", "http://vllm:8000", "x"),
-        channel("local", "http://127.0.0.1:8081", "hunter22"),
-        channel("six", "http://[fe80::1]:80", "k"),
-    ]
+    [make_channel(name, base_url=url, api_key=key) for name, (url, key) in CONFIGURED.items()]
 )
 
 

@@ -168,11 +168,6 @@ def test_piece_that_ends_an_event_is_no_whole_event() -> None:
     assert splitter.whole_events(b"data: x\n\n") is None
 
 
-def test_named_event_gives_its_name() -> None:
-    raw = b"event: message_start\ndata: {}\n\n"
-    assert feed([raw]) == ([SseEvent(raw, b"{}", b"message_start")], b"")
-
-
 def test_event_ended_by_cr_does_not_wait_for_the_next_byte() -> None:
     splitter = SseSplitter()
     assert splitter.feed(b"data: x\r\r") == [SseEvent(b"data: x\r\r", b"x")]

@@ -100,12 +100,6 @@ async def test_proxy_that_makes_no_tunnel_is_told_without_its_password(
         assert "hidden" not in repr(caught.value) + repr(through)
 
 
-async def test_proxy_that_is_not_there_is_unreachable() -> None:
-    async with new_wire() as wire:
-        with pytest.raises(UpstreamUnreachable):
-            await wire.open(request(80, Transport(Proxy("127.0.0.1", 1))))
-
-
 async def test_certificates_of_a_channel_are_trusted_and_shown_through_a_proxy(
     tmp_path: Path,
 ) -> None:

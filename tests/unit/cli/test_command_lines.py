@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -27,7 +27,6 @@ from actors.store.embedded.access import EmbeddedFault
 from actors.store.schema import MigrationFault
 from actors.wallet.ledger import UnknownAccount
 from gw.cli.arguments import (
-    CommandFailure,
     CommandRefused,
     Result,
     UsageFault,
@@ -37,7 +36,6 @@ from gw.cli.arguments import (
     instant,
     label,
     or_none,
-    print_failure,
     print_result,
     rfc3339,
     sha256_hex,
@@ -48,7 +46,6 @@ from gw.cli.arguments import (
     usd,
     usd_or_more,
 )
-from gw.cli.key import check_create, check_set
 from gw.cli.main import main, make_parser
 from gw.keys.issue import NotRevealable
 from gw.keys.secret import SecretFault, WrongSecret
@@ -348,15 +345,6 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
     assert message in capsys.readouterr().err
 
 
-def test_checks_pass_what_goes_together() -> None:
-    for options in ([], ["--kind", "agent", "--agent", "g"]):
-        check_create(make_parser(CREATE).parse_args([*CREATE, *options]))
-    check_set(Namespace(allow=None, allow_none=False, allow_all=True))
-    check_set(Namespace(allow=None, allow_none=False, allow_all=False, expires=None))
-    with pytest.raises(UsageFault):
-        check_set(Namespace(allow=None, allow_none=False, allow_all=False))
-
-
 def test_top_up_below_the_minimum_is_refused_before_anything_is_opened(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -445,13 +433,6 @@ def test_record_is_one_line_of_ascii() -> None:
         to_json({"x": object()})
 
 
-def test_answer_is_printed_either_way(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = Result({"id": 1}, "id  1")
-    print_result(answer, as_json=True)
-    print_result(answer, as_json=False)
-    assert capsys.readouterr().out == '{"id": 1}\nid  1\n'
-
-
 def test_terminal_that_lacks_a_character_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
@@ -488,15 +469,6 @@ def test_failure_is_put_into_words(
 
 def test_fault_of_ours_is_not_dressed_up() -> None:
     assert explain(ValueError("bug")) is None
-
-
-def test_failure_is_printed_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
-    failure = CommandFailure("no", "refused", more={"faults": []})
-    print_failure(failure, as_json=True)
-    print_failure(failure, as_json=False)
-    captured = capsys.readouterr()
-    assert captured.err == "error: no\nerror: no\n"
-    assert json.loads(captured.out) == {"error": {"message": "no", "code": "refused", "faults": []}}
 
 
 def test_configuration_that_is_missing_or_wrong_ends_with_its_faults(

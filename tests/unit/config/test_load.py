@@ -2,7 +2,7 @@
 
 import errno
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from channels.prices import PriceSpec
 from channels.registry import Binding, HealthSpec, VideoSpec
 from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.load import MAX_FILE_BYTES, find, load
-from gw.config.prices import PRICE_KEYS
 from gw.config.readers import ConfigFaults, Fault
 from tests.support.rows import cases
 from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
@@ -305,21 +304,6 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
     assert all(fault.found and fault.allowed and fault.column for fault in faults)
 
 
-def test_media_prices_of_the_contract_are_all_taken() -> None:
-    by_resolution = "per_second_by_resolution"
-    nested = (by_resolution, "above_tokens", "service_tiers", "regions")
-    names = [name for name in PRICE_KEYS if name not in nested]
-    prices = {name: f"{number}.5" for number, name in enumerate(names, start=1)}
-    written = ", ".join(f"{name}: {price}" for name, price in prices.items())
-    written += f', {by_resolution}: {{1080p: "0.2", 4k: 1.50}}'
-    spec = read(model("callable: false", price=f"{{{written}}}")).registry.models["m"].price
-    assert asdict(spec) == {
-        **{name: Decimal(price) for name, price in prices.items()},
-        by_resolution: {"1080p": Decimal("0.2"), "4k": Decimal("1.50")},
-        **dict.fromkeys(("above_tokens", "service_tiers", "regions", "factor")),
-    }
-
-
 # --- What is taken beside the obvious, and what it becomes ---
 
 
@@ -381,40 +365,10 @@ def test_nothing_means_empty_where_empty_is_a_value() -> None:
     assert read(channel().replace("key\n", "''\n")).registry.channels["a"].api_key == ""
 
 
-@cases(
-    "written, expected",
-    ("1.25", "1.25"),
-    ("1.10", "1.10"),
-    ("0.1", "0.1"),
-    ("10", "10"),
-    ('"0.000000000001"', "0.000000000001"),
-    ("0.300000000001", "0.300000000001"),
-    ("123456.123456789012", "123456.123456789012"),
-    ("'0'", "0"),
-)
-def test_price_is_kept_exactly_as_written(written: str, expected: str) -> None:
-    config = read(
-        model(f"multiplier: {written}" if expected == "0.1" else "", price=_both(written))
-    )
-    price = config.registry.models["m"].price
-    assert price.input == price.output == Decimal(expected)
-    assert price.input is not None
-    assert f"{price.input:f}" == expected
-
-
-def _both(written: str) -> str:
-    return f"{{input: {written}, output: {written}}}"
-
-
 def test_sizes_become_bytes() -> None:
     config = read("max_body_mb: 0.5\nidempotency_max_kb: 0")
     assert (config.max_body_bytes, config.idempotency_max_bytes) == (524_288, 0)
     assert read("max_body_mb: 0.000000001").max_body_bytes == 1
-
-
-def test_dates_need_no_quotes() -> None:
-    config = read("messages_versions: [2023-06-01, 2026-10-21]")
-    assert config.messages_versions == ("2023-06-01", "2026-10-21")
 
 
 def test_whole_numbers_may_have_underscores_and_signs() -> None:
@@ -441,10 +395,6 @@ models:
 def told(text: str) -> list[tuple[int | None, str, str]]:
     """Line, path and message of each caution."""
     return [(one.line, one.path, one.message) for one in read(text).cautions]
-
-
-def test_ordinary_configuration_has_none() -> None:
-    assert told(GOOD) == []
 
 
 @cases("address", "0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0")

@@ -201,14 +201,6 @@ def test_broken_substitution_is_a_fault(text: str) -> None:
     assert "$${" in caught.value.hint
 
 
-def test_unset_variable_is_a_fault_with_its_place() -> None:
-    fault = fault_of("drain_seconds: 1\nsecret: x${GW_SECRET}\n")
-    assert (fault.line, fault.column, fault.path) == (2, 1, "secret")
-    assert fault.found == "${GW_SECRET}, which is not set"
-    assert "${NAME:-text}" in fault.allowed
-    assert "GW_SECRET" in fault.hint
-
-
 def test_value_of_a_variable_never_changes_the_structure() -> None:
     value = "a: b, [c] # d 'e' \"f\" {g}"
     assert read("secret: ${GW_SECRET}", GW_SECRET=value).secret == value

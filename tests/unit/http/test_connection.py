@@ -110,20 +110,6 @@ async def test_target_that_is_no_path_has_no_endpoint() -> None:
     assert found == (400, "invalid_request")
 
 
-async def test_announced_close_is_kept() -> None:
-    world = World()
-    async with served(make_app(world)) as address, address.client() as client:
-        head = request("POST", "/v1/echo", CHUNKED, key=None)
-        answer = await client.ask(head, b"5\r\nhello\r\n0\r\n\r\n")
-        assert answer.headers["connection"] == "close"
-        assert await client.ended()
-    async with served(make_app(world)) as address, address.client() as client:
-        world.in_flight.begin_drain()
-        answer = await client.ask(request("GET", "/v1/free"))
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
-        assert await client.ended()
-
-
 @cases("expect", "100-Continue", "100-CONTINUE")
 async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str) -> None:
     lines = ("Content-Length: 5", f"Expect: {expect}")
@@ -244,17 +230,6 @@ async def test_a_flood_of_query_fields_is_refused_in_our_shape() -> None:
     async with served(World().application()) as address:
         answer = await address.ask(f"GET {path} HTTP/1.1\nHost: a\n\n")
     assert (answer.status, answer.code) == (400, "invalid_request")
-
-
-@cases("line", "GET", "GET / HTTP/9.9 x", "GET / HTTP/2.0", "\x00\x01\x02")
-async def test_what_is_not_http_is_refused_and_the_server_lives_on(line: str) -> None:
-    async with served(World().application()) as address:
-        async with address.client() as client:
-            await client.send(line.encode("latin1") + b"\r\nHost: a\r\n\r\n")
-            refused = await client.reader.read()
-        answer = await address.ask("GET /api/v1/models/public HTTP/1.1\nHost: a\n\n")
-    assert refused.startswith(b"HTTP/1.1 400 ")
-    assert answer.status == 200
 
 
 def test_ordinary_framing_is_no_fault() -> None:

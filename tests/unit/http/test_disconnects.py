@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from actors.limits.accounts import AccountLimits, Limiter, Permit
 from actors.store.connection import StoreUnavailable
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
-from gw.errors import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.errors import ENDING
 from gw.http.request import Request
 from tests.support.aio import eventually
 from tests.support.logs import logs
@@ -203,11 +203,6 @@ async def answer_to(
         return await client.answer()
 
 
-async def test_an_error_of_the_endpoint_is_told() -> None:
-    answer = await answer_to(lambda: GatewayError(NO_CHANNEL_AVAILABLE, "Nobody serves it."))
-    assert (answer.status, answer.code) == (503, "no_channel_available")
-
-
 @logs("request_failed")
 async def test_a_fault_of_ours_is_500_and_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
     answer = await answer_to(lambda: RuntimeError("secret of the inside"))
@@ -259,20 +254,6 @@ async def test_a_fault_in_a_response_of_a_stated_length_ends_its_connection() ->
 
 
 # --- The end of the process ---
-
-
-async def test_a_drain_waits_for_the_work_and_asks_clients_to_reconnect() -> None:
-    world, script = World(), Script()
-    async with served(make_app(world, script)) as address, address.client() as client:
-        await begin(client, WORK)
-        await script.begun.wait()
-        drained = await drain(world)
-        other = await address.ask(request("GET", "/v1/free"))
-        assert (other.status, other.headers["connection"]) == (200, "close")
-        assert not drained.done()
-        script.go_on.set()
-        assert (await client.answer()).json() == {"worked": True}
-        assert await drained == 0
 
 
 @pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])

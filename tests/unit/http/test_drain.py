@@ -11,7 +11,7 @@ from gw.http import server as accept_queue
 from gw.http.application import CUT_SECONDS, RequestsInFlight
 from gw.http.connection import DRAIN_GRACE_SECONDS, HEAD_SECONDS, State
 from gw.http.server import Server
-from tests.support.aio import both_loops, eventually, jump, run
+from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts
 from tests.support.clock import FakeClock
 from tests.support.rows import cases
@@ -34,12 +34,6 @@ class Request:
         self.is_cut = True
         if not self.is_stubborn:
             self.in_flight.leave(self)
-
-
-def test_an_idle_process_is_drained_at_once() -> None:
-    in_flight = RequestsInFlight()
-    assert run(in_flight.drain(seconds=30, clock=FakeClock())) == 0
-    assert in_flight.is_draining
 
 
 async def test_a_drain_ends_with_the_last_request() -> None:

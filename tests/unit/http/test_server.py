@@ -327,15 +327,6 @@ async def test_client_that_says_no_more_is_closed(
         assert world.limits.in_flight("acct_1") == 0
 
 
-async def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "IDLE_SECONDS", PATIENCE_SECONDS)
-
-    async with front(World()) as (_, port), client(port) as one:
-        await one.send(FREE)
-        assert (await one.answer()).status == 200
-        assert await silence(one) == b""
-
-
 async def test_call_is_not_cut_for_the_silence_of_its_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

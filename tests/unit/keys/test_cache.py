@@ -1,6 +1,5 @@
 """The cache of keys."""
 
-import asyncio
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
-from tests.unit.keys.test_cache_races import held_at_answer
 
 RETRY = RETRY_SECONDS
 KEPT = 5.0 + GRACE_SECONDS  # after its last read, in an outage
@@ -350,17 +348,3 @@ async def test_an_agent_that_was_not_there_is_heard_of_when_it_is(world: World) 
     world.row.agent = agent()
     world.cache.invalidate("agent:agent_1")
     assert (await world.cache.authenticate(KEY)).agent is not None
-
-
-@in_world(row("key_1", KEY))
-async def test_a_read_that_a_change_of_the_agent_overtook_is_made_again(world: World) -> None:
-    world.table.holds_reads = True
-    asked = asyncio.create_task(world.cache.authenticate(KEY))
-    await held_at_answer(world)
-    world.row.agent = agent(enabled=False)
-    world.cache.invalidate("agent:agent_1")
-    world.table.holds_reads = False
-    world.table.held[0].release()
-    found = (await asked).agent
-    assert found is not None
-    assert found.enabled is False

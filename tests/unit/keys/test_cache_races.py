@@ -21,15 +21,6 @@ async def held_at_answer(world: World) -> None:
         await asyncio.sleep(0)
 
 
-@in_world(Row("key_1", KEY, name="one"), Row("key_2", OTHER, name="two"))
-async def test_keys_that_are_missing_together_are_read_together(world: World) -> None:
-    stranger = new_key_text()
-    asked = [world.begin(text) for text in (KEY, OTHER, KEY)]
-    assert await world.reason_of(stranger) == "unknown"
-    assert await asyncio.gather(*asked) == ["one", "two", "one"]
-    assert world.table.read_sizes == [3]
-
-
 @in_world(Row("key_1", KEY), Row("key_2", OTHER, account_id="acct_2", available_nano_usd=-7))
 async def test_balance_comes_with_the_key_and_only_from_a_read(world: World) -> None:
     for _ in range(2):
@@ -50,9 +41,9 @@ async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World)
     await eventually(lambda: "0 loading" in repr(world.cache))
 
 
-@cases("payload", "key:key_1", "account:acct_1", None)
+@cases("payload", "key:key_1", "account:acct_1", "agent:agent_1", None)
 async def test_read_that_a_change_overtook_is_made_again(payload: str | None) -> None:
-    world = World()
+    world = World(Row("key_1", KEY, kind="agent", agent_id="agent_1"))
     world.table.holds_reads = True
     asked = world.begin()
     await held_at_answer(world)
@@ -153,23 +144,6 @@ TTL_SECONDS = 5.0
 
 def is_known(world: World) -> bool:
     return world.cache.try_authenticate(world.row.text) is not None
-
-
-@in_world()
-async def test_echo_heard_during_a_read_does_not_lengthen_it(world: World) -> None:
-    world.table.holds_reads = True
-    asked = world.begin()
-    await eventually(lambda: len(world.table.held) == 1)
-    world.table.held[0].release()
-    await asyncio.sleep(0)
-    world.row.is_revoked = True
-    world.cache.invalidate("key:key_1")
-    world.cache.vouch(world.clock.monotonic())
-    world.table.holds_reads = False
-    world.table.held[0].release()
-    outcome = (await asyncio.gather(asked, return_exceptions=True))[0]
-    assert "revoked" in str(outcome)
-    assert world.table.reads == 2
 
 
 @in_world(Row("key_1", KEY), Row("key_2", OTHER))

@@ -93,20 +93,6 @@ async def test_change_before_the_read_costs_nothing() -> None:
     assert await asked == (1, 0)
 
 
-async def test_failed_read_is_for_all_of_it_and_no_other() -> None:
-    reader = Reader()
-    first = [reader.ask(number) for number in (1, 2, 1)]
-    await reader.begun(1)
-    later = reader.ask(3)
-    await asyncio.sleep(0)
-    reader.let_go[0].set_result(True)
-    outcomes = await asyncio.gather(*first, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [Broken] * 3
-    await reader.begun(2)
-    reader.let_go[1].set_result(False)
-    assert await later == (3, 1)
-
-
 def test_nobody_is_left_waiting_when_the_loop_ends() -> None:
     asked: list[asyncio.Task[tuple[int, int]]] = []
 

@@ -14,7 +14,7 @@ from gw.api.base import GatewayApplication
 from gw.api.logs import summary
 from gw.api.logs.handlers import LogsHandler
 from gw.api.logs.list_query import Scope, Visibility, Window
-from gw.api.logs.summary import SummaryCache, SummaryQuery, WindowPart, cover, read_summary_query
+from gw.api.logs.summary import SummaryCache, SummaryQuery, cover, read_summary_query
 from gw.errors import INVALID_REQUEST, GatewayError, dumps
 from tests.support.aio import run
 from tests.support.clock import FakeClock
@@ -244,26 +244,6 @@ MINUTE = timedelta(minutes=1)
 
 def at(days: int, hours: int = 0, minutes: int = 0) -> datetime:
     return DAY + timedelta(days=days, hours=hours, minutes=minutes)
-
-
-def test_thirty_days_that_end_now_take_no_rows_of_the_present_hour() -> None:
-    pieces = cover(Window(at(-27, 9, 50), PARTS_NOW), PARTS_NOW)
-    assert pieces == [
-        WindowPart(24, at(-27), at(4), 1),  # the present day as a whole: the rest of it is empty
-        WindowPart(1, at(-27), at(-27, 10), -1),
-        WindowPart(0, at(-27, 9, 50), at(-27, 10), 1),
-        WindowPart(1, at(3, 10), at(4), -1),
-        WindowPart(0, at(3, 9, 50), at(3, 10), -1),
-    ]
-
-
-def test_whole_days_are_one_piece_and_nothing_is_none() -> None:
-    assert cover(Window(at(0), at(3)), PARTS_NOW) == [WindowPart(24, at(0), at(3), 1)]
-    assert cover(Window(at(1), at(1)), PARTS_NOW) == []
-    assert cover(Window(at(0, 5), at(0, 7)), PARTS_NOW) == [
-        WindowPart(1, at(0), at(0, 5), -1),
-        WindowPart(1, at(0), at(0, 7), 1),
-    ]
 
 
 minutes = st.integers(min_value=-3000, max_value=6000)

@@ -295,13 +295,6 @@ sys.stdin.read()
 """
 
 
-def test_only_user_is_the_last_to_leave(tmp_path: Path) -> None:
-    users = Users(tmp_path)
-    with users.alone():
-        users.join()
-        assert users.leave()
-
-
 def test_first_of_two_users_is_not_the_last(tmp_path: Path) -> None:
     one, two = Users(tmp_path), Users(tmp_path)
     with one.alone():

@@ -41,15 +41,6 @@ def refused(made: Limits, rpm: int | None, concurrency: int | None) -> LimitExce
     return raised.value
 
 
-def test_account_without_limits_gets_no_headers_and_is_counted() -> None:
-    made, _ = limits()
-    admission = made.enter(A, rpm=None, concurrency=None)
-    assert admission.headers == {}
-    assert made.in_flight(A) == 1
-    admission.leave()
-    assert made.in_flight(A) == 0
-
-
 def test_window_slides_and_does_not_jump() -> None:
     made, clock = limits()
     for _ in range(2):
@@ -98,36 +89,6 @@ def test_concurrency_frees_when_a_request_leaves_and_leaves_once() -> None:
     for admission in (second, third):
         admission.leave()
     assert made.in_flight(A) == 0
-
-
-def test_idle_accounts_are_forgotten_and_no_others() -> None:
-    made, clock = limits()
-    flying = made.enter(A, rpm=None, concurrency=None)
-    made.enter("acct_b", rpm=5, concurrency=None).leave()
-    clock.advance(59.0)
-    made.enter("acct_b", rpm=5, concurrency=None).leave()
-    clock.advance(1.0)
-    made.limiter.forget_idle()
-    assert made.in_flight(A) == 1
-    flying.leave()
-    headers = made.enter("acct_b", rpm=5, concurrency=None).headers
-    assert headers["x-ratelimit-remaining-requests"] == "3"  # the second is a second old
-
-
-async def test_taken_request_counts_for_a_minute_and_is_not_in_flight() -> None:
-    clock = FakeClock()
-    limiter = Limiter(clock=clock)
-    first = await limiter.take("logs:key_1", 2)
-    assert (first.refused, first.requests, first.reset_whole_seconds) == (None, 1, 60)
-    clock.advance(15.5)
-    assert (await limiter.take("logs:key_1", 2)).requests == 2
-    refused = await limiter.take("logs:key_1", 2)
-    assert (refused.refused, refused.requests) == ("rpm", 2)
-    assert (refused.reset_whole_seconds, refused.retry_after_seconds) == (45, 45)
-    assert limiter.in_flight("logs:key_1") == 0
-    assert (await limiter.take("logs:key_2", 2)).refused is None
-    clock.advance(44.5)
-    assert (await limiter.take("logs:key_1", 2)).requests == 2
 
 
 async def test_window_of_one_name_is_not_that_of_another_use() -> None:

@@ -55,14 +55,6 @@ async def two_links(server: ParentServer) -> AsyncIterator[list[ParentLink]]:
         await eventually(lambda: server.workers == 0)
 
 
-def test_first_answer_of_a_minute_is_everybodys() -> None:
-    kept = SharedCache()
-    assert kept.find("q", 1) is None
-    assert kept.store("q", 1, "first") == "first"
-    assert kept.store("q", 1, "second") == "first"
-    assert (kept.find("q", 1), kept.find("q", 2), kept.find("other", 1)) == ("first", None, None)
-
-
 def test_minute_ends_with_the_first_answer_of_the_next() -> None:
     kept = SharedCache()
     kept.store("q", 1, "old")
