@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from actors.store.queries import load
 from actors.wallet.batch import to_json
 from actors.wallet.ledger import UnknownAccount
 from channels.prices import PriceSpec
+from channels.registry import Registry
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
@@ -89,6 +91,15 @@ def read_patterns(patterns: Sequence[str]) -> list[str]:
         if not one or len(one) > PATTERN_CHARACTERS_MAX or not one.isprintable():
             raise Invalid(f"{one!a} is not a pattern of model ids, such as gpt-*")
     return found
+
+
+def unmatched_of(patterns: Sequence[str], registry: Registry) -> list[str]:
+    """Return the patterns that match the id of no configured model; one may be added later."""
+    return [
+        pattern
+        for pattern in patterns
+        if not any(fnmatchcase(model, pattern) for model in registry.models)
+    ]
 
 
 async def add(

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 from argparse import SUPPRESS, Namespace
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from channels.registry import Registry
 from gw import accounts
 from gw.admin import accounts as admin
 from gw.admin import prices
 from gw.admin.accounts import AccountChanges, AccountView
+from gw.admin.prices import AgreedPriceView
 from gw.admin.values import read_chat_model
 from gw.cli.arguments import (
     Context,
@@ -212,7 +216,11 @@ async def price(context: Context, options: Namespace) -> Result:
             )
         await context.in_force()
     found = await prices.list_of(context.database, options.id)
-    records: list[dict[str, Any]] = msgspec.to_builtins(found)
+    registry = context.config.registry
+    records: list[dict[str, Any]] = [
+        {**msgspec.to_builtins(one), "unmatched": prices.unmatched_of(one.models, registry)}
+        for one in found
+    ]
     shown = [
         {
             **one,
@@ -221,7 +229,20 @@ async def price(context: Context, options: Namespace) -> Result:
         }
         for one in records
     ]
-    return Result({"account": options.id, "prices": records}, table(shown, PRICE_COLUMNS))
+    lines = [table(shown, PRICE_COLUMNS), *_warnings(found, registry)]
+    return Result({"account": options.id, "prices": records}, "\n".join(lines))
+
+
+def _warnings(found: Iterable[AgreedPriceView], registry: Registry) -> Iterator[str]:
+    """Yield a line for each pattern, of a price that has not ended, that matches no model."""
+    now = datetime.now(UTC)
+    for one in found:
+        if one.removed_at is not None or (one.valid_until is not None and one.valid_until <= now):
+            continue
+        for pattern in prices.unmatched_of(one.models, registry):
+            named = registry.resolve(pattern)
+            hint = "" if named is None else f", it is an alias of {named.id}"
+            yield f"warning: {one.id}: no configured model has the id {pattern}{hint}"
 
 
 async def enable(context: Context, options: Namespace) -> Result:

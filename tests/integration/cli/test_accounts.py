@@ -163,6 +163,7 @@ def test_prices_are_agreed_listed_and_taken_back(gw: Gw) -> None:
     factor = ("--factor", "0.80", "--models", "gpt-*", "claude-*")
     (first,) = gw.answers("account", "price", account_id, *factor, *span)["prices"]
     assert (first["factor"], first["models"]) == ("0.80", ["gpt-*", "claude-*"])
+    assert first["unmatched"] == ["claude-*"]
     assert (first["valid_from"], first["valid_until"]) == (
         "2026-01-01T00:00:00Z",
         "2027-01-01T00:00:00Z",
@@ -175,7 +176,15 @@ def test_prices_are_agreed_listed_and_taken_back(gw: Gw) -> None:
     assert gw.refuses("account", "price", account_id, "--remove", first["id"])[0] == (
         "price_not_found"
     )
-    assert "0.80" in gw.says("account", "price", account_id).out
+    said = gw.says(
+        "account", "price", account_id, "--factor", "2", "--models", "gtp-*", "gpt-latest"
+    )
+    assert "0.80" in said.out
+    # Those of the price that was taken back are not named.
+    assert [line.partition("has the id ")[2] for line in said.out.splitlines()[4:]] == [
+        "gtp-*",
+        "gpt-latest, it is an alias of gpt-large",
+    ]
 
 
 def test_what_cannot_be_agreed_is_refused(gw: Gw) -> None:
