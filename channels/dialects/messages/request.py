@@ -86,7 +86,7 @@ class Thinking(Struct, gc=False):
 
 
 class MessagesBody(Struct, gc=False):
-    """Every member that the gateway reads. `Any` is used if only presence matters."""
+    """The members that the gateway reads, and their types."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     max_tokens: Count
@@ -101,7 +101,7 @@ class MessagesBody(Struct, gc=False):
     top_k: int | None = None
     stop_sequences: list[str] | None = None
     metadata: Object | None = None
-    thread: Any = None
+    inference_geo: str | None = None
 
 
 class LenientMessage(Struct, gc=False):
@@ -128,6 +128,7 @@ class LenientBody(Struct, gc=False):
     tools: list[LenientTool] | None = None
     tool_choice: Object | None = None
     temperature: float | None = None
+    inference_geo: str | None = None  # priced
 
 
 _BLOCK = {
@@ -172,6 +173,7 @@ ALLOWED = {
     "stop_sequences": "an array of strings",
     "stop_sequences[]": "a string",
     "metadata": "an object",
+    "inference_geo": "a string such as us",
 }
 
 
@@ -232,7 +234,7 @@ def _images(read: MessagesBody) -> int:
 
 
 _TABLES = Tables(MessagesBody, LenientBody, ALLOWED)
-_NAMES = lookalikes_of(MessagesBody.__struct_fields__)
+_NAMES = lookalikes_of((*MessagesBody.__struct_fields__, "thread"))
 
 # A provider's tools have the date of their version in their type: web_search_20250305.
 _DATE = re.compile(r"_\d{8}\Z")

@@ -54,6 +54,7 @@ VALUES: dict[str, dict[str, list[Any]]] = {
         "tools": [{}],
         "tool_choice": ["auto"],
         "temperature": ["1"],
+        "inference_geo": [7, ["us"], {"type": "us"}],
     },
     "responses": {
         "model": [None, "", "a\x7fb"],
