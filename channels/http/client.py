@@ -469,7 +469,7 @@ class HttpClient(UpstreamClient):
             if trace is not None:
                 trace.connected(is_reused=True)
             try:
-                response = kept.exchange(head, request.body)
+                response = _exchange(kept, head, request)
                 await response.opened()
                 return response
             except StaleConnection as stale:
@@ -483,7 +483,7 @@ class HttpClient(UpstreamClient):
             raise UpstreamUnreachable("closed by the upstream as soon as it was made")
         if trace is not None:
             trace.connected(is_reused=False)
-        response = connection.exchange(head, request.body)
+        response = _exchange(connection, head, request)
         await response.opened()
         return response
 
@@ -546,3 +546,12 @@ class HttpClient(UpstreamClient):
     def _tls_of(self, transport: Transport | None) -> Callable[[], ssl.SSLContext]:
         """Return a factory of the TLS settings, which makes them on first use."""
         return self._tls if transport is None else functools.cache(transport.tls_context)
+
+
+def _exchange(
+    connection: UpstreamConnection, head: bytes, request: UpstreamRequest
+) -> Http1Response:
+    """Send a request on a connection, and report that."""
+    if request.on_sent is not None:
+        request.on_sent()
+    return connection.exchange(head, request.body)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ class UpstreamRequest(Struct, frozen=True):
     authorizer: Authorizer | None = None  # proves the identity if no key does
     proof: bytes = b""  # lines of the head made by the authorizer
     trace: RequestTrace | None = None  # of its call, if that is traced
+    on_sent: Callable[[], None] | None = None  # called when it is written to a connection
 
     def took_status(self, status: int) -> None:
         """Report the status of the response to the key."""

@@ -14,6 +14,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
 from actors.clock import Clock
@@ -75,8 +77,8 @@ from metrics.logs import EventLog
 Retry = Literal["next_channel", "final", "unknown"]
 
 
-# How a response ends that had begun.
-_LOST = (UpstreamMalformed, UpstreamCut, UpstreamSilent, asyncio.CancelledError)
+# How a response is lost whose request was sent: its upstream may bill it.
+_LOST = (UpstreamMalformed, UpstreamCut, UpstreamLost, UpstreamSilent, asyncio.CancelledError)
 
 
 def retry_of_chat(error: UpstreamError) -> Retry:
@@ -158,9 +160,8 @@ class Attempts:
         "_lease",
         "_response",
         "_silence",
-        "abandoned_on",
         "candidate",
-        "is_unknown",
+        "is_sent",
         "meter",
         "observer",
         "status",
@@ -170,11 +171,11 @@ class Attempts:
     def __init__(self, call: Call, observer: CallObserver) -> None:
         self.observer = observer
         self.status: int | None = None  # of the last attempt's response
-        self.abandoned_on: str | None = None  # the channel of an attempt that was cancelled
         self.candidate: Candidate | None = None  # of the last attempt
+        self.is_sent = False  # a request of the last attempt was sent
         self.meter: Meter | None = None  # of the last attempt's response
-        self.unused: list[tuple[Candidate, Usage]] = []  # usage stated by failed attempts
-        self.is_unknown = False  # an attempt may have produced something billable
+        # Failed attempts that may be billed, with the usage that they stated; None: it is unknown.
+        self.unused: list[tuple[Candidate, Usage | None]] = []
         self._call = call
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
@@ -201,6 +202,7 @@ class Attempts:
         self._failover = failover
         try:
             while True:
+                self.is_sent = False
                 began = call.span.now() if call.span.sampled else 0
                 candidate, lease = await failover.lease()
                 self.candidate, self.status, self.meter = candidate, None, None
@@ -217,7 +219,6 @@ class Attempts:
                     if not (failover.is_trial or self._may_go_on(upstream, candidate, error)):
                         raise failover.exhausted() from raised
                 except BaseException as error:
-                    self.abandoned_on = candidate.channel_id
                     self._note_unused(candidate, error)
                     self._drop("cancelled")
                     lease.release("abandoned")
@@ -291,6 +292,10 @@ class Attempts:
             now = asyncio.get_running_loop().time()
             self._silence.reschedule(now + self.candidate.first_event_seconds)
 
+    def watched(self, request: UpstreamRequest) -> UpstreamRequest:
+        """Return the request with the headers of the call's trace; that it is sent is noted."""
+        return replace(self.observer.traced(request), on_sent=self._sent)
+
     def may_take_long(self) -> None:
         """The head of a whole response, or of an error, was received: stop the time."""
         if self._silence is not None:
@@ -315,6 +320,12 @@ class Attempts:
             lease.release(verdict)
             # A refusal is no failure of the channel, but the attempt has failed.
             self.observer.attempt_ended(outcome, self.status, is_ok=outcome == "ok")
+
+    def note_unknown(self) -> None:
+        """The last attempt may be billed for something of which nothing is known."""
+        candidate = self.candidate
+        if candidate is not None and (not self.unused or self.unused[-1][0] is not candidate):
+            self.unused.append((candidate, None))
 
     def has_next(self) -> bool:
         """Whether another channel could be tried after the present attempt."""
@@ -353,15 +364,18 @@ class Attempts:
     def _note_unused(self, candidate: Candidate, error: BaseException | None = None) -> None:
         """Keep the usage that the upstream of an unused response stated: it is billed for that.
 
-        A response that began and was lost to this error without one may be billed, too.
+        A response that was lost to this error without one may be billed, too, once its request was
+        sent.
         """
         usage = None if self.meter is None else stated_usage(self.meter)
         if usage is not None:
             self.unused.append((candidate, usage))
         elif self.meter is None or self.meter.error_seen is None:
-            has_begun = self.status is not None and 200 <= self.status < 300
+            is_refused = self.status is not None and not 200 <= self.status < 300
             is_late = isinstance(error, UpstreamTimedOut)
-            self.is_unknown |= is_late or (has_begun and isinstance(error, _LOST))
+            is_lost = self.is_sent and not is_refused and isinstance(error, _LOST)
+            if is_late or is_lost:
+                self.note_unknown()
 
     def _may_go_on(
         self, upstream: Upstream[Any, Any], candidate: Candidate, error: UpstreamError
@@ -369,7 +383,7 @@ class Attempts:
         """Whether another channel may be tried after this failure."""
         retry = upstream.retry(error)
         if retry == "unknown":
-            self.is_unknown = True
+            self.note_unknown()
             _LOG.warning(
                 "answer_unusable",
                 channel=candidate.channel_id,
@@ -378,6 +392,9 @@ class Attempts:
                 **self._call.span.log_fields,
             )
         return retry == "next_channel"
+
+    def _sent(self) -> None:
+        self.is_sent = True
 
     def _drop(self, outcome: str) -> float:
         """End an attempt without a response; return its duration in seconds."""
@@ -442,7 +459,7 @@ class BaseUpstream:
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request and return the response after its head. Raises UpstreamError."""
-        response = await self._http.open(attempts.observer.traced(request))
+        response = await self._http.open(attempts.watched(request))
         if response.status >= 400:
             request.took_status(response.status)
         attempts.took_response(response)

@@ -334,6 +334,9 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 #   pinned         the order is that of a pinned conversation   true
 #   passed_over    why some of them were not tried              {channel: reason}
 #   tried          attempts, the answered one last              [[channel, Unix s, ms, outcome], …]
+#   bought         attempts that may be billed, where failed    [[channel, whether it was used,
+#                  ones are among them; null: unknown           [input, cached, written, output],
+#                                                               nano-USD], …]
 #   first_byte_ms  when the client was sent the first byte      integer
 #   translation    by which translation, and what was lost      header value or the path's name;
 #                                                               `dropped`: [field, …]

@@ -206,9 +206,9 @@ class Media(Generic[C]):
                 passed_body = last.error_body if isinstance(last, UpstreamFailed) else None
                 return await self._refuse(settlement, self._ending_of(call, failure), passed_body)
             except asyncio.CancelledError:
-                if attempts.abandoned_on is not None:
-                    attempts.is_unknown = True
-                    self._abandon(call, attempts.abandoned_on)
+                if attempts.is_sent and attempts.candidate is not None:
+                    attempts.note_unknown()
+                    self._abandon(call, attempts.candidate.channel_id)
                 raise
             if isinstance(result, UpstreamRefusal):
                 ending = ending_of_refusal(result, self._current.redactor)
@@ -539,7 +539,7 @@ class _WatchedClient(UpstreamClient):
         self._attempts = attempts
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
-        response = await self._http.open(self._attempts.observer.traced(request))
+        response = await self._http.open(self._attempts.watched(request))
         self._attempts.took_response(response)
         return response
 

@@ -30,9 +30,10 @@ from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
 from channels.dialects.dialect import Meter
+from channels.dialects.meter import Usage
 from gw import errors as errors
 from gw.calls.attempts import Attempts
-from gw.calls.bills import Bill, Charged, UpstreamPrices, tokens_of_bytes
+from gw.calls.bills import NO_TOKENS, Bill, Charged, UpstreamPrices, tokens_of_bytes
 from gw.calls.call import (
     ACCEPT_JOB,
     CLIENT_GONE,
@@ -287,21 +288,28 @@ class Settlement(Generic[B]):
         )
 
     def _upstream_cost(self, charged: Charged) -> int | None:
-        """Return the operator's cost of all attempts in nano-USD; None if one is unknown."""
+        """Return the operator's cost of all attempts in nano-USD; None if one is unknown.
+
+        Where failed ones may be billed, the detail has the cost of each.
+        """
         attempts, model = self.attempts, self.call.model
         if attempts.candidate is None:
             return 0
         price_of = self._billing.upstream_prices.of
         cost = self.bill.upstream_cost(price_of(model, attempts.candidate), charged)
-        if attempts.is_unknown:
-            return None
+        if not attempts.unused:
+            return cost
+        costs: list[int | None] = []
+        bought = self.observer.detail["bought"] = []
         for candidate, usage in attempts.unused:
             price = price_of(model, candidate)
-            more = None if price is None else price.cost_nano_usd(usage)
-            if cost is None or more is None:
-                return None
-            cost += more
-        return cost
+            known = None if usage is None or price is None else price.cost_nano_usd(usage)
+            costs.append(known)
+            bought.append([candidate.channel_id, False, _counts(usage), known])
+        if cost != 0 or charged.usage != NO_TOKENS:
+            costs.append(cost)
+            bought.append([attempts.candidate.channel_id, True, _counts(charged.usage), cost])
+        return None if None in costs else sum(one or 0 for one in costs)
 
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
         upstream_cost = self._upstream_cost(charged)
@@ -326,6 +334,18 @@ class Settlement(Generic[B]):
             else self.attempts.candidate.channel_id,
             detail=self.observer.receipt(charged, self.attempts.status, self._redactor),
         )
+
+
+def _counts(usage: Usage | None) -> list[int] | None:
+    """Return the counts of a usage as the detail has them."""
+    if usage is None:
+        return None
+    return [
+        usage.input_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.output_tokens,
+    ]
 
 
 # The hold of a billed call (spec: Limits: pre-charge, holds). The use-case knows the amount, the

@@ -135,6 +135,7 @@ def _text(record: Mapping[str, Any], by: str, total: Sums) -> str:
     if total.unknown_calls:
         text += (
             f"\n\n{total.unknown_calls} calls, which brought {whole['unknown_revenue_usd']} USD,"
-            " are of unknown cost and in no margin: state a `cost` where their channels are bound"
+            " are of unknown cost and in no margin: state a `cost` where their channels are bound,"
+            " unless their responses were lost"
         )
     return text

@@ -55,11 +55,17 @@ Key = tuple[date, str]
 
 @dataclass(slots=True)
 class Sums:
-    """Figures by day and model; `days` includes those without calls."""
+    """Figures by day and model; `days` includes those without calls.
+
+    `bought` counts the attempts in the figures, `unused_attempts` the failed ones among them;
+    `unknown_attempts` may be billed, and their usage is unknown.
+    """
 
     days: set[date] = field(default_factory=set)
     figures: dict[Key, dict[str, Fraction]] = field(default_factory=dict)
-    calls: dict[Key, int] = field(default_factory=dict)
+    bought: dict[Key, int] = field(default_factory=dict)
+    unused_attempts: int = 0
+    unknown_attempts: int = 0
     unknown_calls: int = 0
     unknown_models: dict[str, None] = field(default_factory=dict)
 
@@ -210,28 +216,36 @@ async def _add_day(
     names: Mapping[tuple[str, str], str],
     channels: frozenset[str],
 ) -> None:
-    for model, channel, calls, *counts, unknown in await database.fetch_all(
-        SQL["bought"], {"day": day}
-    ):
+    for (
+        model,
+        channel,
+        calls,
+        unused,
+        unknown_attempts,
+        unknown,
+        *counts,
+    ) in await database.fetch_all(SQL["bought"], {"day": day}):
         if channel in channels:
             name = names.get((model, channel), model)
             figures = dict(zip(MEMBERS, map(Fraction, counts), strict=True))
             sums.add(day, name, figures)
-            sums.calls[day, name] = sums.calls.get((day, name), 0) + calls
+            sums.bought[day, name] = sums.bought.get((day, name), 0) + calls + unused
+            sums.unused_attempts += unused
+            sums.unknown_attempts += unknown_attempts
             sums.unknown_calls += unknown
 
 
 def _differences(theirs: Sums, ours: Sums, members: Iterable[str]) -> list[dict[str, Any]]:
     """Return a record for each day, model and member that differs.
 
-    Each call's cost is rounded to a nano-USD in the log, so costs may differ by one per call.
+    Each attempt's cost is rounded to a nano-USD in the log, so costs may differ by one for each.
     """
     lines = []
     for day, model in sorted({*theirs.figures, *ours.figures}):
         mine, other = (one.figures.get((day, model), {}) for one in (ours, theirs))
         for member in members:
             left, right = mine.get(member, Fraction()), other.get(member, Fraction())
-            rounded = ours.calls.get((day, model), 0) if member == "cost" else 0
+            rounded = ours.bought.get((day, model), 0) if member == "cost" else 0
             if abs(left - right) > rounded:
                 lines.append(_line(member, left, right, day=str(day), model=model))
     return lines
@@ -266,6 +280,8 @@ def _result(
         "totals": totals,
         "unknown_models": list(theirs.unknown_models),
         "unknown_cost_calls": ours.unknown_calls,
+        "unused_attempts": ours.unused_attempts,
+        "unknown_attempts": ours.unknown_attempts,
     }
     head = f"{provider}, {record['from']} to {record['to']} (UTC), {', '.join(channels)}"
     parts = [
@@ -275,6 +291,11 @@ def _result(
     ]
     if theirs.unknown_models:
         parts.append(f"not of these channels: {', '.join(theirs.unknown_models)}")
+    if ours.unused_attempts or ours.unknown_attempts:
+        parts.append(
+            f"failed attempts: {ours.unused_attempts} counted, {ours.unknown_attempts} that may be"
+            " billed and of which nothing is known"
+        )
     if ours.unknown_calls and "cost" in members:
         parts.append(f"{ours.unknown_calls} of our calls are of unknown cost")
     return Result(record, "\n\n".join(parts), EXIT_REFUSED if lines else 0)

@@ -164,6 +164,26 @@ def test_what_agrees_is_no_difference(gw: Gw, rows: None, tmp_path: Path) -> Non
     assert "nothing differs" in said.out
 
 
+def test_failed_attempts_and_what_nobody_received_are_counted_at_their_channels(
+    gw: Gw, rows: None, database_url: str, tmp_path: Path
+) -> None:
+    tried = [["one", False, [50, 10, 0, 5], 3], ["one", False, None, None]]
+    served = {"bought": [*tried, ["two", True, [3, 0, 0, 2], None]]}
+    stated = {"upstream": {"usage": {"input": 4, "cached": 1, "output": 2}}}
+    day = ("2026-05-01T12:00:00Z", "gpt-large")
+    with transaction(database_url) as cursor:
+        cursor.execute(ROW_OF_CALL, (*day, 3, 2, 0, None, "two", json.dumps(served)))
+        cursor.execute(ROW_OF_CALL, (*day, 0, 0, 0, 5, "one", json.dumps(stated)))
+    used = {"input_tokens": 1054, "input_cached_tokens": 811, "output_tokens": 507}
+    record = compared(gw, tmp_path, page(bucket({**used, "model": "gpt-5.4-mini"})))
+    assert record["agrees"], record["differences"]
+    assert (record["unused_attempts"], record["unknown_attempts"]) == (1, 1)
+    costs = {"amount": {"value": "0.000000018", "currency": "usd"}, "line_item": "gpt-5.4-mini, x"}
+    record = compared(gw, tmp_path, page(bucket(costs)))
+    assert (record["totals"][0]["ours"], record["unknown_cost_calls"]) == ("0.000000018", 0)
+    assert "attempts: 1 counted, 1 that may" in gw.says("reconcile", str(tmp_path / "export")).out
+
+
 def test_what_differs_is_listed_by_day_and_model(gw: Gw, rows: None, tmp_path: Path) -> None:
     later = bucket(start_time=1_777_593_600 + 86_400)
     less = {**USED, "input_tokens": 999, "model": "gpt-5.4-mini"}

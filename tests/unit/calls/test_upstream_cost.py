@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
-from channels.errors import UpstreamCut, UpstreamUnreachable
+from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
 from channels.prices import PriceSpec
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 from gw.calls.counting import WITHOUT_SECONDS, Count, CountRequest
 from gw.errors import GatewayError
+from tests.support.aio import eventually
 from tests.support.logs import ExpectLog
-from tests.support.rows import cases, each
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
 from tests.unit.calls.world import (
+    CONNECTING,
     FOR_EVER,
     Head,
     RecordingWriter,
@@ -66,12 +68,16 @@ async def call(names: tuple[str, ...], *scripts: Script, **options: Any) -> Told
     ((OTHER, KNOWN), answer(EMPTY), SERVED + LEFT, "b"),
     ((STRANGE, KNOWN), answer(EMPTY), None, "b"),
     ((OTHER, STRANGE), answer(EMPTY), None, "b"),
+    # Lost before its usage: it may be billed.
+    ((OTHER, KNOWN), (UpstreamLost(),), None, "b"),
+    ((OTHER, KNOWN), answer(UpstreamCut()), None, "b"),
+    ((OTHER, KNOWN), answer(b"{"), None, "b"),
 )
 async def test_every_usage_that_was_stated_is_paid_for(
     names: tuple[str, ...], first: Script | None, cost: int | None, channel: str, stream: bool
 ) -> None:
     served = STREAM if stream else WHOLE
-    if stream and first is not None and first != REFUSED:
+    if stream and first == answer(EMPTY):
         broken = {"error": {"message": "lost"}, "usage": sse.usage_of(500, 100)}
         first = answer(sse.event(broken), UpstreamCut())
     scripts = [served] if first is None else [first, served]
@@ -79,19 +85,6 @@ async def test_every_usage_that_was_stated_is_paid_for(
     assert told.status == ("success", None)
     assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000  # what the client pays
     assert (told.logged["upstream_cost_nano_usd"], told.logged["channel_id"]) == (cost, channel)
-
-
-@cases(
-    "stream, lost",
-    (False, answer(b"{")),
-    (True, answer(UpstreamCut())),
-)
-async def test_response_that_was_lost_before_its_usage_is_of_unknown_cost(
-    stream: bool, lost: Script
-) -> None:
-    told = await call((OTHER, KNOWN), lost, STREAM if stream else WHOLE, stream=stream)
-    assert told.status == ("success", None)
-    assert (told.logged["upstream_cost_nano_usd"], told.logged["channel_id"]) == (None, "b")
 
 
 async def test_call_that_no_channel_took_costs_nothing() -> None:
@@ -108,45 +101,50 @@ async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() ->
         told = await w.call(stream=True)
         assert (told.status, told.attempts) == (("success", None), ["upstream_unreachable"])
         assert told.logged["upstream_cost_nano_usd"] == SERVED + LEFT
+        assert told.logged["detail"]["bought"] == [
+            ["a", False, [500, 0, 0, 100], LEFT],
+            ["b", True, [1000, 400, 0, 10], SERVED],
+        ]
 
 
-async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operator() -> None:
-    """Its upstream has stated the input by then, and no client pays for it."""
-    channels, model = shop(KNOWN)
-    began = answer(sse.event({"choices": [], "usage": sse.usage_of(1000, 0)}), FOR_EVER)
-    async with world({"a": [began]}, channels=channels, model=model) as w:
-        writer = RecordingWriter()
-        one = w.prepare(stream=True)
-        task = w.begin(one, writer)
-        while not w.wire.responses or not w.wire.responses[0].pieces_taken:
-            await w.settled()
-        writer.leave()
-        told = await w.end(one, writer)
-        assert task.done()
-        assert (told.cost, told.logged["upstream_cost_nano_usd"]) == (0, 750_000)
+BEGUN = answer(sse.event({"choices": [], "usage": sse.usage_of(1000, 0)}), FOR_EVER)
 
 
-COSTS = {
-    # Whole in itself: what is read from a cache costs what input does.
-    "its own": (PriceSpec(input=Decimal(2), output=Decimal(3)), 1000 * 2000 + 10 * 3000),
-    "a discount": (PriceSpec(factor=Decimal("0.5")), SERVED // 2),
-    "one member": (PriceSpec(cached_input=Decimal(1)), 600 * 750 + 400 * 1000 + 10 * 4500),
-}
-
-
-async def test_part_of_a_cost_is_not_known_without_the_rest() -> None:
-    channels, model = shop(STRANGE)
-    bound = replace(model.bindings[0], cost=PriceSpec(factor=Decimal("0.5")))
-    async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
-        told = await w.call()
-        assert told.logged["upstream_cost_nano_usd"] is None
-
-
-@each("stated, cost", COSTS.values())
-async def test_cost_that_a_channel_states_goes_before_the_list(
-    stated: PriceSpec, cost: int
+@cases(
+    "script, cost",
+    ((CONNECTING,), 0),
+    ((FOR_EVER,), None),
+    (answer(FOR_EVER, status=400), 0),  # of a refusal the head is enough
+    (BEGUN, 750_000),  # its upstream has stated the input
+)
+async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operator(
+    script: Script, cost: int | None
 ) -> None:
     channels, model = shop(KNOWN)
+    async with world({"a": [script]}, channels=channels, model=model) as w:
+        writer, wire, one = RecordingWriter(), w.wire, w.prepare(stream=True)
+        w.begin(one, writer)
+        await eventually(
+            lambda: bool(wire.opening or (wire.responses and len(wire.responses[0].left) == 1))
+        )
+        writer.leave()
+        told = await w.end(one, writer)
+        assert (told.status[0], told.cost) == ("interrupted", 0)
+        assert told.logged["upstream_cost_nano_usd"] == cost
+
+
+@cases(
+    "name, stated, cost",
+    # Whole in itself: what is read from a cache costs what input does.
+    (KNOWN, PriceSpec(input=Decimal(2), output=Decimal(3)), 1000 * 2000 + 10 * 3000),
+    (KNOWN, PriceSpec(factor=Decimal("0.5")), SERVED // 2),
+    (KNOWN, PriceSpec(cached_input=Decimal(1)), 600 * 750 + 400 * 1000 + 10 * 4500),
+    (STRANGE, PriceSpec(factor=Decimal("0.5")), None),  # a part, of a price that is not known
+)
+async def test_cost_that_a_channel_states_goes_before_the_list(
+    name: str, stated: PriceSpec, cost: int | None
+) -> None:
+    channels, model = shop(name)
     bound = replace(model.bindings[0], cost=stated)
     async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
         told = await w.call()
@@ -204,14 +202,11 @@ async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model(
         )
 
 
-@pytest.mark.parametrize(
+@cases(
     "failed",
-    [
-        answer(b"{}", status=500),
-        (UpstreamUnreachable("no connection"),),
-        answer(b'{"error":{"type":"authentication_error","message":"bad key"}}', status=401),
-    ],
-    ids=["5xx", "unreachable", "key"],
+    answer(b"{}", status=500),
+    REFUSED,
+    answer(b'{"error":{"type":"authentication_error","message":"bad key"}}', status=401),
 )
 async def test_the_next_channel_is_asked_after_a_failure(
     failed: Any, expect_log: ExpectLog

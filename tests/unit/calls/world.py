@@ -8,7 +8,8 @@ every slot is free, every upstream response is closed, every call that was admit
 
 A script is a list of steps for one request. Before `Head` come the steps up to the answer's head,
 after it those of its body: bytes are sent, an Event is waited for, an int is so many turns of the
-loop (or FOR_EVER), a float so many seconds, an exception is raised. A body ends where its steps do.
+loop (or FOR_EVER, or CONNECTING: nothing is sent), a float so many seconds, an exception is raised.
+A body ends where its steps do.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from actors.store.database import Database
 from actors.wallet.messages import CallFacts
 from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.errors import UpstreamCut, UpstreamMalformed
+from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
@@ -57,7 +58,7 @@ class Head:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-FOR_EVER = -1
+FOR_EVER, CONNECTING = -1, -2
 Step = Head | bytes | int | float | asyncio.Event | Exception
 Script = Sequence[Step]
 
@@ -79,7 +80,7 @@ async def _take(step: Step) -> bytes:
         await asyncio.sleep(step)
     else:
         assert isinstance(step, int)
-        if step == FOR_EVER:
+        if step in (FOR_EVER, CONNECTING):
             await asyncio.Event().wait()
         for _ in range(step):
             await asyncio.sleep(0)
@@ -170,6 +171,8 @@ class FakeWire(UpstreamClient):
         scripts = self._scripts[self.tried[-1]]
         steps = list(scripts.pop(0) if len(scripts) > 1 else scripts[0])
         self.opening += 1
+        if request.on_sent and steps[0] != CONNECTING and type(steps[0]) is not UpstreamUnreachable:
+            request.on_sent()
         try:
             while not isinstance(steps[0], Head):
                 await _take(steps.pop(0))

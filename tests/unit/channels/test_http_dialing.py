@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.client import (
@@ -246,11 +247,17 @@ async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
 
 
 @both_loops
-async def test_wire_closed_while_it_connects_is_unreachable() -> None:
-    async with RawServer(answering) as server:
+async def test_wire_closed_while_it_connects_is_unreachable_and_nothing_was_sent() -> None:
+    sent: list[str] = []
+    async with RawServer(answering) as server, new_wire() as other:
+        request = replace(server.request(), on_sent=partial(sent.append, "request"))
         wire = HttpClient(connect_seconds=5)
-        opening = asyncio.ensure_future(wire.open(server.request()))
+        opening = asyncio.ensure_future(wire.open(request))
         await asyncio.sleep(0)
         await wire.close()
         with pytest.raises(UpstreamUnreachable):
             await opening
+        assert not sent
+        for count in (1, 2):  # on a new connection, and on the one kept
+            await (await other.open(request)).read(10)
+            assert len(sent) == count

@@ -5,21 +5,20 @@ import resource
 import pytest
 
 from channels.resources import WANTED, raise_open_files
+from tests.support.rows import cases
 
 INFINITY = resource.RLIM_INFINITY
 
 
-@pytest.mark.parametrize(
-    ("limits", "is_privileged", "expected"),
-    [
-        ((1024, 4096), False, (4096, 4096)),
-        ((4096, 4096), False, (4096, 4096)),
-        ((1024, 4096), True, (WANTED, WANTED)),
-        ((1024, 2 * WANTED), False, (2 * WANTED, 2 * WANTED)),
-        ((1024, INFINITY), False, (WANTED, INFINITY)),
-        ((2 * WANTED, INFINITY), False, (2 * WANTED, INFINITY)),
-        ((INFINITY, INFINITY), False, (INFINITY, INFINITY)),
-    ],
+@cases(
+    "limits, is_privileged, expected",
+    ((1024, 4096), False, (4096, 4096)),
+    ((4096, 4096), False, (4096, 4096)),
+    ((1024, 4096), True, (WANTED, WANTED)),
+    ((1024, 2 * WANTED), False, (2 * WANTED, 2 * WANTED)),
+    ((1024, INFINITY), False, (WANTED, INFINITY)),
+    ((2 * WANTED, INFINITY), False, (2 * WANTED, INFINITY)),
+    ((INFINITY, INFINITY), False, (INFINITY, INFINITY)),
 )
 def test_limit_is_raised_as_far_as_the_system_allows(
     monkeypatch: pytest.MonkeyPatch,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, Metric
@@ -135,16 +134,14 @@ def test_page_has_the_process_beside_the_gateway() -> None:
     assert content_type.startswith("text/plain; version=0.0.4")
 
 
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain", "application/openmetrics"),
-        ("application/openmetrics-text", "application/openmetrics-text"),
-        ("text/plain;version=0.0.4;q=0.3,*/*;q=0.1", "text/plain; version=0.0.4"),
-        ("application/json", "text/plain; version=0.0.4"),
-        ("application/openmetrics-text;version=banana", "text/plain; version=0.0.4"),
-        ("text/plain;version=", "text/plain; version=0.0.4"),
-    ],
+@cases(
+    "accept, content_type",
+    ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain", "application/openmetrics"),
+    ("application/openmetrics-text", "application/openmetrics-text"),
+    ("text/plain;version=0.0.4;q=0.3,*/*;q=0.1", "text/plain; version=0.0.4"),
+    ("application/json", "text/plain; version=0.0.4"),
+    ("application/openmetrics-text;version=banana", "text/plain; version=0.0.4"),
+    ("text/plain;version=", "text/plain; version=0.0.4"),
 )
 def test_page_comes_in_the_format_asked_for(world: World, accept: str, content_type: str) -> None:
     body, given = world.metrics.render(accept)
