@@ -253,19 +253,6 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
         assert w.ledger.balances[ACCOUNT] == FUNDS
 
 
-@cases("where", "before the head", "before the first event")
-async def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(where: str) -> None:
-    script = (FOR_EVER,) if where == "before the head" else answer(FOR_EVER)
-    async with world(a=[script], b=[GOOD]) as w:
-        call, writer = w.start(stream=True)
-        await eventually(lambda: bool(w.wire.opening or w.wire.responses))
-        writer.leave()
-        told = await w.end(call, writer)
-        assert told.status == ("interrupted", "client_disconnected")
-        assert (told.cost, w.wire.tried) == (0, ["a"])
-        assert w.verdict("a") is None
-
-
 async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_its_row() -> None:
     async with world(a=[answer(status=500)], b=[(FOR_EVER,)]) as w:
         call, writer = w.start()

@@ -142,18 +142,6 @@ async def fill(w: World, *names: str) -> list[Lease]:
     return leases
 
 
-async def test_full_channel_is_passed_over_and_is_no_try() -> None:
-    scripts = {"a": [GOOD], "b": [failed(500)], "c": [failed(500)], "d": [GOOD]}
-    async with world(scripts) as w:
-        leases = await fill(w, "a")
-        told = await w.call()
-        assert w.wire.tried == ["b", "c", "d"]
-        assert told.status == ("success", None)
-        assert told.logged["detail"]["passed_over"] == {"a": "full"}
-        for lease in leases:
-            lease.release("abandoned")
-
-
 @pytest.mark.parametrize("why", ["full", "open"])
 async def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: ExpectLog) -> None:
     expect_log("channel_opened", required=why == "open")

@@ -22,7 +22,6 @@ from tests.unit.calls.world import (
     CONNECTING,
     FOR_EVER,
     Head,
-    RecordingWriter,
     Script,
     Told,
     World,
@@ -114,22 +113,23 @@ BEGUN = answer(sse.event({"choices": [], "usage": sse.usage_of(1000, 0)}), FOR_E
     "script, cost",
     ((CONNECTING,), 0),
     ((FOR_EVER,), None),
+    (answer(FOR_EVER), None),
     (answer(FOR_EVER, status=400), 0),  # of a refusal the head is enough
     (BEGUN, 750_000),  # its upstream has stated the input
 )
-async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operator(
+async def test_client_that_leaves_during_an_attempt_cancels_it_and_the_operator_may_pay(
     script: Script, cost: int | None
 ) -> None:
-    channels, model = shop(KNOWN)
-    async with world({"a": [script]}, channels=channels, model=model) as w:
-        writer, wire, one = RecordingWriter(), w.wire, w.prepare(stream=True)
-        w.begin(one, writer)
+    channels, model = shop(KNOWN, OTHER)
+    async with world({"a": [script], "b": [WHOLE]}, channels=channels, model=model) as w:
+        call, writer = w.start(stream=True)
         await eventually(
-            lambda: bool(wire.opening or (wire.responses and len(wire.responses[0].left) == 1))
+            lambda: bool(w.wire.opening or [r for r in w.wire.responses if len(r.left) == 1])
         )
         writer.leave()
-        told = await w.end(one, writer)
-        assert (told.status[0], told.cost) == ("interrupted", 0)
+        told = await w.end(call, writer)
+        assert told.status == ("interrupted", "client_disconnected")
+        assert (told.cost, w.wire.tried, w.verdict("a")) == (0, ["a"], None)
         assert told.logged["upstream_cost_nano_usd"] == cost
 
 
