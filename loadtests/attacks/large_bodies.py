@@ -13,17 +13,16 @@ longer than `--longest` milliseconds. Figures: `ops/measurements.md`.
 from __future__ import annotations
 
 import http.client
-import json
 import re
-import socket
 import socketserver
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.sharedctypes import Synchronized
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,9 +39,11 @@ from loadtests.attacks.body_shapes import (
     film_of,
 )
 from loadtests.attacks.houses import fresh_house
+from tests.support.client import Client
 from tests.support.house import House, channel, model
+from tests.support.raw import RawConnection
 
-MODULE = "loadtests.attacks.large_bodies"
+SPAWN = get_context("spawn")
 SECONDS_MAX = 300
 PROBE_SECONDS = 0.004
 SILENCE_SECONDS = 3.0
@@ -92,62 +93,34 @@ class _Answering(socketserver.StreamRequestHandler):
             self.wfile.write(head % len(answer) + answer)
 
 
-def serve_upstream() -> None:
-    """Be the upstream, until the end of standard input."""
+def serve_upstream(told: SimpleQueue[int]) -> None:
+    """Be the upstream, which tells its port."""
     with _Upstream(("127.0.0.1", 0), _Answering) as server:
-        print(server.server_address[1], flush=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        sys.stdin.read()
+        told.put(server.server_address[1])
+        server.serve_forever()
 
 
-def probe(url: str) -> None:
-    """Be the prober: each line on standard input ends a window, whose longest wait is printed."""
-    longest = [0.0]
-
-    def ask() -> None:
-        connection = connected(url)
-        while True:
-            began = time.monotonic()
-            connection.request("GET", "/healthz")
-            connection.getresponse().read()
-            longest[0] = max(longest[0], time.monotonic() - began)
-            time.sleep(PROBE_SECONDS)
-
-    threading.Thread(target=ask, daemon=True).start()
-    for _ in sys.stdin:
-        print(longest[0], flush=True)
-        longest[0] = 0.0
-
-
-def connected(url: str) -> http.client.HTTPConnection:
-    """A connection to the host of an address."""
-    address = urlsplit(url)
-    assert address.hostname is not None
-    return http.client.HTTPConnection(address.hostname, address.port, timeout=SECONDS_MAX)
+def probe(longest: Synchronized[float], url: str) -> None:
+    """Be the prober, which notes the longest wait since that was last set to nothing."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS_MAX)
+    while True:
+        began = time.monotonic()
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+        longest.value = max(longest.value, time.monotonic() - began)
+        time.sleep(PROBE_SECONDS)
 
 
 @contextmanager
-def helper(*arguments: str) -> Iterator[Callable[[], str]]:
-    """This module again, as another process, ended afterwards; a call gives its next line."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", MODULE, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def asked() -> str:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-        return process.stdout.readline()
-
+def beside(target: Callable[..., None], *arguments: Any) -> Iterator[None]:
+    """A function as another process, ended afterwards."""
+    process = SPAWN.Process(target=target, args=arguments, daemon=True)
+    process.start()
     try:
-        yield asked
+        yield
     finally:
         process.kill()
-        process.communicate()
+        process.join()
 
 
 class Found(NamedTuple):
@@ -167,66 +140,48 @@ class Found(NamedTuple):
         )
 
 
-def sent(h: House, key: str, path: str, body: bytes) -> str:
+def sent(client: Client, path: str, body: bytes) -> str:
     """Send a request; the status of its answer, and its message where that is no 200."""
-    connection = connected(h.gateway.url)
     try:
-        headers = {"x-api-key": key, "content-type": "application/json"}
-        connection.request("POST", path, body, headers)
-        response = connection.getresponse()
-        said = response.read()
+        reply = client.send("POST", path, body, headers={"content-type": "application/json"})
     except (OSError, http.client.HTTPException) as error:
         return f"lost: {type(error).__name__}"
-    finally:
-        connection.close()
-    if response.status == 200:
-        return "200"
+    if reply.status == 200:
+        return "lost: cut" if reply.is_broken else "200"
     try:
-        message = json.loads(said)["error"]["message"]
+        message = reply.json["error"]["message"]
     except (ValueError, KeyError, TypeError):
-        message = said.decode("latin-1")
-    return f"{response.status} {message[:70]}"
+        message = reply.body.decode("latin-1")
+    return f"{reply.status} {message[:70]}"
 
 
-def sent_raw(h: House, request: bytes) -> str:
+def sent_raw(url: str, request: bytes) -> str:
     """Send bytes as they are; the statuses of the responses, the commonest first, and how many."""
-    address = urlsplit(h.gateway.url)
-    assert address.hostname is not None
-    assert address.port is not None
-    received: list[bytes] = []
-    with socket.create_connection((address.hostname, address.port), timeout=SECONDS_MAX) as sock:
-
-        def receive() -> None:
-            with suppress(OSError):
-                while piece := sock.recv(1 << 16):
-                    received.append(piece)
-
-        reader = threading.Thread(target=receive)
-        reader.start()
-        try:
-            sock.sendall(request)
-        except OSError as error:
-            received.append(f"lost: {type(error).__name__}".encode())
-        reader.join()
-    statuses = Counter(re.findall(rb"HTTP/1\.1 (\d{3}) ", b"".join(received)))
+    with RawConnection(url) as connection, ThreadPoolExecutor(1) as reader:
+        received = reader.submit(connection.rest)
+        connection.send(request)
+        statuses = Counter(re.findall(rb"HTTP/1\.1 (\d{3}) ", received.result()))
     return ", ".join(f"{one.decode()} ×{count}" for one, count in statuses.most_common()) or "lost"
 
 
-def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
+def attack(h: House, only: str, size: int) -> Iterator[Found]:
     """One body after the other."""
-    with helper("--probe", h.gateway.admin_url) as prober:
+    tenant, longest = h.tenant(), SPAWN.Value("d", 0.0)
+    client, key = tenant.client, tenant.key.encode()
+    with beside(probe, longest, h.gateway.admin_url):
 
         def measured(shape: str, way: str, path: str, body: bytes) -> Found:
-            prober()
-            began = time.monotonic()
-            told = sent(h, key, path, body) if path else sent_raw(h, body)
+            longest.value, began = 0.0, time.monotonic()
+            told = sent(client, path, body) if path else sent_raw(client.url, body)
             seconds = time.monotonic() - began
             time.sleep(0.3)  # what is let go of is let go of afterwards
-            return Found(shape, way, len(body) / 2**20, told, seconds, float(prober()))
+            return Found(shape, way, len(body) / 2**20, told, seconds, longest.value)
 
-        prober()
+        while not longest.value:
+            time.sleep(PROBE_SECONDS)
+        longest.value = 0.0
         time.sleep(SILENCE_SECONDS)
-        yield Found("silence", "", 0, "", SILENCE_SECONDS, float(prober()))
+        yield Found("silence", "", 0, "", SILENCE_SECONDS, longest.value)
         for shape, (path, *_) in SHAPES.items():
             for protocol in WAYS[path] if re.search(only, shape) else ():
                 where, body = body_of(shape, f"over-{protocol}", size)
@@ -237,7 +192,7 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
                 yield measured(shape, f"a film over {wire}", "/v1/videos/generations", body)
         for shape, fill in FRAMED_REQUESTS.items():
             if re.search(only, shape):
-                yield measured(shape, "as it is", "", fill(size).replace(b"%b", key.encode(), 1))
+                yield measured(shape, "as it is", "", fill(size).replace(b"%b", key, 1))
         for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
             if re.search(only, shape):
                 path = "/v1/chat/completions"
@@ -245,7 +200,7 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
                 yield measured(shape, f"chat over {protocol}", path, body)
 
 
-def settings(port: str, size: int) -> dict[str, Any]:
+def settings(port: int, size: int) -> dict[str, Any]:
     """Channels whose key selects what their upstream answers, and a model for each."""
     places = {name: (name, f"place:{name}:-:0") for name in ANSWERS}
     for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
@@ -273,15 +228,12 @@ def large_bodies(megabytes: float = 60.0, only: str = "", longest: float = 0.0) 
     """The shapes in whose name `only` is found; `longest` 0 allows the prober any wait."""
     size = int(megabytes * 2**20)
     is_well = True
-    with helper("--upstream") as upstream, fresh_house(**settings(upstream().strip(), size)) as h:
+    port = SPAWN.SimpleQueue()
+    with beside(serve_upstream, port), fresh_house(**settings(port.get(), size)) as h:
         print("| shape | way | size | told | took | prober waited at most |")
         print("|---|---|---|---|---|---|")
-        for found in attack(h, h.tenant().key, only, size):
+        for found in attack(h, only, size):
             print(found, flush=True)
             is_well = is_well and not re.match("500|lost", found.told)
             is_well = is_well and found.longest * 1000 <= (longest or float("inf"))
     return is_well
-
-
-if __name__ == "__main__":
-    serve_upstream() if sys.argv[1] == "--upstream" else probe(sys.argv[2])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Annotated, Any, Final, Literal
@@ -254,24 +254,25 @@ class FaultBook:
 
     def take(self, api_key: str) -> list[Layer]:
         """The layers that apply to this request, weakest first; counts `times` down."""
-        found = (self.use(self._standing, key) for key in (None, api_key))
-        return [fault.layer for fault in found if fault]
+        return [layer for key in (None, api_key) for layer in self._use(self._standing, key)]
 
-    def take_part(self, api_key: str, part: str) -> list[Layer]:
-        """The same for a request that is no submit: of each fault what is meant for such a one."""
-        found = [self._standing[key].parts for key in (None, api_key) if key in self._standing]
-        return [fault.layer for parts in found if (fault := self.use(parts, part))]
+    def take_part(self, api_key: str, part: str, own: dict[str, Fault]) -> list[Layer]:
+        """The same for a request that is no submit: of each fault what is meant for such a one.
 
-    def use(self, faults: dict[Any, Fault], name: str | None) -> Fault | None:
-        """One of these, if it applies this time; counts `times` down."""
+        `own` are those of the task that it is about.
+        """
+        standing = [self._standing[key].parts for key in (None, api_key) if key in self._standing]
+        return [layer for faults in (*standing, own) for layer in self._use(faults, part)]
+
+    def _use(self, faults: dict[Any, Fault], name: str | None) -> Iterator[Layer]:
         fault = faults.get(name)
         if fault is None or not self.applies(fault.layer):
-            return None
+            return
         if fault.remaining is not None:
             fault.remaining -= 1
             if not fault.remaining:
                 del faults[name]
-        return fault
+        yield fault.layer
 
     def applies(self, layer: Layer) -> bool:
         """Whether this time the layer's `rate` lets it act; the seed decides."""

@@ -35,10 +35,6 @@ KEY_COUNTERS: Final = frozenset(one.name for one in fields(Tally))
 BACKLOG: Final = 4096
 
 
-class Unmet(Exception):
-    """The time-out passed before the counters were where they should be."""
-
-
 class Simulator:
     """Upstreams on one or more ports, with one memory of what they saw."""
 
@@ -126,7 +122,7 @@ class Simulator:
     async def wait(
         self, *, key: str | None = None, timeout_seconds: float = MAX_WAIT_SECONDS, **wanted: int
     ) -> None:
-        """Wait until counters reach (gauges equal) these; raises Unmet, Refusal.
+        """Wait until counters reach (gauges equal) these; raises TimeoutError, Refusal.
 
         For example `cancelled=1` or `active=0`.
         """
@@ -148,7 +144,7 @@ class Simulator:
                 await self.stats.until(is_met)
         except TimeoutError:
             told = f"{wanted} not seen in {timeout_seconds} s: {self.stats!r}"
-            raise Unmet(told) from None
+            raise TimeoutError(told) from None
 
     async def _introspect(self, exchange: Exchange) -> bytes:
         """The whole HTTP answer to a request under `/_sim`."""
@@ -199,7 +195,7 @@ class Simulator:
         wanted = {name: _number(text) for name, text in parameters.items()}
         try:
             await self.wait(key=key, timeout_seconds=timeout, **wanted)
-        except Unmet:
+        except TimeoutError:
             return 408, {"is_met": False, **self.stats.describe()}
         return 200, {"is_met": True, **self.stats.describe()}
 

@@ -199,8 +199,7 @@ class CloudServer:
     ) -> Script:
         exchange.protocol = protocol
         directive = directives.merge(faults.take(exchange.api_key))
-        instead = script.instead_script(_oauth_error, directive)
-        if instead is not None:
+        if instead := script.instead_script(_oauth_error, directive):
             return instead
         try:
             body = issue(exchange)

@@ -112,6 +112,14 @@ def named(event: str, data: dict[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event.encode(), encode({"type": event, **data}))
 
 
+def parsed(arguments: str) -> Any:
+    """Tool-call arguments as the object that they are; text that is not JSON stays text."""
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
+
+
 def argument_pieces(arguments: str) -> list[str]:
     """Tool-call arguments in the pieces a stream carries them in; at least one, maybe empty."""
     return [arguments[at : at + 12] for at in range(0, len(arguments), 12)] or [""]

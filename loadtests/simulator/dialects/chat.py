@@ -113,23 +113,20 @@ DONE: Final = b"data: [DONE]\n\n"
 class Thoughts:
     """One form in which a model's thoughts stand on the chat wire.
 
-    `message(thought, content)`: the members of a whole message; `delta(thought)`: of a delta.
-    `thought` is empty where there is none, `content` None where the message has calls alone.
-    `text` makes of a piece of text what stands in a delta's content after a thought.
+    `delta(thought)`: the members of a delta, and of a whole message beside its content. `text`
+    makes of a piece of text what stands in a delta's content after a thought, `content` of both
+    what a whole message has (None where that is the text, which is None beside calls alone).
     """
 
-    message: Callable[[str, str | None], dict[str, Any]]
     delta: Callable[[str], dict[str, Any]]
     text: Callable[[str], Any] = str
+    content: Callable[[str, str | None], Any] | None = None
 
-
-def _in_member(name: str) -> Thoughts:
-    """A text in a member of its own."""
-
-    def message(thought: str, content: str | None) -> dict[str, Any]:
-        return {"content": content, **({name: thought} if thought else {})}
-
-    return Thoughts(message, lambda thought: {name: thought})
+    def message(self, thought: str, text: str | None) -> dict[str, Any]:
+        """The members of a whole message; `thought` is empty where there is none."""
+        if not thought or self.content is None:
+            return {"content": text, **(self.delta(thought) if thought else {})}
+        return {"content": self.content(thought, text)}
 
 
 def _with_details(thought: str) -> dict[str, Any]:
@@ -141,40 +138,32 @@ def _thinking_part(thought: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
 
 
-def _parts(thought: str, content: str | None) -> dict[str, Any]:
-    if not thought:
-        return {"content": content}
-    texts = [{"type": "text", "text": content}] if content else []
-    return {"content": [_thinking_part(thought), *texts]}
+def _text_part(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]
 
 
-def _tagged(thought: str, content: str | None) -> dict[str, Any]:
-    return {"content": f"<think>\n{thought}\n</think>\n\n{content or ''}" if thought else content}
+def _tagged(thought: str, text: str | None = None) -> str:
+    return f"<think>\n{thought}\n</think>\n\n{text or ''}"
 
 
 # What shows no thought apart from the text.
 HIDDEN: Final = "hidden"
 THINK_TAGS: Final = "think_tags"
 _THOUGHTS: Final[Mapping[str, Thoughts]] = {
-    "reasoning_content": _in_member("reasoning_content"),
-    "reasoning": _in_member("reasoning"),
+    # A text in a member of its own.
+    "reasoning_content": Thoughts(lambda thought: {"reasoning_content": thought}),
+    "reasoning": Thoughts(lambda thought: {"reasoning": thought}),
     # The text, and an envelope beside it.
-    "reasoning_details": Thoughts(
-        lambda thought, content: {
-            "content": content,
-            **(_with_details(thought) if thought else {}),
-        },
-        _with_details,
-    ),
+    "reasoning_details": Thoughts(_with_details),
     # A part of the content.
     "content_parts": Thoughts(
-        _parts,
         lambda thought: {"content": [_thinking_part(thought)]},
-        lambda piece: [{"type": "text", "text": piece}],
+        _text_part,
+        lambda thought, text: [_thinking_part(thought), *(_text_part(text) if text else ())],
     ),
     # Of servers that do not parse what a model writes.
-    THINK_TAGS: Thoughts(_tagged, lambda thought: _tagged(thought, None)),
-    HIDDEN: Thoughts(lambda _, content: {"content": content}, lambda _: {}),
+    THINK_TAGS: Thoughts(lambda thought: {"content": _tagged(thought)}, content=_tagged),
+    HIDDEN: Thoughts(lambda _: {}),
 }
 
 

@@ -25,7 +25,7 @@ from loadtests.simulator.ask import (
     size_of,
     tokens_of,
 )
-from loadtests.simulator.dialects.base import Dialect, Stream, decode, encode
+from loadtests.simulator.dialects.base import Dialect, Stream, decode, encode, parsed
 from loadtests.simulator.exchange import Exchange
 
 _FunctionResponse = shape(name=str, response=msgspec.Raw)
@@ -264,11 +264,8 @@ def _calls(answer: Answer) -> list[dict[str, Any]]:
     """Function calls as parts; only the first of parallel ones carries the signature."""
     parts: list[dict[str, Any]] = []
     for number, call in enumerate(answer.calls):
-        try:
-            arguments = msgspec.json.decode(call.arguments)
-        except msgspec.DecodeError:
-            arguments = call.arguments
-        part: dict[str, Any] = {"functionCall": {"name": call.name, "args": arguments}}
+        told = {"name": call.name, "args": parsed(call.arguments)}
+        part: dict[str, Any] = {"functionCall": told}
         if not number:
             part["thoughtSignature"] = SIGNATURE
         parts.append(part)

@@ -35,6 +35,7 @@ from loadtests.simulator.dialects.base import (
     decode,
     encode,
     named,
+    parsed,
 )
 from loadtests.simulator.exchange import Exchange
 
@@ -161,7 +162,7 @@ class MessagesDialect(Dialect):
                 "type": "tool_use",
                 "id": call.id("toolu_"),
                 "name": call.name,
-                "input": _input(call.arguments),
+                "input": parsed(call.arguments),
             }
             for call in answer.calls
         )
@@ -234,14 +235,6 @@ def _stopped(answer: Answer) -> dict[str, Any]:
 
 def _thinking(text: str, signature: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": text, "signature": signature}
-
-
-def _input(arguments: str) -> object:
-    """Arguments as the object this wire wants; text that is not JSON stays text."""
-    try:
-        return msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
-        return arguments
 
 
 def _blocks(answer: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:

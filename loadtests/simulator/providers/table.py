@@ -340,10 +340,9 @@ class Played:
             directive = face.situated(directive, "", exchange.api_key)
         except Refusal as refusal:
             return script.refusal_script(face, refusal)
+        whole = listing.body(self._provider.models)
         instead = script.instead_script(face.error, directive)
-        if instead is not None:
-            return instead
-        return script.body_script(200, directive, listing.body(self._provider.models), JSON)
+        return instead or script.body_script(200, directive, whole, JSON)
 
 
 def _key_of(exchange: Exchange, keys: tuple[str, ...], failures: Mapping[str, Failure]) -> str:

@@ -142,12 +142,10 @@ class TaskServer:
 
     def _file(self, exchange: Exchange, faults: FaultBook) -> Script:
         exchange.protocol = "file"
-        layers = faults.take_part("", "file")
         task = self.book.find(exchange.path.rpartition("/")[2].rpartition(".")[0])
-        own = None if task is None else faults.use(task.parts, "file")
-        directive = directives.merge([*layers, *([own.layer] if own else [])])
-        instead = script.instead_script(_file_error, directive)
-        if instead is not None:
+        own = {} if task is None else task.parts
+        directive = directives.merge(faults.take_part("", "file", own))
+        if instead := script.instead_script(_file_error, directive):
             return instead
         try:
             if exchange.method != "GET":
@@ -206,9 +204,8 @@ def _directive(
 ) -> tuple[Directive, dict[str, Fault]]:
     """What applies to this request, and, for a submit, what will to its task's later ones."""
     if route.part != SUBMIT:
-        layers = faults.take_part(exchange.api_key, route.part)
-        mine = faults.use(task_parts, route.part)
-        return directives.merge([*layers, *([mine.layer] if mine else [])]), {}
+        layers = faults.take_part(exchange.api_key, route.part, task_parts)
+        return directives.merge(layers), {}
     standing = faults.take(exchange.api_key)
     parts: dict[str, Fault] = {}
     for layer in own:
@@ -233,10 +230,7 @@ def _delivered(wire: Wire, directive: Directive, reply: Reply) -> Script:
     def error(status: int, message: str) -> bytes:
         return encode(wire.error(status, message, directive.code)[1])
 
-    instead = script.instead_script(error, directive)
-    if instead is not None:
-        return instead
-    return script.reply_script(reply, directive)
+    return script.instead_script(error, directive) or script.reply_script(reply, directive)
 
 
 def _refused(wire: Wire, refusal: Refusal) -> Script:
