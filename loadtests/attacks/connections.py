@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from gw.http.connection import CONNECTION_BYTES_MAX
+from loadtests.attacks.body_shapes import in_chunks
 from loadtests.attacks.houses import fresh_house
 from loadtests.rig.machine import resident_mb
 from tests.support.house import House
@@ -43,11 +44,6 @@ ENOUGH_BYTES = 3000 * MB
 HOST = b"Host: a\r\n"
 GET = b"GET /v1/models HTTP/1.1\r\n" + HOST + b"\r\n"
 LINES = b"".join(b"X-Name-%03d: %s\r\n" % (number, b"y" * 200) for number in range(250))
-
-
-def in_chunks(size_bytes: int) -> bytes:
-    """A body of so many bytes in chunks of two."""
-    return b"2\r\nxx\r\n" * (size_bytes // 2) + b"0\r\n\r\n"
 
 
 def head(path: bytes, *lines: bytes) -> bytes:
@@ -74,9 +70,9 @@ def kinds(key: str) -> Mapping[str, tuple[bytes, bool, bool]]:
         "unread answers": (GET * (4 * MB // len(GET)), False, False),
         "unread answers, half closed": (GET * (64 * KB // len(GET)), False, True),
         "pipelined large heads": ((GET[:-2] + LINES + b"\r\n") * 64, False, False),
-        "tiny chunks": (head(CHAT, chunked) + in_chunks(MB), False, False),
+        "tiny chunks": (head(CHAT, chunked) + in_chunks(b"x" * MB, 2), False, False),
         "tiny chunks with a key": (
-            head(CHAT, bearer, chunked) + in_chunks(100 * KB)[:-5],
+            head(CHAT, bearer, chunked) + in_chunks(b"x" * 100 * KB, 2)[:-5],
             False,
             False,
         ),
@@ -198,7 +194,9 @@ def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
     """
     with served_house() as h:
         bearer = b"Authorization: Bearer " + h.key.encode()
-        sent = head(CHAT, bearer, b"Transfer-Encoding: chunked") + in_chunks(size_bytes)[:-5]
+        sent = (
+            head(CHAT, bearer, b"Transfer-Encoding: chunked") + in_chunks(b"x" * size_bytes, 2)[:-5]
+        )
         before = resident_bytes(h)
         hostile = Attack(h.gateway.url, sent, connections=1, is_slow=False, ends=False)
         while hostile.sent_bytes < len(sent) and not hostile.ended:

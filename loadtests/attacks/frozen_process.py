@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,18 +103,16 @@ class Found:
 @contextmanager
 def gateways(h: House, *, host: str, pace: float) -> Iterator[Gateway]:
     """One that judges, beside the house's own, and one of `host`, which is yielded."""
-    judge = Gateway(h.config, host="", pace=pace)
-    try:
-        victim = Gateway(h.config, host=host, pace=pace)
+    with (
+        closing(Gateway(h.config, host="", pace=pace)) as judge,
+        closing(Gateway(h.config, host=host, pace=pace)) as victim,
+    ):
         try:
             yield victim
         finally:
             victim.go_on()
             victim.terminate()
-            victim.close()
-    finally:
-        judge.terminate()
-        judge.close()
+            judge.terminate()
 
 
 def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found:
@@ -135,7 +133,7 @@ def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found
         wait_for_judgement(h, tenant, seconds=3 * STALE_SECONDS * pace)
         victim.go_on()
         replies = [call.reply() for call in begun]
-        until(lambda: held(h, tenant) == 0, what="no hold open")
+        until(lambda: not holds(h, tenant), what="no hold open")
         answered = [
             reply
             for reply in replies
@@ -156,10 +154,11 @@ def freeze_under_a_hold(h: House, *, pace: float) -> Found:
     """Stop a process while a hold is being made: it is granted, and no client learns of it."""
     tenant = h.tenant()
     with gateways(h, host="elsewhere", pace=pace) as victim:
-        assert client_of(victim, tenant).remaining_nano_usd() > 0  # it knows the key by now
+        client = Client(victim.url, tenant.key)
+        assert client.remaining_nano_usd() > 0  # it knows the key by now
         with transaction(h.settings["database_url"]) as cursor:
             cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
-            call = client_of(victim, tenant).begin_chat(sim={"usage": USAGE})
+            call = client.begin_chat(sim={"usage": USAGE})
             began = time.monotonic()
             until(lambda: waiting_batches(h) == 1, what="the batch in the database")
             victim.stop()
@@ -168,15 +167,10 @@ def freeze_under_a_hold(h: House, *, pace: float) -> Found:
         until(lambda: time.monotonic() - began > 1.5 * patience, what="the end of its patience")
         victim.go_on()
         reply = call.reply()
-        assert client_of(victim, tenant).remaining_nano_usd() > 0
+        assert client.remaining_nano_usd() > 0
         until(lambda: any(row["status"] == "rejected" for row in rows(h, tenant)), what="its row")
         statuses = Counter([reply.status])
         return found(h, tenant, "stopped under a hold", 0, 0, statuses)
-
-
-def client_of(gateway: Gateway, tenant: Tenant) -> Client:
-    """The tenant as a client of this gateway."""
-    return Client(gateway.url, tenant.key)
 
 
 def wait_for_judgement(h: House, tenant: Tenant, *, seconds: float) -> None:
@@ -202,11 +196,6 @@ def heartbeats_of(h: House, tenant: Tenant) -> list[int]:
 def holds(h: House, tenant: Tenant) -> list[dict[str, Any]]:
     """The open holds of the account."""
     return h.query("SELECT * FROM holds WHERE account_id = %s", tenant.account)
-
-
-def held(h: House, tenant: Tenant) -> int:
-    """How many holds of the account are open."""
-    return len(holds(h, tenant))
 
 
 def rows(h: House, tenant: Tenant) -> list[dict[str, Any]]:

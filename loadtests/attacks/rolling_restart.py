@@ -14,11 +14,9 @@ in its history. (`./ops/chaos --only rolling-restart` replaces a gateway by its 
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 import threading
 import time
@@ -30,6 +28,7 @@ from typing import Any
 
 from loadtests.attacks.houses import fresh_house
 from loadtests.rig.machine import free_ports
+from loadtests.rig.processes import gw
 from tests.support.caller import Caller
 from tests.support.client import NANO_PER_USD, Client
 from tests.support.folders import temporary_folder
@@ -145,13 +144,7 @@ def earlier_program(commit: str) -> Iterator[Mapping[str, str]]:
 
 def earlier_gw(h: House, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
     """What a command of the earlier program prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gw", *arguments, "--config", str(h.config), "--json"],
-        env={**os.environ, **environ},
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    printed: dict[str, Any] = json.loads(done.stdout)
+    printed: dict[str, Any] = gw(h.config, *arguments, env={**os.environ, **environ}, check=False)
     return printed
 
 

@@ -8,15 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import linear_regression
 
-from actors.store.database import Database
-from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.queries import load
 from loadtests.bench.bench import Bench, watch
 from loadtests.bench.figures import Row, Section, Window, added
 from loadtests.bench.load import Ask
 from loadtests.bench.upstream import CHANNELS
 from loadtests.rig.machine import available_cores, of_tree, place, resident_mb
-from loadtests.rig.processes import Target
+from loadtests.rig.processes import Target, database_in
 
 Workload = Callable[[Bench], Section]
 
@@ -194,13 +192,10 @@ def _let_be_due(target: Target, query: str) -> None:
 async def _execute(target: Target, *queries: str) -> None:
     """Run queries of `jobs.sql` in the database of a gateway."""
     assert target.config is not None
-    embedded = EmbeddedPostgres(target.config.parent / "var")
-    try:
-        async with Database(await embedded.start(), size=1, statement_seconds=600.0) as database:
-            for query in queries:
-                await database.execute(SQL[query], {"count": OPEN_JOBS})
-    finally:
-        await embedded.stop()
+    folder = target.config.parent / "var"
+    async with database_in(folder, size=1, statement_seconds=600.0) as database:
+        for query in queries:
+            await database.execute(SQL[query], {"count": OPEN_JOBS})
 
 
 def _poll_cost(idle: Row, polled: Row) -> str:

@@ -75,18 +75,11 @@ def read_book(database_url: str) -> Book:
         )
 
 
-def open_holds(database_url: str) -> int:
-    """How many holds are open at this moment."""
+def open_holds(database_url: str, *, with_jobs: bool = True) -> set[str]:
+    """The calls whose holds are open at this moment; those of jobs outlive their response."""
     with transaction(database_url) as cursor:
-        cursor.execute("SELECT count(*) FROM holds")
-        ((count,),) = cursor.fetchall()
-        return int(count)
-
-
-def holds_of_calls(database_url: str) -> set[str]:
-    """The open holds of calls that end with their response: those of jobs live on."""
-    with transaction(database_url) as cursor:
-        cursor.execute("SELECT call_id::text FROM holds WHERE job_id IS NULL")
+        query = "SELECT call_id::text FROM holds WHERE job_id IS NULL OR %s"
+        cursor.execute(query, (with_jobs,))
         return {str(call) for (call,) in cursor.fetchall()}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from loadtests.bench.figures import percentile
 from loadtests.chaos.calls import Call, Outcome
 from loadtests.chaos.faults import Fault, Strike
-from loadtests.chaos.judge import holds_of_calls, shown
+from loadtests.chaos.judge import open_holds, shown
 from loadtests.chaos.run import Result, run
 from tests.support.servers import frozen_server
 
@@ -41,11 +41,11 @@ def kills(kills: int = 100, rate: float = 40.0, seed: int = 1) -> bool:
     async def wait_for_ends(strike: Strike, killed_at: float) -> None:
         nonlocal under_way, too_long
         url = strike.stack.database_url
-        left = await asyncio.to_thread(holds_of_calls, url)
+        left = await asyncio.to_thread(open_holds, url, with_jobs=False)
         under_way += len(left)
         while left and time.monotonic() - killed_at < ENDED_SECONDS:
             await asyncio.sleep(POLL_SECONDS)
-            left &= await asyncio.to_thread(holds_of_calls, url)
+            left &= await asyncio.to_thread(open_holds, url, with_jobs=False)
         too_long += len(left)
         if not left:
             ended_after.append(time.monotonic() - killed_at)

@@ -119,7 +119,7 @@ async def _grow_quiet(stack: Stack, result: Result) -> None:
     """Wait until nothing is held or in flight, and note what is after so long."""
     since = time.monotonic()
     while True:
-        result.open_holds = await asyncio.to_thread(open_holds, stack.database_url)
+        result.open_holds = len(await asyncio.to_thread(open_holds, stack.database_url))
         page = await stack.page()
         leases = [CONCURRENCY - free for free in await stack.free_places()]
         result.leaked_slots = int(

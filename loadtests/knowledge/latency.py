@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors.store.database import Database
-from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
 from gw import accounts
 from gw.knowledge.folder import read_folder
@@ -29,6 +28,7 @@ from gw.knowledge.reading import one_state, readable_base
 from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
 from loadtests.bench.figures import percentile
+from loadtests.rig.processes import database_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,10 @@ async def empty_bases() -> AsyncIterator[Bases]:
     """A database that is gone afterwards."""
     with TemporaryDirectory(prefix="gw-kb-") as name:
         folder = Path(name)
-        embedded = EmbeddedPostgres(folder / "var")
-        url = await embedded.start()
-        try:
-            async with Database(url, size=1) as database:
-                await migrate(database)
-                account = await accounts.create(database, "loads", with_trial=False)
-                yield Bases(database, account.id, folder)
-        finally:
-            await embedded.stop()
+        async with database_in(folder / "var", size=1) as database:
+            await migrate(database)
+            account = await accounts.create(database, "loads", with_trial=False)
+            yield Bases(database, account.id, folder)
 
 
 WORDS, CHARACTERS = 30_000, 3_000

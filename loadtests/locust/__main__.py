@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from loadtests.locust.mix import FAMILIES, RUN_FILE, SHAPES, chosen
 from loadtests.locust.verdict import conclusion, report, watched
 from loadtests.rig.machine import available_cores, place
-from loadtests.rig.processes import Target, VerifyFailed, gateway, started, verify
+from loadtests.rig.processes import Target, VerifyFailed, gateway, gw, started, verify
 
 PAGES = 40
 BASE = "handbook"  # of agents; users read a base of their own
@@ -73,7 +73,7 @@ def own_gateway(
         upstream_url, channels=_CHANNELS, models=models, accounts=accounts, settings=settings
     ) as target:
         assert target.config is not None
-        listed = json.loads(_gw(target.config, "account", "list", "--json"))["accounts"]
+        listed = gw(target.config, "account", "list")["accounts"]
         ids = [account["id"] for account in listed]
         if {"knowledge", "mcp"} & {*families}:
             _import_pages(target.config, ids)
@@ -88,12 +88,12 @@ def _agents(config: Path, accounts: Sequence[str]) -> list[str]:
         persona.write(PERSONA)
         persona.flush()
         for account in accounts:
-            of = ["--account", account, "--json", "--name", "load"]
+            of = ["--account", account, "--name", "load"]
             said = ["--system-prompt", persona.name, "--model", "sim-model", "--kb", BASE]
-            _gw(config, "account", "set", account, "--allow", "sim-model")
-            agent = json.loads(_gw(config, "agent", "create", *of, *said))["id"]
-            made = _gw(config, "key", "create", *of, "--kind", "agent", "--agent", agent)
-            keys.append(json.loads(made)["key"])
+            gw(config, "account", "set", account, "--allow", "sim-model")
+            agent = gw(config, "agent", "create", *of, *said)["id"]
+            made = gw(config, "key", "create", *of, "--kind", "agent", "--agent", agent)
+            keys.append(made["key"])
     return keys
 
 
@@ -108,12 +108,7 @@ def _import_pages(config: Path, accounts: Sequence[str], *base: str) -> None:
                 encoding="utf-8",
             )
         for account in accounts:
-            _gw(config, "kb", "import", "--account", account, *base, folder)
-
-
-def _gw(config: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "gw", *words, "--config", str(config)]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+            gw(config, "kb", "import", "--account", account, *base, folder)
 
 
 # What is handed over to the users, beside their keys.

@@ -13,10 +13,7 @@ gateway's process and their sizes are printed.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -29,7 +26,6 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_o
 from tornado.escape import parse_qs_bytes
 
 from actors.store.database import Database
-from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.queries import load
 from actors.store.schema import migrate
 from gw.api.logs.list_query import (
@@ -44,7 +40,7 @@ from gw.api.logs.list_query import (
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
 from loadtests.rig.machine import available_cores, cpu_seconds, free_ports
-from loadtests.rig.processes import started
+from loadtests.rig.processes import database_in, gw, started
 
 SQL = load("loadtests.logs", "fill.sql")
 BATCH_ROWS = 100_000
@@ -219,11 +215,7 @@ def time_pages(folder: Path) -> None:
 
 def _sign_in(config: Path, *whom: str) -> tuple[str, OpenerDirector]:
     """The console's address, and a browser that has signed in."""
-    command = [sys.executable, "-m", "gw", "console", "link", *whom]
-    made = subprocess.run(
-        [*command, "--config", str(config), "--json"], check=True, capture_output=True
-    )
-    url = json.loads(made.stdout)["url"]
+    url = gw(config, "console", "link", *whom)["url"]
     web = build_opener(HTTPCookieProcessor(CookieJar()))
     with web.open(Request(url, method="POST"), timeout=SECONDS):
         return url.partition("/sign-in")[0], web
@@ -268,15 +260,8 @@ def logs(
 
 
 async def _explained(folder: Path, rows: int) -> dict[str, tuple[list[float], list[str]]]:
-    embedded = EmbeddedPostgres(folder, settings=SETTINGS)
-    url = await embedded.start()
-    try:
-        async with Database(url, size=1, statement_seconds=600.0) as database:
-            await migrate(database)
-            found = await database.fetch_one("SELECT max(created_at) FROM call_logs")
-            until = found[0] if found is not None else None
-            if until is None:
-                until = await fill(database, rows)
-            return await explain(database, until)
-    finally:
-        await embedded.stop()
+    async with database_in(folder, settings=SETTINGS, size=1, statement_seconds=600.0) as database:
+        await migrate(database)
+        found = await database.fetch_one("SELECT max(created_at) FROM call_logs")
+        until = found[0] if found is not None else None
+        return await explain(database, until or await fill(database, rows))

@@ -17,8 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -45,19 +45,31 @@ async def make_keys(config_path: Path, count: int) -> list[str]:
     config = load(config_path, os.environ)
     secret = load_secret(config.secret, config.data_dir)
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    embedded, turns = EmbeddedPostgres(config.data_dir), asyncio.Semaphore(AT_ONCE)
-    dsn = await embedded.start()
+    turns = asyncio.Semaphore(AT_ONCE)
+    async with database_in(config.data_dir, size=AT_ONCE) as database:
+
+        async def make(number: int) -> str:
+            async with turns:
+                name = f"bench {number}"
+                account = await accounts.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
+                wish = KeyWish(account_id=account.id, name="bench")
+                return (await issue_key(database, wish, hasher=hasher, sealer=sealer)).text
+
+        return await asyncio.gather(*map(make, range(count)))
+
+
+@asynccontextmanager
+async def database_in(
+    folder: Path, *, settings: Mapping[str, str] | None = None, **how: Any
+) -> AsyncIterator[Database]:
+    """The database of the embedded server of a folder, which runs meanwhile.
+
+    `settings` are the server's, `how` is as `Database` has it. Raises StoreError, EmbeddedFault.
+    """
+    embedded = EmbeddedPostgres(folder, settings=settings or {})
     try:
-        async with Database(dsn, size=AT_ONCE) as database:
-
-            async def make(number: int) -> str:
-                async with turns:
-                    name = f"bench {number}"
-                    account = await accounts.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
-                    wish = KeyWish(account_id=account.id, name="bench")
-                    return (await issue_key(database, wish, hasher=hasher, sealer=sealer)).text
-
-            return await asyncio.gather(*map(make, range(count)))
+        async with Database(await embedded.start(), **how) as database:
+            yield database
     finally:
         await embedded.stop()
 
@@ -267,12 +279,18 @@ def _settings(
 
 def verify(config: Path | str, own: Tree = OWN) -> None:
     """Print the output of `gw ledger verify`. Raises VerifyFailed."""
-    path = str(Path(config).resolve())
-    command = [own.python, "-m", "gw", "ledger", "verify", "--config", path, "--json"]
-    done = subprocess.run(command, cwd=own.folder, capture_output=True, check=False, text=True)
-    if done.returncode:
-        raise VerifyFailed(done.stdout + done.stderr)
-    print(f"gw ledger verify: {json.loads(done.stdout)['counts']}")
+    try:
+        report = gw(Path(config), "ledger", "verify", own=own, stderr=subprocess.PIPE)
+    except subprocess.CalledProcessError as failed:
+        raise VerifyFailed(failed.stdout + failed.stderr) from None
+    print(f"gw ledger verify: {report['counts']}")
+
+
+def gw(config: Path, *words: str, own: Tree = OWN, **how: Any) -> Any:
+    """What a command of a tree prints as JSON. Raises CalledProcessError."""
+    command = [own.python, "-m", "gw", *words, "--config", str(config.resolve()), "--json"]
+    how = {"cwd": own.folder, "stdout": subprocess.PIPE, "check": True, **how}
+    return json.loads(subprocess.run(command, text=True, **how).stdout or "null")
 
 
 def _is_listening(host: str, port: int) -> bool:
