@@ -310,7 +310,7 @@ class Locator:
         channel = self._current.registry.channels.get(copy.channel_id)
         if channel is None:
             return None
-        content = DIALECTS[channel.dialect_of(copy.wire)].content(copy.upstream_id)
+        content = DIALECTS[channel.dialect_of(copy.upstream_protocol)].content(copy.upstream_id)
         if content is not None:
             request = addressed(channel, content)
             return FileLocation(request.url, channel.base_url, request.headers, channel.transport)

@@ -43,7 +43,7 @@ from gw.api.services import (
     make_wiki,
 )
 from gw.app import make_application
-from gw.calls.chat import Conversation
+from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
 from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
@@ -275,7 +275,7 @@ def make_endpoints(
             response_bytes_max=config.idempotency_max_bytes,
             metrics=metrics,
         ),
-        conversation=Conversation(
+        chat_calls=ChatCalls(
             billing=billing,
             channels=memory.channels,
             http=http,

@@ -170,7 +170,7 @@ class UpstreamJob(Protocol):
     def channel_id(self) -> str | None: ...
 
     @property
-    def wire(self) -> str | None: ...
+    def upstream_protocol(self) -> str | None: ...
 
     @property
     def upstream_id(self) -> str | None: ...
@@ -209,7 +209,7 @@ class JobUpstreams:
         if found is None:
             return Gone()
         channel, upstream_id = found
-        dialect = DIALECTS[channel.dialect_of(job.wire or "")]
+        dialect = DIALECTS[channel.dialect_of(job.upstream_protocol or "")]
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._perform(channel, dialect.poll(job.kind, upstream_id))
@@ -224,7 +224,7 @@ class JobUpstreams:
         if found is None:
             return False
         channel, upstream_id = found
-        dialect = DIALECTS[channel.dialect_of(job.wire or "")]
+        dialect = DIALECTS[channel.dialect_of(job.upstream_protocol or "")]
         exchange = dialect.cancel(job.kind, upstream_id)
         if exchange is None:
             return False
@@ -509,9 +509,9 @@ class JobContent:
         Raises ContentUnavailable, UpstreamError and TimeoutError.
         """
         channel = self._channels().get(job.channel_id or "")
-        if channel is None or job.upstream_id is None or job.wire is None:
+        if channel is None or job.upstream_id is None or job.upstream_protocol is None:
             raise ContentUnavailable
-        request = DIALECTS[channel.dialect_of(job.wire)].content(job.upstream_id)
+        request = DIALECTS[channel.dialect_of(job.upstream_protocol)].content(job.upstream_id)
         if request is None:  # the channel's dialect was changed
             raise ContentUnavailable
         asked = addressed(channel, request)

@@ -37,9 +37,9 @@ class Job:
     """One job. Instants are in Unix seconds.
 
     `price`, `quantity`, `held` and `request` are those of `NewJob`. The fields from `channel_id` to
-    `upstream_id` are None until an upstream has accepted it; `protocol` is its call's, `wire` the
-    channel's by which it was submitted. An ended job has an `error_code`, or, if it succeeded, a
-    result.
+    `upstream_id` are None until an upstream has accepted it; `protocol` is the one of its call,
+    `upstream_protocol` (stored as `wire`) that of the channel by which it was submitted. An ended
+    job has an `error_code`, or, if it succeeded, a result.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Job:
     submitted_at: float
     deadline_at: float
     channel_id: str | None
-    wire: str | None
+    upstream_protocol: str | None
     upstream_model: str | None
     upstream_id: str | None
     progress: int | None
@@ -83,12 +83,12 @@ class Job:
 class Acceptance:
     """The channel that has accepted a job, and the job's id there.
 
-    `wire` is the channel's protocol used, `upstream_model` the upstream's name of the model.
-    `attempts` and `detail` are for the row (`Outcome`), JSON values.
+    `upstream_protocol` is the channel's protocol used, `upstream_model` the upstream's name of the
+    model. `attempts` and `detail` are for the row (`Outcome`), JSON values.
     """
 
     channel_id: str
-    wire: str
+    upstream_protocol: str
     upstream_model: str
     upstream_id: str
     attempts: tuple[Mapping[str, Any], ...] = ()

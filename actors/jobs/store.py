@@ -42,6 +42,7 @@ _EXPRESSIONS: Mapping[str, str] = {
     "held": "coalesce(billing ->> 'held', billing ->> 'quantity')::bigint",
     "request": "request::text",
     "stored_result": "result::text",
+    "upstream_protocol": "wire",
     **{name: f"extract(epoch FROM {name})::float8" for name in _INSTANTS},
 }
 _NAMES = tuple(field.name for field in fields(Job))
@@ -74,7 +75,7 @@ class Claimed(Struct, frozen=True, kw_only=True):
     account_id: str
     model: str
     channel_id: str
-    wire: str
+    upstream_protocol: str
     upstream_id: str
     polls: int
     watch: Watch
@@ -115,7 +116,7 @@ async def accept(
             facts.job_id,
             facts.call_id.hex,
             acceptance.channel_id,
-            acceptance.wire,
+            acceptance.upstream_protocol,
             acceptance.upstream_model,
             acceptance.upstream_id,
             to_json(submission),
@@ -300,7 +301,8 @@ def _job(row: Sequence[Any]) -> Job:
 
 
 def _claimed(row: Sequence[Any], claim_id: str) -> Claimed:
-    (job_id, kind, state, account_id, model, channel_id, wire, upstream_id, progress) = row[:9]
+    job_id, kind, state, account_id, model, channel_id = row[:6]
+    upstream_protocol, upstream_id, progress = row[6:9]
     polls, failures, not_found, has_logged_unknown, before, lag, is_overdue = row[9:]
     return Claimed(
         job_id=job_id,
@@ -309,7 +311,7 @@ def _claimed(row: Sequence[Any], claim_id: str) -> Claimed:
         account_id=account_id,
         model=model,
         channel_id=channel_id,
-        wire=wire,
+        upstream_protocol=upstream_protocol,
         upstream_id=upstream_id,
         polls=polls,
         watch=Watch(

@@ -45,7 +45,7 @@ class SucceededTask(Struct, frozen=True, kw_only=True):
     kind: TaskKind
     channel_id: str
     upstream_id: str
-    wire: str
+    upstream_protocol: str
     result: TaskResult
 
 
@@ -68,7 +68,7 @@ class Copy(Struct, frozen=True, kw_only=True):
     job_id: str
     claim_id: str
     channel_id: str
-    wire: str
+    upstream_protocol: str
     upstream_id: str
     url: str | None
     content_type: str
@@ -169,7 +169,7 @@ class CopyStore:
                 "position": source.position,
                 "state": "dropped" if source is NOTHING else "waiting",
                 "channel_id": one.channel_id,
-                "wire": one.wire,
+                "wire": one.upstream_protocol,
                 "upstream_id": one.upstream_id,
                 "url": source.url,
                 "content_type": source.content_type,
@@ -253,14 +253,14 @@ class CopyStore:
 
 
 def _copy(row: Sequence[Any], claim_id: str) -> Copy:
-    copy_id, job_id, channel_id, wire, upstream_id, url, content_type = row[:7]
+    copy_id, job_id, channel_id, upstream_protocol, upstream_id, url, content_type = row[:7]
     attempts, done, size, validator, upload_id, parts, age_seconds = row[7:]
     return Copy(
         id=copy_id,
         job_id=job_id,
         claim_id=claim_id,
         channel_id=channel_id,
-        wire=wire,
+        upstream_protocol=upstream_protocol,
         upstream_id=upstream_id,
         url=url,
         content_type=content_type,

@@ -241,12 +241,12 @@ class TaskScanner:
 
 
 def _made(row: Any) -> SucceededTask:
-    job_id, kind, channel_id, upstream_id, wire, result, _ = row
+    job_id, kind, channel_id, upstream_id, upstream_protocol, result, _ = row
     return SucceededTask(
         job_id=job_id,
         kind=kind,
         channel_id=channel_id,
         upstream_id=upstream_id,
-        wire=wire,
+        upstream_protocol=upstream_protocol,
         result=msgspec.convert(ujson.loads(result), TaskResult),
     )

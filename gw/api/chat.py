@@ -45,7 +45,7 @@ from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.calls.call import ResponseWriter
 from gw.calls.request import (
     ChatCall,
-    ConversationRequest,
+    ChatClientRequest,
     billable_of,
     lacking_tool,
     offloaded,
@@ -249,7 +249,7 @@ def converse(
 ) -> Coroutine[Any, Any, None]:
     """Return the coroutine that serves the call. Both raise GatewayError while nothing is sent.
 
-    `path`, `own` and `address` are those of `ConversationRequest`; a call with an address of its
+    `path`, `own` and `address` are those of `ChatClientRequest`; a call with an address of its
     own is not translated. `body` replaces the client's body if the request was parsed from another
     one, `writer` the client's connection.
     """
@@ -280,7 +280,7 @@ def converse(
         pin=None if conversation is None else f"{handler.principal.account_id}/{conversation}",
         is_named=conversation is not None and not conversation.startswith(PREFIX),
         span=begin_span(handler, model, lambda: _attributes(handler, request)),
-        request=ConversationRequest(
+        request=ChatClientRequest(
             request,
             protocol=dialect.protocol,
             model=model,
@@ -303,7 +303,7 @@ def converse(
         translations=reached,
         detail=call.detail,
     )
-    return services.conversation.run(chat_call, writer or HandlerWriter(handler))
+    return services.chat_calls.run(chat_call, writer or HandlerWriter(handler))
 
 
 def _billable(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Billable | None:

@@ -53,7 +53,7 @@ async def count(
     named, _ = await of_body(read_count, handler.protocol)
     call.find_model(model if counting_of(handler.protocol).is_in_path else named, {})
     require_served(call.model, handler.protocol)
-    found = await handler.services.conversation.counter.count(
+    found = await handler.services.chat_calls.counter.count(
         CountRequest(
             protocol=handler.protocol,
             model=call.model,

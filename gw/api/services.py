@@ -31,7 +31,7 @@ from channels.offload.pool import OffloadPool
 from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.calls.chat import Conversation
+from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
 from gw.config.config import Config, LiveConfig
@@ -302,7 +302,7 @@ class Services:
     config: Config  # of the process's start
     refusals: Callable[[RefusedCall], None]
     idempotency: IdempotencyGuard
-    conversation: Conversation
+    chat_calls: ChatCalls
     media: MediaServices
     logs: LogServices
     wiki: WikiServices

@@ -322,7 +322,7 @@ async def _first_chunk(
     return last
 
 
-class Conversation:
+class ChatCalls:
     """Runs chat calls. One per process.
 
     `counter` serves requests that only count tokens.

@@ -52,7 +52,7 @@ class OfBody(Protocol):
 
 
 class CountRequest(Struct, frozen=True, kw_only=True):
-    """A request to be counted. `own` and `own_headers` are as in `ConversationRequest`."""
+    """A request to be counted. `own` and `own_headers` are as in `ChatClientRequest`."""
 
     protocol: str
     model: ModelSpec

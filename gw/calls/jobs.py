@@ -67,7 +67,7 @@ class _Orphan(Struct, frozen=True):
 
     kind: TaskKind
     channel_id: str
-    wire: str
+    upstream_protocol: str
     upstream_id: str
 
 
@@ -94,7 +94,7 @@ class JobSubmit(Media[SubmitCall]):
         attempts = settlement.attempts
         acceptance = Acceptance(
             channel_id=candidate.channel_id,
-            wire=candidate.protocol,
+            upstream_protocol=candidate.protocol,
             upstream_model=candidate.upstream_model,
             upstream_id=reply.upstream_id,
             attempts=tuple(attempt_row(one, redactor) for one in attempts.failed),

@@ -87,9 +87,9 @@ class LargeSubmission:
     def __repr__(self) -> str:
         return f"<LargeSubmission {len(self._body)} bytes>"
 
-    async def body_for(self, wire: str, upstream_model: str, *, idempotency_key: str) -> bytes:
-        """Return the body for a channel of this wire. Raises GatewayError."""
-        about = (self._reading, self._arguments, wire, upstream_model, idempotency_key)
+    async def body_for(self, dialect: str, upstream_model: str, *, idempotency_key: str) -> bytes:
+        """Return the body for a channel of this dialect. Raises GatewayError."""
+        about = (self._reading, self._arguments, dialect, upstream_model, idempotency_key)
         _, written = await offloaded(self._helpers(), submission_body, self._body, *about)
         assert written is not None
         return written
@@ -137,7 +137,7 @@ class ClientRequest:
         )
         return self._body if written is None else written
 
-    async def done(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
+    async def run_job(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
         """Run a job on the body in this process, or offload it above `values_max` or when slow."""
         if self._weight <= values_max:
             try:
@@ -227,7 +227,7 @@ class UpstreamPlan(Struct, frozen=True):
         return "" if tier is None else response.header(tier.name) or ""
 
 
-class ConversationRequest(ClientRequest):
+class ChatClientRequest(ClientRequest):
     """A checked request of a chat protocol.
 
     `own`: values for the dialect's own headers; these and `own_headers` are only sent to channels
@@ -320,7 +320,7 @@ class ConversationRequest(ClientRequest):
         """Return the translation back, and the body, for a channel. Raises InvalidRequest."""
         if self._chat.fault is not None:  # an upstream of the client's dialect would judge it
             raise self._chat.fault
-        made, written = await self.done(
+        made, written = await self.run_job(
             translated_body,
             self.protocol,
             candidate.protocol,
@@ -382,7 +382,7 @@ class ChatCall(Call, frozen=True, kw_only=True):
     max_tokens: int | None
     pin: str | None  # the conversation, which keeps a channel and its key
     is_named: bool  # the client named the conversation
-    request: ConversationRequest
+    request: ChatClientRequest
     billable: Billable | None = None  # if the price depends on it
     tools: tuple[str, ...] = ()  # the requested built-in tools
     tools_protocol: str | None = None  # the protocol that runs these, if not the client's

@@ -237,7 +237,7 @@ class Call:
             await process.images.run(call, client)
         else:
             asking = self._asking("chat", models["m"], principal)
-            await process.conversation.run(chat_call(asking, self._chat()), client)
+            await process.chat_calls.run(chat_call(asking, self._chat()), client)
 
     def _asking(self, protocol: str, model: ModelSpec, principal: Principal) -> Asking:
         process = self.process

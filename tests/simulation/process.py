@@ -42,7 +42,7 @@ from tests.simulation.files import Folder, SimulatedFiles
 from tests.simulation.limits import Admissions, Judge, JudgeBackend
 from tests.simulation.loop import OWNER, LoopClock
 from tests.simulation.reach import Network, Reach
-from tests.simulation.upstreams import SimulatedWire, Upstreams
+from tests.simulation.upstreams import SimulatedHttp, Upstreams
 from tests.support.calls import Limits, in_force, use_cases
 from tests.unit.keys.fakes import HASHER
 
@@ -102,7 +102,7 @@ class GatewayProcess:
         self.clock = clock = LoopClock(loop, skew_seconds=chance.uniform(-300, 300))
         self.metrics = metrics = Metrics()
         self.reach = Reach(self.around.network)
-        self.wire = SimulatedWire(self.around.upstreams)
+        self.http = SimulatedHttp(self.around.upstreams)
         database = cast(Database, self.reach)
         boot = f"boot of {self.host}"
         self.identity = ProcessIdentity(self.name, self.host, boot, self.number, 1)
@@ -183,17 +183,17 @@ class GatewayProcess:
             wallets=self.wallets,
             live=self.live,
             channels=self.channels,
-            wire=self.wire,
+            http=self.http,
             redactor=redactor,
             offload=self.offload,
             limits=Limits(CHAT_SECONDS, ATTEMPT_SECONDS, MEDIA_SECONDS),
             clock=clock,
             metrics=metrics,
         )
-        self.conversation, self.images = running.conversation, running.images
+        self.chat_calls, self.images = running.chat_calls, running.images
         specs = {channel.id: channel for channel in self.around.channels}
         upstreams = JobUpstreams(
-            http=self.wire,
+            http=self.http,
             channels=lambda: specs,
             seconds=SUBMIT_SECONDS,
             body_bytes_max=MIB,
@@ -210,7 +210,7 @@ class GatewayProcess:
         self.submits = JobSubmit(
             billing=running.billing,
             channels=self.channels,
-            upstream=ExchangeUpstream(http=self.wire, body_bytes_max=MIB, clock=clock),
+            upstream=ExchangeUpstream(http=self.http, body_bytes_max=MIB, clock=clock),
             upstreams=upstreams,
             jobs=self.jobs,
             detached=DetachedTasks(self.in_flight),
@@ -327,7 +327,7 @@ class GatewayProcess:
         self.is_ready = False
         self.recorder.close()
         self.reach.cut()
-        self.wire.is_cut = True
+        self.http.is_cut = True
         self._backend.cut()
         self._files.cut()
         for _ in range(TURNS_TO_DIE):
@@ -346,7 +346,7 @@ class GatewayProcess:
         left += [f"{self.in_flight!r}"] * bool(len(self.in_flight))
         recorded = left_behind(self._data_dir)
         left += [f"record of {name}" for name in recorded if not self._lives(name)]
-        return [f"{self.name}: {one}" for one in [*left, *self.wire.leftovers()]]
+        return [f"{self.name}: {one}" for one in [*left, *self.http.leftovers()]]
 
     def _lives(self, name: str) -> bool:
         return self.around.is_alive(int(name.removeprefix("proc")))

@@ -220,7 +220,7 @@ class Upstreams:
         return [self.chance.expovariate(10), Head(), json.dumps(value).encode()]
 
 
-class SimulatedWire(UpstreamClient):
+class SimulatedHttp(UpstreamClient):
     """The connections of one process."""
 
     def __init__(self, upstreams: Upstreams) -> None:

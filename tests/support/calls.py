@@ -18,7 +18,7 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
 from gw.api.images import ImageBill
-from gw.calls.chat import Conversation
+from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobBill
 from gw.calls.media import (
     JSON,
@@ -30,7 +30,7 @@ from gw.calls.media import (
     SubmitCall,
     SubmitResult,
 )
-from gw.calls.request import ChatCall, ConversationRequest, PieceRequest
+from gw.calls.request import ChatCall, ChatClientRequest, PieceRequest
 from gw.calls.settlement import Billing
 from gw.calls.stream import Framing, SseFraming
 from gw.config.config import LiveConfig, Precharge
@@ -62,7 +62,7 @@ class UseCases:
     """What runs calls, in one process."""
 
     billing: Billing
-    conversation: Conversation
+    chat_calls: ChatCalls
     images: Media[PieceCall]
 
 
@@ -71,7 +71,7 @@ def use_cases(
     wallets: Wallets,
     live: LiveCalls,
     channels: ChannelDirectory,
-    wire: UpstreamClient,
+    http: UpstreamClient,
     redactor: Redactor,
     registry: Registry = NO_MODELS,
     offload: OffloadPool,
@@ -83,10 +83,10 @@ def use_cases(
     """Wire them as `gw serve` does."""
     current = in_force(redactor, registry)
     billing = Billing(wallets=wallets, live=live, current=current, clock=clock, metrics=metrics)
-    conversation = Conversation(
+    chat_calls = ChatCalls(
         billing=billing,
         channels=channels,
-        http=wire,
+        http=http,
         current=current,
         clock=clock,
         timeout_seconds=limits.chat_seconds,
@@ -96,7 +96,7 @@ def use_cases(
         metrics=metrics,
     )
     upstream = PieceUpstream(
-        http=wire,
+        http=http,
         current=current,
         clock=clock,
         attempt_seconds=limits.attempt_seconds,
@@ -110,7 +110,7 @@ def use_cases(
         total_seconds=limits.total_seconds,
         detached=DetachedTasks(RequestsInFlight()),
     )
-    return UseCases(billing, conversation, images)
+    return UseCases(billing, chat_calls, images)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def chat_call(
     body: bytes,
     *,
     redact: Callable[[str], str] = str,
-    request_type: type[ConversationRequest] = ConversationRequest,
+    request_type: type[ChatClientRequest] = ChatClientRequest,
     framing: Framing | None = None,
     pin: str | None = None,
 ) -> ChatCall:

@@ -23,7 +23,7 @@ def new_job(**said: Any) -> NewJob:
 
 def acceptance(upstream_id: str = "up_1", **said: Any) -> Acceptance:
     """An upstream that has taken it."""
-    usual = {"channel_id": CHANNEL, "wire": "videos", "upstream_model": "film"}
+    usual = {"channel_id": CHANNEL, "upstream_protocol": "videos", "upstream_model": "film"}
     return Acceptance(**{**usual, **said, "upstream_id": upstream_id})
 
 

@@ -187,7 +187,7 @@ class At:
 
     upstream_id: str
     channel_id: str = "film"
-    wire: str = "videos"
+    upstream_protocol: str = "videos"
     kind: Any = "video"
 
 
@@ -196,7 +196,7 @@ async def upstreams(
     seconds: float = 5.0, **changes: Any
 ) -> AsyncIterator[tuple[JobUpstreams, Hands]]:
     """Jobs of a channel that the simulator answers."""
-    wire = HttpClient(connect_seconds=5.0)
+    http = HttpClient(connect_seconds=5.0)
     try:
         async with hands() as h:
             spec = make_channel("film", api_key=KEY, protocols=frozenset({"videos"}))
@@ -204,7 +204,7 @@ async def upstreams(
             channels: dict[str, ChannelSpec] = {"film": spec}
             yield (
                 JobUpstreams(
-                    http=wire,
+                    http=http,
                     channels=lambda: channels,
                     seconds=seconds,
                     body_bytes_max=BODY_BYTES_MAX,
@@ -213,7 +213,7 @@ async def upstreams(
                 h,
             )
     finally:
-        await wire.close()
+        await http.close()
 
 
 async def test_poll_tells_how_a_task_is_and_a_cancellation_ends_it() -> None:

@@ -42,7 +42,7 @@ class Store:
                 kind="video",
                 channel_id=channel,
                 upstream_id=f"up-{number}",
-                wire="videos",
+                upstream_protocol="videos",
                 result=VideoResult(url=url),
             )
             for number, url in enumerate(urls)

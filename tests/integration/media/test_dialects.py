@@ -47,7 +47,7 @@ from channels.media.model import (
     TaskKind,
     perform,
 )
-from tests.unit.media.wire import general, item
+from tests.unit.media.exchanges import general, item
 from tests.unit.simulator.hands import Hands, hands
 
 T = TypeVar("T")
@@ -71,10 +71,10 @@ NEWS = ClipVideo(
 class Channel:
     """A dialect spoken to the simulator."""
 
-    def __init__(self, at: Hands, wire: HttpClient, dialect: MediaDialect) -> None:
+    def __init__(self, at: Hands, http: HttpClient, dialect: MediaDialect) -> None:
         self.at = at
         self.dialect = dialect
-        self._wire = wire
+        self._http = http
         self._keys = itertools.count(1)
 
     async def send(self, request: MediaRequest, limit: int) -> MediaResponse:
@@ -82,7 +82,7 @@ class Channel:
         url = f"{self.at.simulator.base_url}{request.path}{query}"
         headers = (("Authorization", "Bearer k"), *request.headers)
         asked = UpstreamRequest(request.method, url, headers, request.body)
-        answer = await self._wire.open(asked)
+        answer = await self._http.open(asked)
         told = {name: answer.header(name) or "" for name in ("content-type", "retry-after")}
         return MediaResponse(
             status=answer.status,
@@ -121,12 +121,12 @@ class Channel:
 
 @asynccontextmanager
 async def channel(name: str) -> AsyncIterator[Channel]:
-    wire = HttpClient(connect_seconds=5.0)
+    http = HttpClient(connect_seconds=5.0)
     async with hands() as at:
         try:
-            yield Channel(at, wire, DIALECTS[name])
+            yield Channel(at, http, DIALECTS[name])
         finally:
-            await wire.close()
+            await http.close()
 
 
 @pytest.mark.parametrize("name", ["plain", "ark", "openai"])

@@ -188,7 +188,7 @@ async def test_whoever_has_lost_the_claim_stops(database_url: str, data_dir: Pat
 async def test_two_do_not_write_one_copy(data_dir: Path) -> None:
     folder = FolderStorage(data_dir)
     copy = Copy(
-        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", wire="videos",
+        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", upstream_protocol="videos",
         upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip

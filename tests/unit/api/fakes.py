@@ -214,7 +214,7 @@ class World:
             idempotency=IdempotencyGuard(
                 kept=self.kept, response_bytes_max=1024, metrics=cast(Any, self.metrics)
             ),
-            conversation=cast(Any, None),
+            chat_calls=cast(Any, None),
             media=cast(Any, None),
             logs=logs,
             wiki=self.wiki,

@@ -7,7 +7,7 @@ from gw.app import Route, routes
 from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 
 def ask(method: str, path: str, *, key: str | None = None) -> Answer:

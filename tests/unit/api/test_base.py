@@ -30,7 +30,7 @@ from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
 from tests.unit.api.handlers import make_app
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 QUERY = {"key": [b"from-query"]}
 

@@ -28,7 +28,7 @@ from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 REGISTRY = Registry.of(
     [make_channel("a")],

@@ -16,7 +16,7 @@ from gw.mcp import Exchange
 from metrics.prometheus import Metrics
 from tests.support.logs import logs
 from tests.unit.api.fakes import World
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 CALL = {
     "jsonrpc": "2.0",

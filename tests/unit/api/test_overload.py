@@ -15,7 +15,7 @@ from tests.support.logs import ExpectLog
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 TARGET = 0.02
 TICK = 0.01

@@ -20,7 +20,7 @@ class Cloud:
     """A simulator whose clock is `ahead_seconds` ahead."""
 
     simulator: Simulator
-    wire: HttpClient
+    http: HttpClient
     told: list[str] = field(default_factory=list)
     obtained: ObtainedSecrets = field(default_factory=ObtainedSecrets)
 
@@ -40,7 +40,7 @@ class Cloud:
         request = UpstreamRequest(
             method, url, (TYPE, *headers) if body else headers, body, authorizer=authorizer
         )
-        response = await self.wire.open(request)
+        response = await self.http.open(request)
         try:
             return response.status, await response.read(1_000_000)
         finally:
@@ -51,8 +51,8 @@ class Cloud:
 async def cloud(*, ahead_seconds: float = 0.0) -> AsyncIterator[Cloud]:
     """A running one."""
     async with Simulator(clock=lambda: time.time() + ahead_seconds) as simulator:
-        wire = HttpClient(connect_seconds=5)
+        http = HttpClient(connect_seconds=5)
         try:
-            yield Cloud(simulator, wire)
+            yield Cloud(simulator, http)
         finally:
-            await wire.close()
+            await http.close()

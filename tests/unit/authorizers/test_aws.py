@@ -179,7 +179,7 @@ async def test_secrets_are_in_no_repr() -> None:
     async with cloud() as there:
         authorizer = signer(there, LENT)
         request = UpstreamRequest("POST", "http://a/", (), b"", authorizer=authorizer)
-        proof = await authorizer.proof(request, there.wire)
+        proof = await authorizer.proof(request, there.http)
         assert b"token-of-ASIASIM" in proof
         shown = f"{LENT!r} {authorizer!r} {request!r} {authorizer._keys!r}"
         assert "of-ASIASIM" not in shown

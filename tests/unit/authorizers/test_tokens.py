@@ -81,7 +81,7 @@ async def test_tokens_and_what_they_are_had_by_are_known_as_secrets(
         authorizer = make(there, clock)
         for _ in range(4):
             request = UpstreamRequest("POST", there.simulator.base_url + path, (), body)
-            proof = (await authorizer.proof(request, there.wire)).decode()
+            proof = (await authorizer.proof(request, there.http)).decode()
             tokens.append(proof.removeprefix("Authorization: Bearer ").strip())
             clock.seconds += 7200.0
         assert len(set(tokens)) == 4
@@ -93,7 +93,7 @@ async def test_tokens_and_what_they_are_had_by_are_known_as_secrets(
             authorizer = GoogleAuthorizer(GoogleSpec(file=str(file)), there.tell, there.obtained)
         else:
             authorizer = azure(there, clock, client_secret="", token_file=str(file))
-        await authorizer.proof(request, there.wire)
+        await authorizer.proof(request, there.http)
         known = key["private_key"] if make is google else "assertion-of-app"
         assert known in set(there.obtained.texts)
 
@@ -159,7 +159,7 @@ async def test_proxy_of_the_channel_goes_before_that_of_the_environment(
         way = Transport(Proxy("127.0.0.1", ours.port))
         request = UpstreamRequest("POST", there.simulator.base_url, (), b"", way)
         with pytest.raises(CredentialsUnavailable):
-            await google(there, Clock()).proof(request, there.wire)
+            await google(there, Clock()).proof(request, there.http)
         assert (ours.connections, others.connections) == (1, 0)
 
 

@@ -17,7 +17,7 @@ from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.http.wire import request, served
+from tests.unit.http.client import request, served
 
 USD = 10**9
 

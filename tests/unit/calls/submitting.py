@@ -209,7 +209,7 @@ async def stage(
                 metrics=w.metrics,
             ),
             channels=w.channels,
-            upstream=ExchangeUpstream(http=w.wire, body_bytes_max=MIB, clock=w.clock),
+            upstream=ExchangeUpstream(http=w.http, body_bytes_max=MIB, clock=w.clock),
             upstreams=_Cancels(cancelled),
             jobs=jobs,
             detached=DetachedTasks(in_flight),

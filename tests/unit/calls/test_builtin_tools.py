@@ -25,7 +25,7 @@ from tests.unit.calls.world import (
     world,
 )
 from tests.unit.translation.responses.pieces import CREATED, completed, text
-from tests.unit.translation.wire import data_of
+from tests.unit.translation.translated import data_of
 
 SEARCH, DRAW = "web_search", "image_generation"
 SPEAKS = frozenset({"chat", "responses"})
@@ -86,7 +86,7 @@ async def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
         assert told.tokens == (10, 5, 4)
         assert told.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
         assert told.call.facts.protocol == "chat"
-        assert w.wire.requests[0].url.endswith("/v1/responses")
+        assert w.http.requests[0].url.endswith("/v1/responses")
         assert told.logged["detail"]["translation"] == "built-in tools"
 
 
@@ -122,7 +122,7 @@ async def test_failure_in_the_middle_is_told_and_terminated(
         assert told.status == ("error", "upstream_error")
         assert told.tokens[1] == tokens
         assert told.cost > 0
-        assert w.wire.tried == ["a"]
+        assert w.http.tried == ["a"]
         assert w.verdict("a") == "failure"
         page = w.metrics.render("")[0].decode()
         assert f'outcome="{outcome}"' in page
@@ -165,7 +165,7 @@ async def test_next_channel_with_the_tool_answers(script: Script) -> None:
     async with world(given, channels=specs) as w:
         told = await asking(w, SEARCH)
         assert content(told) == "Hi"
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
         assert told.status == ("success", None)
         assert len(told.attempts) == 1
 
@@ -187,7 +187,7 @@ async def test_channel_that_is_busy_is_no_missing_tool() -> None:
     async with world(a=[stream(CREATED, FOR_EVER)], channels=specs) as w:
         first, writer = prepared(w, SEARCH), RecordingWriter()
         w.begin(first, writer)
-        while not w.wire.requests:
+        while not w.http.requests:
             await w.settled()
         told = await asking(w, SEARCH)
         assert told.refusal.kind.code == "no_channel_available"

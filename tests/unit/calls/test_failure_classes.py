@@ -124,7 +124,7 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
     refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
     async with world(a=[fails.script], b=[refusing]) as w:
         await failing(w, fails, stream=stream, plan=WAYS[way])
-        assert w.wire.tried == (["a", "b"] if fails.next_is_tried else ["a"])
+        assert w.http.tried == (["a", "b"] if fails.next_is_tried else ["a"])
 
 
 ERROR_FIRST = {
@@ -168,7 +168,7 @@ async def test_stream_that_begins_with_an_error_has_sent_nothing(
     refusing = answer(sse.error_body("no"), status=400)
     async with world(a=[script], b=[refusing]) as w:
         await failing(w, fails, stream=True, plan=WAYS[way])
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
 
 
 @pytest.mark.parametrize("body", [REPORT, OTHER_REPORT], ids=["error", "another form"])

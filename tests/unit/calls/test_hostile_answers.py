@@ -298,7 +298,7 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
         assert told.cost == 0
     async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
         await w.call(stream=False, plan=WAYS[way])
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
 
 
 @logs("answer_unreadable")
@@ -314,7 +314,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
 
     async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
         told = await w.call(stream=False)
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
         assert told.attempts == ["upstream_malformed"]
 
 
@@ -377,10 +377,10 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
         assert w.ledger.held.get(ACCOUNT, 0) == 0
         if is_answer:
             assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
-            assert w.wire.tried == ["a", "b"]
+            assert w.http.tried == ["a", "b"]
         else:
             assert (told.refusal.http_status, told.refusal.kind.code) == (400, "invalid_request")
-            assert w.wire.tried == []
+            assert w.http.tried == []
     assert len(runs) == (2 if is_answer else 1)
     assert all(f"<Helpers for {ACCOUNT} " in run for run in runs)
 

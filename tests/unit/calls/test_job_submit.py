@@ -38,7 +38,7 @@ async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> No
         assert s.state(told) == ("queued", ("a", "up_1"))
         assert s.world.ledger.held[ACCOUNT] == HELD
         assert told.row is None  # it has one when it ends
-        (asked,) = s.world.wire.requests
+        (asked,) = s.world.http.requests
         assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
         assert json.loads(asked.body)["duration"] == 5
         assert s.world.verdict("a") == "success"
@@ -53,7 +53,7 @@ async def test_what_no_upstream_has_taken_goes_to_the_next_channel(script: Scrip
         told = await s.submit()
         assert told.error is None
         assert s.state(told) == ("queued", ("b", "up_1"))
-        assert s.world.wire.tried == ["a", "b"]
+        assert s.world.http.tried == ["a", "b"]
 
 
 async def test_three_channels_are_asked_at_most() -> None:
@@ -62,7 +62,7 @@ async def test_three_channels_are_asked_at_most() -> None:
         assert (told.refusal.http_status, told.refusal.kind.code) == (503, "upstream_error")
         assert told.status == ("error", "upstream_error")
         assert told.attempts == ["upstream_503", "upstream_unreachable", "upstream_503"]
-        assert s.world.wire.tried == ["a", "b", "c"]
+        assert s.world.http.tried == ["a", "b", "c"]
         assert s.state(told) == ("failed", None)
         assert s.unknown("c") == 0
 
@@ -87,7 +87,7 @@ async def test_what_an_upstream_may_have_taken_is_refunded_and_never_sent_again(
         assert (told.refusal.http_status, told.refusal.kind.code) == (status, code)
         assert told.status == ("interrupted", code)
         assert told.cost == 0
-        assert s.world.wire.tried == ["a"]
+        assert s.world.http.tried == ["a"]
         assert s.world.ledger.held[ACCOUNT] == 0
         assert s.unknown("a") == 1
         assert s.state(told) == ("failed", None)
@@ -99,7 +99,7 @@ async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome() 
         told = await s.submit()
         assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
         assert told.status == ("interrupted", "upstream_timeout")
-        assert s.world.wire.tried == ["a"]
+        assert s.world.http.tried == ["a"]
         assert s.unknown("a") == 1
 
 
@@ -127,8 +127,8 @@ async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> 
     async with stage(a=[registered, FAILED], b=[registered, TAKEN]) as s:
         told = await s.submit(request=portrait(portrait_auth=True))
         assert told.error is None
-        assert s.world.wire.tried == ["a", "a", "b", "b"]
-        asset, made = (json.loads(r.body) for r in s.world.wire.requests[2:])
+        assert s.world.http.tried == ["a", "a", "b", "b"]
+        asset, made = (json.loads(r.body) for r in s.world.http.requests[2:])
         assert (asset["type"], asset["portrait_auth"]) == ("image", True)
         assert made["content"][1]["image_url"]["url"] == "asset://asset_7"
 
@@ -138,14 +138,14 @@ async def test_an_asset_whose_registration_is_unknown_ends_the_submission() -> N
     async with stage(a=[LOST], b=[TAKEN]) as s:
         told = await s.submit(request=portrait())
         assert told.status == ("interrupted", "upstream_unreachable")
-        assert s.world.wire.tried == ["a"]
+        assert s.world.http.tried == ["a"]
 
 
 async def test_nothing_is_asked_that_the_balance_does_not_cover() -> None:
     async with stage(balance=HELD - 1, a=[TAKEN]) as s:
         told = await s.submit()
         assert told.refusal.kind.code == "quota_exceeded"
-        assert s.world.wire.tried == []
+        assert s.world.http.tried == []
 
 
 async def test_what_a_request_names_pins_it_to_a_channel() -> None:
@@ -158,7 +158,7 @@ async def test_what_a_request_names_pins_it_to_a_channel() -> None:
             "invalid_request",
         )
         assert elsewhere.refusal.param == "voice"
-        assert s.world.wire.tried == ["b"]
+        assert s.world.http.tried == ["b"]
 
 
 # --- Keys ---
@@ -169,7 +169,7 @@ async def test_the_answer_is_kept_with_the_acceptance_and_replayed_while_the_job
         await s.submit(key="k")
         kept = s.world.ledger.claims.rows[(ACCOUNT, "k")]
         assert kept.state == "stored"
-        assert len(s.world.wire.requests) == 1
+        assert len(s.world.http.requests) == 1
 
 
 @logs("answer_unusable", "task_submit_unknown", required=False)
@@ -188,7 +188,7 @@ async def test_a_client_that_leaves_does_not_stop_its_submission() -> None:
     async with stage(a=[(gate, *TAKEN)]) as s:
         call, writer = s.prepare(key="k"), SubmittingWriter()
         s.begin(call, writer)
-        await eventually(lambda: s.world.wire.opening == 1)
+        await eventually(lambda: s.world.http.opening == 1)
         writer.leave()
         await s.world.end(call, writer)
         assert writer.is_left_alone
@@ -206,7 +206,7 @@ async def test_a_submission_that_fails_alone_is_refunded_and_says_so() -> None:
     async with stage(a=[(gate, *FAILED)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         s.begin(call, writer)
-        await eventually(lambda: s.world.wire.opening == 1)
+        await eventually(lambda: s.world.http.opening == 1)
         writer.leave()
         await s.world.end(call, writer)
         gate.set()
@@ -221,7 +221,7 @@ async def test_a_submission_that_is_cut_is_refunded_as_unknown(leaves: bool) -> 
     async with stage(a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         s.begin(call, writer)
-        await eventually(lambda: s.world.wire.opening == 1)
+        await eventually(lambda: s.world.http.opening == 1)
         if leaves:
             writer.leave()
             await s.world.end(call, writer)
@@ -231,7 +231,7 @@ async def test_a_submission_that_is_cut_is_refunded_as_unknown(leaves: bool) -> 
         told = await s.world.end(call, writer)
         assert told.status == ("interrupted", "gateway_stopping")
         assert s.unknown("a") == 1
-        assert s.world.wire.tried == ["a"]
+        assert s.world.http.tried == ["a"]
 
 
 @logs("task_submit_unknown", "recovery_corrected")
@@ -240,7 +240,7 @@ async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream() -
     async with stage(a=[(gate, *TAKEN)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         s.begin(call, writer)
-        await eventually(lambda: s.world.wire.opening == 1)
+        await eventually(lambda: s.world.http.opening == 1)
         s.take_for_dead(call)
         await s.world.settled()
         gate.set()
@@ -258,7 +258,7 @@ async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job() ->
     async with stage(a=[(gate, *TAKEN)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         s.begin(call, writer)
-        await eventually(lambda: s.world.wire.opening == 1)
+        await eventually(lambda: s.world.http.opening == 1)
         s.database.away = 2
         gate.set()
         for _ in range(2):
@@ -298,7 +298,7 @@ async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
     async with stage(a=[DOWN], b=[TAKEN]) as s:
         told = await s.submit(request=request, large=body)
         assert told.error is None
-        asked = s.world.wire.requests[-1]
+        asked = s.world.http.requests[-1]
         sent = json.loads(asked.body)
         assert len(sent["content"][1]["image_url"]["url"]) > 100_000
         assert sent["content"][0]["text"] == "a boat"
@@ -313,6 +313,6 @@ async def test_a_large_body_that_is_not_written_costs_nothing_and_is_asked_of_no
     async with stage(a=[TAKEN]) as s:
         told = await s.submit(request=request, large=body)
         assert told.refusal.kind.code == code
-        assert s.world.wire.requests == []
+        assert s.world.http.requests == []
         assert s.world.ledger.held[ACCOUNT] == 0
         assert s.unknown("a") == 0

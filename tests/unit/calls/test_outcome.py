@@ -56,7 +56,7 @@ async def test_row_says_how_the_call_went() -> None:
     began = asyncio.Event()
     async with world(a=[answer(began, sse.whole(usage=sse.usage_of(1, 1)))]) as w:
         call, writer = w.start()
-        await eventually(lambda: bool(w.wire.responses))
+        await eventually(lambda: bool(w.http.responses))
         w.clock.advance(1.25)
         began.set()
         told = await w.end(call, writer)
@@ -79,7 +79,7 @@ async def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() ->
         assert told.tokens == (100, 7, 40)
         assert told.status == ("success", None)
         assert w.verdict("a") == "success"
-        assert json.loads(w.wire.requests[0].body)["stream_options"] == {"include_usage": True}
+        assert json.loads(w.http.requests[0].body)["stream_options"] == {"include_usage": True}
 
 
 async def test_balance_has_moved_when_the_last_bytes_go_out() -> None:
@@ -117,7 +117,7 @@ async def test_seconds_of_a_token_are_those_after_the_first_byte() -> None:
     begins, more = asyncio.Event(), asyncio.Event()
     async with world(a=[answer(begins, STREAM[0], more, *STREAM[1:])]) as w:
         call, writer = w.start(stream=True)
-        await eventually(lambda: bool(w.wire.responses))
+        await eventually(lambda: bool(w.http.responses))
         w.clock.advance(2.0)
         begins.set()
         await eventually(lambda: bool(writer.blocks))
@@ -132,7 +132,7 @@ async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
     bound = make_model(Binding("a", "upstream-name"), max_output_tokens=4000)
     async with world(a=[answer(sse.whole())], model=bound) as w:
         await w.call(max_tokens=None)
-        (request,) = w.wire.requests
+        (request,) = w.http.requests
         assert json.loads(request.body)["model"] == "upstream-name"
         assert json.loads(request.body)["max_tokens"] == 4000
         assert ("Authorization", "Bearer api-key-of-a") in request.headers
@@ -159,10 +159,10 @@ async def test_pinned_conversation_stays_on_its_channel() -> None:
     async with world(scripts, channels=specs) as w:
         for _ in range(6):
             await w.call(pin="acct_a/session")
-        assert len(set(w.wire.tried)) == 1
+        assert len(set(w.http.tried)) == 1
         for number in range(12):
             await w.call(pin=f"acct_a/session-{number}")
-        assert set(w.wire.tried) == {"a", "b", "c"}
+        assert set(w.http.tried) == {"a", "b", "c"}
 
 
 HELLO = sse.delta("Hello")
@@ -195,11 +195,11 @@ async def test_time_out_before_anything_was_sent_is_504_and_no_retry(
         "in the body": answer(b'{"cho', FOR_EVER),
     }
     async with world(a=[scripts[where]], b=[GOOD]) as w:
-        told = await time_out(w, lambda _: w.wire.opening or w.wire.responses, stream=stream)
+        told = await time_out(w, lambda _: w.http.opening or w.http.responses, stream=stream)
         assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
         assert told.status == ("interrupted", "upstream_timeout")
         assert (told.cost, told.attempts) == (0, ["upstream_timeout"])
-        assert w.wire.tried == ["a"]
+        assert w.http.tried == ["a"]
         assert w.verdict("a") == "failure"
 
 
@@ -208,15 +208,15 @@ async def test_time_limit_is_one_for_all_attempts_together() -> None:
     slow, refused = (FOR_EVER,), (gate, UpstreamUnreachable())
     async with world(a=[refused], b=[slow], c=[GOOD]) as w:
         call, writer = w.start()
-        await eventually(lambda: w.wire.tried == ["a"])
+        await eventually(lambda: w.http.tried == ["a"])
         jump(TIMEOUT_SECONDS * 0.6)
         gate.set()
-        await eventually(lambda: w.wire.tried == ["a", "b"])
+        await eventually(lambda: w.http.tried == ["a", "b"])
         jump(TIMEOUT_SECONDS * 0.6)
         told = await w.end(call, writer)
         assert told.refusal.http_status == 504
         assert told.attempts == ["upstream_unreachable", "upstream_timeout"]
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
 
 
 async def test_time_out_in_mid_stream_ends_it_early_and_charges_what_went_out() -> None:
@@ -249,14 +249,14 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
         assert told.status == ("interrupted", "client_disconnected")
         assert writer.is_row_owned  # nobody else writes a second one
         assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
-        assert w.wire.tried == []
+        assert w.http.tried == []
         assert w.ledger.balances[ACCOUNT] == FUNDS
 
 
 async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_its_row() -> None:
     async with world(a=[answer(status=500)], b=[(FOR_EVER,)]) as w:
         call, writer = w.start()
-        await eventually(lambda: w.wire.tried == ["a", "b"])
+        await eventually(lambda: w.http.tried == ["a", "b"])
         writer.leave()
         told = await w.end(call, writer)
         assert told.attempts == ["upstream_500"]
@@ -267,7 +267,7 @@ async def test_client_that_leaves_in_mid_stream_is_charged_for_what_went_out() -
     async with world(a=[answer(HELLO, FOR_EVER, HELLO)]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
-        (response,) = w.wire.responses
+        (response,) = w.http.responses
         writer.leave()
         await asyncio.sleep(0)
         assert response.is_closed  # at once: the upstream stops working
@@ -295,7 +295,7 @@ async def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
         told = await w.call(RecordingWriter(leaves_after=after), stream=True)
         assert told.error is None
         assert told.status == ("interrupted", "client_disconnected")
-        assert w.wire.responses[0].is_closed
+        assert w.http.responses[0].is_closed
         assert w.verdict("a") is None
 
 
@@ -327,7 +327,7 @@ async def test_call_cut_by_a_drain_is_interrupted_by_the_gateway(where: str) -> 
         await eventually(lambda: bool(w.writer.unsettled()))
         if where != "at the hold":
             gate.set()
-            await eventually(lambda: bool(w.wire.responses))
+            await eventually(lambda: bool(w.http.responses))
         if where == "in mid-stream":
             await eventually(lambda: bool(writer.blocks))
         writer.cut()

@@ -61,7 +61,7 @@ async def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: b
         assert error.message == told.logged["error_message"] == "because of this"
         assert (told.status, told.attempts) == (("error", code), [])
         assert (told.cost, told.tokens, told.writer.blocks) == (0, (0, 0, 0), [])
-        assert (w.wire.tried, w.verdict("a")) == (["a"], "success")  # the channel works
+        assert (w.http.tried, w.verdict("a")) == (["a"], "success")  # the channel works
 
 
 KEYS = [refused(401, name) for name in ("bad key", "another", "a third", "never")]
@@ -111,7 +111,7 @@ async def test_refused_key_is_the_channels_failure(status: int, stream: bool) ->
         for tried, attempts in ((["a", "b"], [f"upstream_{status}"]), (["a", "b", "b"], [])):
             told = await w.call(stream=stream)
             assert (told.error, told.status) == (None, ("success", None))
-            assert (told.attempts, w.wire.tried) == (attempts, tried)  # `a` is aside
+            assert (told.attempts, w.http.tried) == (attempts, tried)  # `a` is aside
         assert (w.channels["a"].spec.ring.is_aside, w.verdict("a")) == (True, "success")
 
 
@@ -138,7 +138,7 @@ async def test_channel_with_another_key_is_tried_again_after_the_others() -> Non
     ]
     async with world(a=[refused, GOOD], b=[failed], channels=channels) as w:
         told = await w.call()
-        assert (told.status, w.wire.tried) == (("success", None), ["a", "b", "a"])
+        assert (told.status, w.http.tried) == (("success", None), ["a", "b", "a"])
         assert told.attempts == ["upstream_401", "upstream_500"]
         assert w.channels["a"].spec.ring.aside == 1
 
@@ -204,11 +204,11 @@ async def test_refusal_is_the_clients_as_with_a_status(
         is_of_key = status in (401, 402)
         if is_of_key:
             assert told.attempts[0] == f"upstream_{status}"
-            assert w.wire.tried == ["a", "b"]
+            assert w.http.tried == ["a", "b"]
         else:
             assert (told.refusal.http_status, told.refusal.message) == (status, "It says why.")
             assert (told.cost, told.attempts, told.writer.blocks) == (0, [], [])
-            assert w.wire.tried == ["a"]
+            assert w.http.tried == ["a"]
         assert w.verdict("a") == "success"
         assert w.channels["a"].spec.ring.aside == is_of_key
 
@@ -221,5 +221,5 @@ async def test_failure_is_tried_elsewhere(way: str, form: str, stream: bool, cod
     async with world(a=[script_of(code, form)], b=[refusing]) as w:
         told = await w.call(stream=stream, plan=WAYS[way])
         assert told.attempts == ["upstream_error"]
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
         assert w.verdict("a") == "failure"

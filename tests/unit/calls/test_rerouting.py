@@ -115,7 +115,7 @@ async def test_attempts_in_the_row_say_when_and_how_long() -> None:
         call, writer = w.prepare(), RecordingWriter()
         began = w.clock.now()
         w.begin(call, writer)
-        while not w.wire.opening:
+        while not w.http.opening:
             await asyncio.sleep(0)
         w.clock.advance(0.75)
         gate.set()
@@ -157,7 +157,7 @@ async def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Expe
         assert told.status == ("rejected", "no_channel_available")
         assert ("busy" in told.refusal.message) == (why == "full")
         assert told.refusal.headers == {"Retry-After": "1" if why == "full" else "10"}
-        assert (told.cost, told.attempts, w.wire.tried) == (0, [], [])
+        assert (told.cost, told.attempts, w.http.tried) == (0, [], [])
         for lease in leases:
             lease.release("abandoned")
 
@@ -178,19 +178,19 @@ async def test_model_without_a_channel_on_this_protocol_is_503_not_to_be_repeate
         assert told.refusal.message == f"No channel serves this model on this protocol.{named}"
         assert told.refusal.headers == {"x-should-retry": "false"}
         assert told.status == ("rejected", "no_channel_available")
-        assert w.wire.tried == []
+        assert w.http.tried == []
 
 
 async def test_channel_removed_in_the_meantime_is_passed_over() -> None:
     gate = asyncio.Event()
     async with world(a=[(gate, *failed(500))], b=[GOOD], c=[GOOD]) as w:
         call, writer = w.start()
-        while not w.wire.opening:
+        while not w.http.opening:
             await asyncio.sleep(0)
         w.channels.configure({"c": make_channel("c")})
         gate.set()
         told = await w.end(call, writer)
-        assert w.wire.tried == ["a", "c"]
+        assert w.http.tried == ["a", "c"]
         assert told.status == ("success", None)
         assert told.logged["detail"]["passed_over"] == {"b": "removed"}
 
@@ -233,7 +233,7 @@ async def test_of_a_whole_response_the_head_alone_has_to_be_in_time() -> None:
     async with world(a=[slow, (FOR_EVER, Head())], b=[GOOD], channels=watched("a", "b")) as w:
         assert (await w.call()).attempts == []
         assert (await w.call()).attempts == ["upstream_unreachable"]
-        assert w.wire.tried == ["a", "a", "b"]
+        assert w.http.tried == ["a", "a", "b"]
 
 
 async def test_error_whose_body_is_late_and_a_stream_that_pauses_are_not_silent() -> None:
@@ -244,7 +244,7 @@ async def test_error_whose_body_is_late_and_a_stream_that_pauses_are_not_silent(
         assert told.refusal.http_status == 400
         told = await w.call(stream=True)
         assert told.status == ("success", None)
-        assert w.wire.tried == ["a", "a"]
+        assert w.http.tried == ["a", "a"]
 
 
 async def test_silence_of_a_model_on_a_channel_is_its_own_matter() -> None:
@@ -258,4 +258,4 @@ async def test_silence_of_a_model_on_a_channel_is_its_own_matter() -> None:
     async with world(scripts, channels=specs, model=model) as w:
         assert (await w.call(stream=True)).status == ("success", None)
         assert (await w.call(stream=True)).attempts == ["upstream_unreachable"] * 2
-        assert w.wire.tried == ["a", "a", "b", "c"]
+        assert w.http.tried == ["a", "a", "b", "c"]

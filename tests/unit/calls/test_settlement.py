@@ -54,7 +54,7 @@ async def test_balance_short_of_the_estimate_by_one_is_402_and_nothing_is_sent()
         told = await w.call()
         assert_refused(told, 402, "quota_exceeded")
         assert "max_tokens" in told.refusal.message
-        assert w.wire.tried == []
+        assert w.http.tried == []
         assert (await w.call(max_tokens=99)).status == ("success", None)
 
 
@@ -73,7 +73,7 @@ async def test_hold_covers_the_conversation_or_the_whole_body_as_configured() ->
     async with world(a=[GOOD], balance=HOLD, precharge="whole_body") as w:
         told = await w.call(tools=TOOLS)
         assert_refused(told, 402, "quota_exceeded")
-        assert w.wire.tried == []
+        assert w.http.tried == []
     whole = -(-call.body_bytes // 4) * 1000 + 100 * 10_000
     async with world(a=[GOOD], balance=whole, precharge="whole_body") as w:
         told = await w.call(tools=TOOLS)
@@ -94,7 +94,7 @@ async def test_concurrent_calls_are_admitted_exactly_as_the_balance_covers() -> 
         pairs = [(w.prepare(), RecordingWriter()) for _ in range(10)]
         for call, writer in pairs:
             w.begin(call, writer)
-        await eventually(lambda: w.wire.opening == 3)
+        await eventually(lambda: w.http.opening == 3)
         gate.set()
         told = [await w.end(call, writer) for call, writer in pairs]
         assert sum(t.error is None for t in told) == 3
@@ -158,7 +158,7 @@ async def test_ledger_that_is_away_is_503_and_nothing_is_charged() -> None:
         w.clock.advance(1.0)
         told = await w.end(call, writer)
         assert_refused(told, 503, "no_channel_available")
-        assert w.wire.tried == []
+        assert w.http.tried == []
         assert w.ledger.holds == {}  # what had been held unseen is given back
 
 
@@ -167,7 +167,7 @@ async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_ove
     gate = asyncio.Event()
     async with world(a=[(gate, *GOOD)]) as w:
         call, writer = w.start()
-        await eventually(lambda: w.wire.opening == 1)
+        await eventually(lambda: w.http.opening == 1)
         w.ledger.lose_after = 1
         gate.set()
         await eventually(lambda: w.clock.sleepers > 0)
@@ -326,7 +326,7 @@ async def test_attempt_that_was_not_left_to_end_is_counted_too(
     script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     async with world(a=[script]) as w:
         call, writer = w.start(stream=True)
-        await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
+        await eventually(lambda: bool(writer.blocks if begun else w.http.opening))
         if how == "time":
             jump(TIMEOUT_SECONDS + 1)
         else:
@@ -380,7 +380,7 @@ async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, b
     reads = asyncio.Event() if how == "slow reader" else None
     async with world(a=[script]) as w:
         call, writer = w.start(RecordingWriter(reads=reads), stream=True)
-        await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
+        await eventually(lambda: bool(writer.blocks if begun else w.http.opening))
         if how == "leave":
             writer.leave()
         else:

@@ -42,7 +42,7 @@ async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
         call, writer = w.prepare(stream=True), RecordingWriter()
         kept = repr(call.request)
         w.begin(call, writer)
-        await eventually(lambda: w.wire.tried == ["a", "b"])
+        await eventually(lambda: w.http.tried == ["a", "b"])
         assert (repr(call.request), writer.has_forgotten) == (kept, False)
         begins.set()
         await eventually(lambda: writer.sent == HELLO)
@@ -62,7 +62,7 @@ async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream()
         await eventually(lambda: writer.waiting == 1)
         for _ in range(200):
             await asyncio.sleep(0)
-        (response,) = w.wire.responses
+        (response,) = w.http.responses
         assert (len(writer.blocks), response.pieces_taken) == (1, 1)
         reads.set()
         told = await w.end(call, writer)
@@ -109,7 +109,7 @@ async def test_rest_is_passed_on_and_changes_nothing(
         assert told.writer.sent == b"".join((text, end, *rest))
         assert told.status == ("success", None)
         assert (told.tokens, told.cost) == (without.tokens, without.cost)
-        assert w.wire.responses[1].has_ended  # and its connection may carry another request
+        assert w.http.responses[1].has_ended  # and its connection may carry another request
 
 
 async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
@@ -141,7 +141,7 @@ async def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) ->
         jump(REST_SECONDS)
         await task
         assert writer.has_ended
-        (response,) = w.wire.responses
+        (response,) = w.http.responses
         assert (response.has_ended, response.is_closed) == (False, True)
 
 
@@ -170,7 +170,7 @@ async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leave
             writer.leave()
         told = await w.end(call, writer)
         assert told.status == ("success", None)
-        assert w.wire.responses[0].is_closed
+        assert w.http.responses[0].is_closed
 
 
 async def test_translated_stream_ends_with_its_terminator() -> None:
@@ -202,7 +202,7 @@ async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long()
     late = sse.event({"usageMetadata": usage})
     async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
         call, writer = w.start(stream=True, plan=in_gemini)
-        await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
+        await eventually(lambda: [r.pieces_taken for r in w.http.responses] == [3])
         assert writer.sent == said("Hello")  # settled first, then the end
         jump(ENDING_SECONDS)
         told = await w.end(call, writer)

@@ -79,7 +79,7 @@ async def test_call_tries_the_standby_first_and_closes_it(stream: bool) -> None:
         assert state(w, "b") == "closed"
         assert [one[0] for one in told.logged["detail"]["order"]] == ["b", "a"]
         await w.call(stream=stream)
-        assert w.wire.tried == ["b", "a"]
+        assert w.http.tried == ["b", "a"]
 
 
 FAILING: dict[str, tuple[Script, str, str]] = {
@@ -102,9 +102,9 @@ async def test_trial_that_fails_is_not_the_clients(script: Script, code: str, be
         assert told.writer.sent == sse.delta("Hi") + sse.DONE
         assert (told.status, told.attempts) == (("success", None), [code])
         assert told.cost == 10 * 1000 + 10_000
-        assert (w.wire.tried, state(w, "b")) == (["b", "a"], becomes)
+        assert (w.http.tried, state(w, "b")) == (["b", "a"], becomes)
         await w.call(stream=True)
-        assert w.wire.tried == ["b", "a", "a"]
+        assert w.http.tried == ["b", "a", "a"]
 
 
 async def test_request_that_cannot_be_put_to_the_standby_is_put_to_the_next() -> None:
@@ -117,7 +117,7 @@ async def test_request_that_cannot_be_put_to_the_standby_is_put_to_the_next() ->
         make_due(w, "b")
         told = await w.call(plan=plan)
         assert (told.status, told.attempts) == (("success", None), ["upstream_400"])
-        assert (w.wire.tried, state(w, "b")) == (["a"], "half_open")
+        assert (w.http.tried, state(w, "b")) == (["a"], "half_open")
 
 
 @cases("stream", False, True)
@@ -126,9 +126,9 @@ async def test_standby_that_hangs_costs_so_many_seconds_and_none_of_the_calls(st
     async with world(a=[good], b=[(FOR_EVER,)]) as w:
         make_due(w, "b")
         call, writer = w.start(stream=stream)
-        await eventually(lambda: w.wire.tried == ["b"])
+        await eventually(lambda: w.http.tried == ["b"])
         jump(TRIAL_SECONDS + 0.01)
-        await eventually(lambda: w.wire.tried == ["b", "a"])
+        await eventually(lambda: w.http.tried == ["b", "a"])
         jump(TIMEOUT_SECONDS - 0.1)
         told = await w.end(call, writer)
         assert (told.status, told.attempts) == (("success", None), ["upstream_timeout"])
@@ -140,16 +140,16 @@ async def test_client_that_leaves_a_trial_proves_nothing_and_the_next_one_rests(
         make_due(w, "b")
         call, writer = w.prepare(), RecordingWriter()
         task = w.begin(call, writer)
-        await eventually(lambda: w.wire.tried == ["b"])
+        await eventually(lambda: w.http.tried == ["b"])
         assert (await w.call()).status == ("success", None)
         writer.client_gone = True
         task.cancel()
         await w.end(call, writer)
         assert (await w.call()).status == ("success", None)
-        assert w.wire.tried == ["b", "a", "a"]
+        assert w.http.tried == ["b", "a", "a"]
         w.clock.advance(HEALTH.cooldown_seconds)
         assert (await w.call()).status == ("success", None)
-        assert (w.wire.tried[3:], state(w, "b")) == (["b"], "closed")
+        assert (w.http.tried[3:], state(w, "b")) == (["b"], "closed")
 
 
 @cases("how", "pinned", "with a tool of the provider")
@@ -160,14 +160,14 @@ async def test_call_that_a_trial_would_cost_something_is_none(how: str) -> None:
         writer = RecordingWriter()
         w.begin(call, writer)
         assert (await w.end(call, writer)).status == ("success", None)
-        assert w.wire.tried == ["a"]
+        assert w.http.tried == ["a"]
 
 
 async def test_what_is_sold_by_the_piece_is_no_trial() -> None:
     async with stage(a=[answer(made(1))], b=[answer(made(1))]) as w:
         make_due(w, "b")
         assert (await generate(w)).status == ("success", None)
-        assert (w.wire.tried, state(w, "b")) == (["a"], "open")
+        assert (w.http.tried, state(w, "b")) == (["a"], "open")
 
 
 # What channels are, in their order -> the one that a call leases first, and why.

@@ -124,12 +124,12 @@ async def test_client_that_leaves_during_an_attempt_cancels_it_and_the_operator_
     async with world({"a": [script], "b": [WHOLE]}, channels=channels, model=model) as w:
         call, writer = w.start(stream=True)
         await eventually(
-            lambda: bool(w.wire.opening or [r for r in w.wire.responses if len(r.left) == 1])
+            lambda: bool(w.http.opening or [r for r in w.http.responses if len(r.left) == 1])
         )
         writer.leave()
         told = await w.end(call, writer)
         assert told.status == ("interrupted", "client_disconnected")
-        assert (told.cost, w.wire.tried, w.verdict("a")) == (0, ["a"], None)
+        assert (told.cost, w.http.tried, w.verdict("a")) == (0, ["a"], None)
         assert told.logged["upstream_cost_nano_usd"] == cost
 
 
@@ -183,7 +183,7 @@ async def count(w: World, body: bytes = BODY, *, protocol: str = "messages") -> 
         own={"anthropic-version": "2023-06-01"},
         own_headers=(("anthropic-beta", "b"),),
     )
-    return await w.conversation.counter.count(request)
+    return await w.chat_calls.counter.count(request)
 
 
 async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model() -> None:
@@ -191,7 +191,7 @@ async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model(
     async with world(a=[COUNTED], channels=speaking("a"), model=model) as w:
         counted = await count(w)
         assert (counted.body, counted.is_estimate) == (b'{"input_tokens":12,"more":1}', False)
-        (request,) = w.wire.requests
+        (request,) = w.http.requests
         assert request.url == "http://a.example/v1/messages/count_tokens"
         assert json.loads(request.body)["model"] == "upstream-name"
         headers = dict(request.headers)
@@ -215,7 +215,7 @@ async def test_the_next_channel_is_asked_after_a_failure(
         expect_log("channel_key_refused")
     async with world(a=[failed], b=[COUNTED], channels=speaking("a", "b")) as w:
         assert not (await count(w)).is_estimate
-        assert w.wire.tried == ["a", "b"]
+        assert w.http.tried == ["a", "b"]
 
 
 async def test_an_upstream_without_the_endpoint_is_not_asked_again_for_a_while() -> None:
@@ -224,7 +224,7 @@ async def test_an_upstream_without_the_endpoint_is_not_asked_again_for_a_while()
         assert estimated.is_estimate
         assert json.loads(estimated.body)["input_tokens"] > 1
         assert (await count(w)).is_estimate
-        assert len(w.wire.requests) == 1
+        assert len(w.http.requests) == 1
         w.clock.advance(WITHOUT_SECONDS)
         assert not (await count(w)).is_estimate
 
@@ -235,7 +235,7 @@ async def test_a_refusal_of_the_request_is_the_clients() -> None:
         with pytest.raises(GatewayError) as raised:
             await count(w)
         assert (raised.value.http_status, raised.value.message) == (400, "messages: too long")
-        assert w.wire.tried == ["a"]
+        assert w.http.tried == ["a"]
 
 
 @cases(
@@ -246,7 +246,7 @@ async def test_a_refusal_of_the_request_is_the_clients() -> None:
 async def test_what_no_channel_counts_is_estimated(channels: list[ChannelSpec]) -> None:
     async with world(a=[COUNTED], channels=channels) as w:
         assert (await count(w)).is_estimate
-        assert w.wire.requests == []
+        assert w.http.requests == []
 
 
 async def test_channels_that_are_down_or_silent_leave_an_estimate(
@@ -268,6 +268,6 @@ async def test_native_content_counts_a_whole_request_under_the_upstreams_name() 
     body = json.dumps({"generateContentRequest": inner}).encode()
     async with world(a=[answer(b'{"totalTokens":3}')], channels=[native], model=model) as w:
         assert (await count(w, body, protocol="native")).body == b'{"totalTokens":3}'
-        (request,) = w.wire.requests
+        (request,) = w.http.requests
         assert request.url == "http://a.example/v1beta/models/up:countTokens"
         assert json.loads(request.body)["generateContentRequest"] == {**inner, "model": "models/up"}

@@ -114,7 +114,7 @@ async def stage(
                 metrics=w.metrics,
             ),
             channels=w.channels,
-            upstream=upstream(http=w.wire, body_bytes_max=MIB, clock=w.clock),
+            upstream=upstream(http=w.http, body_bytes_max=MIB, clock=w.clock),
             unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),
             current=in_force(w.redactor),
             total_seconds=5.0,
@@ -130,7 +130,7 @@ async def test_what_was_made_is_settled_before_it_goes_out() -> None:
         assert (told.status, told.cost, s.spent) == (("success", None), COST, COST)
         assert (told.logged["unit_count"], told.logged["task_id"]) == (len(TEXT), "trs_1")
         assert [row.state for row in s.world.ledger.claims.rows.values()] == ["stored"]
-        (asked,) = s.world.wire.requests
+        (asked,) = s.world.http.requests
         assert ("Idempotency-Key", "trs_1") in asked.headers
 
 
@@ -161,7 +161,7 @@ NEXT: dict[str, Script] = {
 async def test_speech_fails_over_as_pictures_do(script: Script) -> None:
     async with stage(a=[script], b=[SOUND]) as s:
         told = await s.run(s.prepare(), SubmittingWriter())
-        assert (told.error, s.world.wire.tried) == (None, ["a", "b"])
+        assert (told.error, s.world.http.tried) == (None, ["a", "b"])
         assert (s.spent, s.unknown) == (COST, [])
 
 
@@ -174,7 +174,7 @@ async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_m
         told = await s.run(s.prepare(key="k"), SubmittingWriter())
         assert told.status[0] == "interrupted"
         assert told.logged["task_id"] == "trs_1"
-        assert (s.world.wire.tried, s.unknown, s.spent) == (["a"], ["trs_1 a"], 0)
+        assert (s.world.http.tried, s.unknown, s.spent) == (["a"], ["trs_1 a"], 0)
         assert not s.world.ledger.claims.rows
 
 
@@ -185,7 +185,7 @@ async def test_channel_that_was_being_asked_when_the_client_left_may_have_made_i
     async with stage(upstream, a=[(FOR_EVER,)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         running = asyncio.ensure_future(s.run(call, writer))
-        await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
+        await eventually(lambda: s.world.http.tried == ["a"], what="the attempt")
         writer.leave()
         await running
         assert (s.unknown, s.spent) == (unknown, 0)
@@ -195,14 +195,14 @@ async def test_client_that_leaves_stops_it_unless_it_is_left_alone() -> None:
     async with stage(a=[(FOR_EVER,)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         running = asyncio.ensure_future(s.run(call, writer))
-        await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
+        await eventually(lambda: s.world.http.tried == ["a"], what="the attempt")
         writer.leave()
         assert (await running).status == ("interrupted", "client_disconnected")
     ready = asyncio.Event()
     async with stage(a=[(ready, *SOUND)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         writer.task = asyncio.ensure_future(s.submits.run_detached(call, writer))
-        await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
+        await eventually(lambda: s.world.http.tried == ["a"], what="the attempt")
         writer.leave()
         await eventually(lambda: writer.is_left_alone, what="being left alone")
         ready.set()

@@ -36,9 +36,9 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
 from gw.calls.call import Call, ClientGone
-from gw.calls.chat import Conversation
+from gw.calls.chat import ChatCalls
 from gw.calls.media import Media, PieceCall
-from gw.calls.request import ChatCall, ConversationRequest, UpstreamPlan
+from gw.calls.request import ChatCall, ChatClientRequest, UpstreamPlan
 from gw.calls.stream import Framing
 from gw.config.config import Precharge
 from gw.errors import GatewayError
@@ -151,7 +151,7 @@ class FakeResponse(UpstreamResponse):
         self._closing.set()
 
 
-class FakeWire(UpstreamClient):
+class FakeHttp(UpstreamClient):
     """Scripts by channel, one for each request to it; the last one is played again."""
 
     def __init__(self, scripts: Mapping[str, Sequence[Script]]) -> None:
@@ -289,7 +289,7 @@ MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts
 Plan = Callable[[UpstreamRequest], UpstreamPlan]
 
 
-class PlannedRequest(ConversationRequest):
+class PlannedRequest(ChatClientRequest):
     """A chat request whose channels answer as a test says: in this dialect, so translated."""
 
     plan: Plan | None = None
@@ -358,8 +358,8 @@ class World:
     wallets: Wallets
     live: LiveCalls
     channels: ChannelDirectory
-    wire: FakeWire
-    conversation: Conversation
+    http: FakeHttp
+    chat_calls: ChatCalls
     images: Media[PieceCall]
     model: ModelSpec
     redactor: Redactor
@@ -419,7 +419,7 @@ class World:
         if isinstance(call, PieceCall):
             running = self.images.run(call, writer)
         else:
-            running = self.conversation.run(call, writer)
+            running = self.chat_calls.run(call, writer)
         writer.task = asyncio.ensure_future(running)
         return writer.task
 
@@ -462,7 +462,7 @@ class World:
 
     def faults(self) -> list[str]:
         """Everything a call must not leave behind."""
-        left = [*self.ledger.faults(), *self.wire.leftovers()]
+        left = [*self.ledger.faults(), *self.http.leftovers()]
         left += [f"hold of {call_id}" for call_id in self.ledger.holds]
         left += [f"slots of {a!r}" for a in self.channels.values() if a.in_use]
         left += [f"live call {call_id}" for call_id in self.live.ids()]
@@ -514,12 +514,12 @@ async def world(
     live = LiveCalls()
     model = model or make_model(*(channel.id for channel in channels))
     redactor, offload = Redactor(channels), OffloadPool()
-    wire = FakeWire(scripts)
+    http = FakeHttp(scripts)
     running = use_cases(
         wallets=wallets,
         live=live,
         channels=directory,
-        wire=wire,
+        http=http,
         redactor=redactor,
         registry=Registry.of(channels, []),
         offload=offload,
@@ -536,8 +536,8 @@ async def world(
         wallets=wallets,
         live=live,
         channels=directory,
-        wire=wire,
-        conversation=running.conversation,
+        http=http,
+        chat_calls=running.chat_calls,
         images=running.images,
         model=model,
         redactor=redactor,
@@ -559,14 +559,14 @@ FOUND: Mapping[str, Callable[[World, Told], Any]] = {
     "cost": lambda w, told: told.cost,
     "attempts": lambda w, told: told.attempts,
     "outcomes": lambda w, told: [one[3] for one in told.logged["detail"]["tried"]],
-    "tried": lambda w, told: "".join(w.wire.tried),
-    "verdicts": lambda w, told: [w.verdict(name) for name in dict.fromkeys(w.wire.tried)],
+    "tried": lambda w, told: "".join(w.http.tried),
+    "verdicts": lambda w, told: [w.verdict(name) for name in dict.fromkeys(w.http.tried)],
     "error": lambda w, told: (
         None if told.error is None else (told.error.http_status, told.error.kind.code)
     ),
     "message": lambda w, told: told.refusal.message,
     "headers": lambda w, told: told.refusal.headers,
-    "kept": lambda w, told: w.wire.responses[0].has_ended,
+    "kept": lambda w, told: w.http.responses[0].has_ended,
 }
 SUCCESS, CUT = ("success", None), ("error", "upstream_error")
 

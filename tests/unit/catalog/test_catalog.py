@@ -17,7 +17,7 @@ from gw.config.load import load, load_text
 from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 
 def channel(name: str, *protocols: str) -> ChannelSpec:

@@ -149,13 +149,13 @@ def once(answer: bytes) -> Script:
 
 
 @asynccontextmanager
-async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[HttpClient]:
-    """A wire that is closed at the end."""
-    wire = HttpClient(connect_seconds=connect_seconds)
+async def new_http(connect_seconds: float = 5.0) -> AsyncIterator[HttpClient]:
+    """A client that is closed at the end."""
+    http = HttpClient(connect_seconds=connect_seconds)
     try:
-        yield wire
+        yield http
     finally:
-        await wire.close()
+        await http.close()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The upstream wire, ended early, or on a transport that a test holds."""
+"""The HTTP client, ended early, or on a transport that a test holds."""
 
 import asyncio
 import select
@@ -18,7 +18,7 @@ from tests.support.aio import both_loops, eventually
 from tests.support.certificates import contexts
 from tests.support.rows import cases, each
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk, new_wire
+from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk, new_http
 
 pytestmark = both_loops
 
@@ -32,8 +32,8 @@ async def test_cancelled_wait_closes_the_connection_at_once() -> None:
         await peer.gone()
         gone.set()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        task = asyncio.ensure_future(wire.open(server.request()))
+    async with RawServer(script) as server, new_http() as http:
+        task = asyncio.ensure_future(http.open(server.request()))
         await came.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -50,8 +50,8 @@ async def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None
         await peer.gone()
         gone.set()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request())
         pieces = response.chunks()
         assert await anext(pieces) == b"data: 1\n\n"
         response.close()
@@ -62,9 +62,9 @@ async def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None
 
 
 async def test_close_after_the_end_keeps_the_connection() -> None:
-    async with RawServer(answering) as server, new_wire() as wire:
+    async with RawServer(answering) as server, new_http() as http:
         for _ in range(3):
-            response = await wire.open(server.request())
+            response = await http.open(server.request())
             assert [piece async for piece in response.chunks()] == [b"{}"]
             response.close()
         assert server.connections == 1
@@ -86,19 +86,19 @@ async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
         gone.set()
 
     async with RawServer(script) as server:
-        wire = HttpClient(connect_seconds=5)
-        await (await wire.open(server.request())).read(100)
+        http = HttpClient(connect_seconds=5)
+        await (await http.open(server.request())).read(100)
 
         async def call() -> None:
-            pieces = (await wire.open(server.request())).chunks()
+            pieces = (await http.open(server.request())).chunks()
             opened.set()
             await anext(pieces)
 
         task = asyncio.ensure_future(call())
         await (opened if is_head_sent else came).wait()
-        assert repr(wire) == "<HttpClient open [<OriginPool 1 connections, 0 idle>]>"
-        await wire.close()
-        assert repr(wire) == "<HttpClient closed [<OriginPool 0 connections, 0 idle>]>"
+        assert repr(http) == "<HttpClient open [<OriginPool 1 connections, 0 idle>]>"
+        await http.close()
+        assert repr(http) == "<HttpClient closed [<OriginPool 0 connections, 0 idle>]>"
         with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
             await task
         await eventually(gone.is_set, what="the connection's end")
@@ -116,8 +116,8 @@ async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_f
         gone.set()
 
     async with RawServer(script) as server:
-        wire = HttpClient(connect_seconds=5)
-        task = asyncio.ensure_future(wire.open(server.request()))
+        http = HttpClient(connect_seconds=5)
+        task = asyncio.ensure_future(http.open(server.request()))
 
         def cancelled(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
             made(self, transport)
@@ -127,7 +127,7 @@ async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_f
         with pytest.raises(asyncio.CancelledError):
             await task
         await gone.wait()
-        await wire.close()
+        await http.close()
 
 
 async def test_reading_resumes_after_a_cancelled_wait() -> None:
@@ -139,8 +139,8 @@ async def test_reading_resumes_after_a_cancelled_wait() -> None:
         await go_on.wait()
         await peer.send(chunk(b"data: 1\n\n") + b"0\r\n\r\n")
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request())
         pieces = response.chunks()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
@@ -212,9 +212,9 @@ class BlockingServer:
             self._peer.close()
 
 
-def wait_for_bytes(wire: HttpClient) -> None:
+def wait_for_bytes(http: HttpClient) -> None:
     """Wait until the system has something for the one connection there is."""
-    (place,) = wire._routes.values()
+    (place,) = http._routes.values()
     (connection,) = place.pool._all
     assert select.select([connection], [], [], PATIENCE_SECONDS)[0]
 
@@ -230,7 +230,7 @@ def serving(tls: ssl.SSLContext | None) -> Iterator[BlockingServer]:
             server.close()
 
 
-async def asked(wire: HttpClient, server: BlockingServer, sends: bytes, *, dials: bool) -> bytes:
+async def asked(http: HttpClient, server: BlockingServer, sends: bytes, *, dials: bool) -> bytes:
     """Make a request that the server answers with this, and read the answer."""
 
     def play() -> None:
@@ -240,7 +240,7 @@ async def asked(wire: HttpClient, server: BlockingServer, sends: bytes, *, dials
 
     playing = asyncio.ensure_future(asyncio.to_thread(play))
     try:
-        return await (await wire.open(server.request)).read(1000)
+        return await (await http.open(server.request)).read(1000)
     finally:
         await playing
 
@@ -255,14 +255,14 @@ async def test_next_request_gets_its_own_answer_on_another_connection(
 
     with serving(served) as server:
         tls = None if trusting is None else lambda: trusting
-        wire = HttpClient(connect_seconds=5, tls=tls)
+        http = HttpClient(connect_seconds=5, tls=tls)
         first = answer(b"first") + (unasked if comes == "with the answer" else b"")
-        assert await asked(wire, server, first, dials=True) == b"first"
+        assert await asked(http, server, first, dials=True) == b"first"
         if comes != "with the answer":
             server.say(unasked)
-            wait_for_bytes(wire)  # and the loop has no turn to read them
+            wait_for_bytes(http)  # and the loop has no turn to read them
         if comes == "while idle":
             assert await asyncio.to_thread(server.is_closed)
-        assert await asked(wire, server, answer(b"second"), dials=True) == b"second"
+        assert await asked(http, server, answer(b"second"), dials=True) == b"second"
         assert server.connections == 2
-        await wire.close()
+        await http.close()

@@ -29,7 +29,7 @@ from metrics.prometheus import Metrics
 from tests.support.aio import both_loops, eventually, jump, run
 from tests.support.logs import logs
 from tests.support.rows import cases
-from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
+from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_http, silent
 
 
 def ipv4(address: tuple[str, int]) -> SocketAddress:
@@ -96,12 +96,12 @@ def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
             await peer.request()
             await peer.send(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
 
-        async with new_wire() as wire:
+        async with new_http() as http:
             async with RawServer(script) as server:
                 there = UpstreamRequest("POST", f"http://up.example:{server.port}/", (), b"{}")
 
                 async def call() -> None:
-                    assert await (await wire.open(there)).read(10) == b"{}"
+                    assert await (await http.open(there)).read(10) == b"{}"
 
                 await asyncio.gather(*(call() for _ in range(20)))
                 assert len(asked) == 1
@@ -110,7 +110,7 @@ def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
                 assert len(asked) == 2
             for _ in range(2):
                 with pytest.raises(UpstreamUnreachable):
-                    await wire.open(there)
+                    await http.open(there)
             assert len(asked) == 3
 
     run(scenario(), timeout_seconds=300)
@@ -128,14 +128,14 @@ async def test_idle_connection_is_closed_after_its_time() -> None:
             await peer.send(OK)
         gone.append(peer.number)
 
-    async with RawServer(script) as server, new_wire() as wire:
-        await asyncio.gather(*(wire.open(server.request()) for _ in range(2)))
-        assert "2 connections, 2 idle" in repr(wire)
+    async with RawServer(script) as server, new_http() as http:
+        await asyncio.gather(*(http.open(server.request()) for _ in range(2)))
+        assert "2 connections, 2 idle" in repr(http)
         jump(IDLE_SECONDS / 2)
-        await (await wire.open(server.request())).read(10)  # on the one used last
+        await (await http.open(server.request())).read(10)  # on the one used last
         jump(IDLE_SECONDS / 2 + 1)
         await eventually(lambda: gone == [1], what="the end of the first connection")
-        assert "1 connections, 1 idle" in repr(wire)
+        assert "1 connections, 1 idle" in repr(http)
         assert server.connections == 2
 
 
@@ -156,23 +156,23 @@ async def test_want_of_files_closes_the_idlest_connection_of_any_origin_before_a
         gone.append(name)
 
     async with AsyncExitStack() as stack:
-        wire = HttpClient(connect_seconds=5, files=files)
-        stack.push_async_callback(wire.close)
+        http = HttpClient(connect_seconds=5, files=files)
+        stack.push_async_callback(http.close)
         servers = {
             name: await stack.enter_async_context(RawServer(partial(script, name=name)))
             for name in ("first", "second", "third", "busy", "none")
         }
         for name in ("first", "second"):
-            await (await wire.open(servers[name].request())).read(10)
+            await (await http.open(servers[name].request())).read(10)
         monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))  # far fewer than are open
         assert not files.is_used_up
-        await (await wire.open(servers["third"].request())).read(10)
+        await (await http.open(servers["third"].request())).read(10)
         await eventually(lambda: gone == ["first"], what="the idlest given up")
-        opening = [asyncio.ensure_future(wire.open(servers["busy"].request())) for _ in range(2)]
+        opening = [asyncio.ensure_future(http.open(servers["busy"].request())) for _ in range(2)]
         await eventually(lambda: gone == ["first", "second", "third"], what="all given up")
         assert files.is_used_up
         with pytest.raises(NoFileLeft):
-            await wire.open(servers["none"].request())
+            await http.open(servers["none"].request())
         go_on.set()
         for one in await asyncio.gather(*opening):
             await one.read(10)
@@ -187,11 +187,11 @@ async def test_connection_that_the_upstream_closes_while_idle_is_not_used_again(
         await peer.send(OK)
         peer.close()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        await (await wire.open(server.request())).read(10)
-        await eventually(lambda: "0 connections" in repr(wire), what="its end")
-        assert "0 idle" in repr(wire)
-        await (await wire.open(server.request())).read(10)
+    async with RawServer(script) as server, new_http() as http:
+        await (await http.open(server.request())).read(10)
+        await eventually(lambda: "0 connections" in repr(http), what="its end")
+        assert "0 idle" in repr(http)
+        await (await http.open(server.request())).read(10)
         assert server.connections == 2
 
 
@@ -239,9 +239,9 @@ async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
             heads.append(head)
             await peer.send(OK)
 
-    async with RawServer(script) as server, new_wire() as wire:
+    async with RawServer(script) as server, new_http() as http:
         for method in ("GET", "POST"):
-            await (await wire.open(server.request(b"", method))).read(10)
+            await (await http.open(server.request(b"", method))).read(10)
     assert b"Content-Length" not in heads[0]
     assert b"\r\nContent-Length: 0\r\n" in heads[1]
 
@@ -249,12 +249,12 @@ async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
 @both_loops
 async def test_wire_closed_while_it_connects_is_unreachable_and_nothing_was_sent() -> None:
     sent: list[str] = []
-    async with RawServer(answering) as server, new_wire() as other:
+    async with RawServer(answering) as server, new_http() as other:
         request = replace(server.request(), on_sent=partial(sent.append, "request"))
-        wire = HttpClient(connect_seconds=5)
-        opening = asyncio.ensure_future(wire.open(request))
+        http = HttpClient(connect_seconds=5)
+        opening = asyncio.ensure_future(http.open(request))
         await asyncio.sleep(0)
-        await wire.close()
+        await http.close()
         with pytest.raises(UpstreamUnreachable):
             await opening
         assert not sent

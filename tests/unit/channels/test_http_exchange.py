@@ -1,4 +1,4 @@
-"""The upstream wire, request by request: what is sent, kept, lost, cut and ended early."""
+"""The HTTP client, request by request: what is sent, kept, lost, cut and ended early."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ from tests.unit.channels.raw_server import (
     Peer,
     RawServer,
     chunk,
-    new_wire,
+    new_http,
     once,
     silent,
 )
@@ -35,8 +35,8 @@ async def test_request_carries_headers_body_and_nothing_of_the_library() -> None
         assert body == b'{"a":1}'
         await peer.send(OK)
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request(b'{"a":1}'))
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request(b'{"a":1}'))
         assert response.status == 200
         assert response.header("content-TYPE") == "application/json"
         assert response.header("x-none") is None
@@ -66,10 +66,10 @@ async def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
         await peer.send(OK)
         await peer.gone()
 
-    async with RawServer(script) as server, new_wire() as wire:
+    async with RawServer(script) as server, new_http() as http:
 
         async def call() -> None:
-            response = await wire.open(server.request())
+            response = await http.open(server.request())
             await response.read(100)
 
         await asyncio.gather(*(call() for _ in range(150)))
@@ -126,9 +126,9 @@ async def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
     server = KeptConnections(answers=3, body_bytes=size, resets=resets)
     server.start()
     request = UpstreamRequest("POST", server.url, (), b"x" * size)
-    async with new_wire() as wire:
+    async with new_http() as http:
         for _ in range(3):
-            response = await wire.open(request)
+            response = await http.open(request)
             assert await response.read(100) == b"{}"
             server.close_under_the_client()
     assert server.connections == 3
@@ -150,10 +150,10 @@ async def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> Non
         requests += 1
         peer.reset() if is_reset else peer.close()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        await (await wire.open(server.request())).read(100)
+    async with RawServer(script) as server, new_http() as http:
+        await (await http.open(server.request())).read(100)
         with pytest.raises(UpstreamUnreachable):
-            await wire.open(server.request())
+            await http.open(server.request())
         assert (server.connections, requests) == (1, 2)
 
 
@@ -163,9 +163,9 @@ async def test_new_connection_lost_before_the_answer_is_not_retried(is_reset: bo
         await peer.request()
         peer.reset() if is_reset else peer.close()
 
-    async with RawServer(script) as server, new_wire() as wire:
+    async with RawServer(script) as server, new_http() as http:
         with pytest.raises(UpstreamUnreachable) as caught:
-            await wire.open(server.request())
+            await http.open(server.request())
         assert "127.0.0.1" not in str(caught.value)
         assert server.connections == 1
 
@@ -175,13 +175,13 @@ async def test_compressed_error_body_is_still_an_answer() -> None:
         b"HTTP/1.1 429 Slow\r\nContent-Encoding: gzip\r\nRetry-After: 7\r\n"
         b"Content-Length: 2\r\n\r\n\x1f\x8b"
     )
-    async with RawServer(once(answer)) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(once(answer)) as server, new_http() as http:
+        response = await http.open(server.request())
         assert (response.status, response.header("Retry-After")) == (429, "7")
         assert await response.read(10) == b"\x1f\x8b"
 
 
-# --- The upstream wire when things go wrong ---
+# --- The HTTP client when things go wrong ---
 
 
 async def exhausted(pieces: AsyncIterator[bytes]) -> None:
@@ -196,10 +196,10 @@ async def test_connection_lost_within_the_head_is_a_cut_even_when_reused() -> No
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\nContent-")
 
-    async with RawServer(script) as server, new_wire() as wire:
-        await (await wire.open(server.request())).read(100)
+    async with RawServer(script) as server, new_http() as http:
+        await (await http.open(server.request())).read(100)
         with pytest.raises(UpstreamCut):
-            await wire.open(server.request())
+            await http.open(server.request())
         assert server.connections == 1
 
 
@@ -210,13 +210,13 @@ async def test_connection_lost_within_the_head_is_a_cut_even_when_reused() -> No
     b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndata: 1\n\n",
 )
 async def test_connection_lost_within_the_body_is_a_cut_after_what_came(answer: bytes) -> None:
-    async with RawServer(once(answer)) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(once(answer)) as server, new_http() as http:
+        response = await http.open(server.request())
         pieces = response.chunks()
         assert (await anext(pieces)).startswith(b"data: 1\n\n")
         with pytest.raises(UpstreamCut):
             await exhausted(pieces)
-        response = await wire.open(server.request())
+        response = await http.open(server.request())
         with pytest.raises(UpstreamCut):
             await response.read(1000)
 
@@ -235,8 +235,8 @@ async def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
         )
         peer.reset()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request())
         pieces = response.chunks()
         assert await anext(pieces) == b"data: 1\n\n"
         may_reset.set()
@@ -255,35 +255,35 @@ async def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
     b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
 )
 async def test_answer_that_is_not_http_as_asked_is_malformed(answer: bytes) -> None:
-    async with RawServer(once(answer)) as server, new_wire() as wire:
+    async with RawServer(once(answer)) as server, new_http() as http:
         with pytest.raises(UpstreamMalformed):
-            await wire.open(server.request())
+            await http.open(server.request())
 
 
 async def test_refused_connection_is_unreachable() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    async with new_wire() as wire:
+    async with new_http() as http:
         with pytest.raises(UpstreamUnreachable) as caught:
-            await wire.open(UpstreamRequest("POST", f"http://127.0.0.1:{port}/", (), b"{}"))
+            await http.open(UpstreamRequest("POST", f"http://127.0.0.1:{port}/", (), b"{}"))
     assert str(port) not in str(caught.value)
     assert str(port) in caught.value.detail
 
 
 @cases("url", "http://no-such-host.invalid/", "http://127.0.0.1:99999/", "http:///nothing")
 async def test_address_that_leads_nowhere_is_unreachable(url: str) -> None:
-    async with new_wire() as wire:
+    async with new_http() as http:
         with pytest.raises(UpstreamUnreachable):
-            await wire.open(UpstreamRequest("POST", url, (), b"{}"))
+            await http.open(UpstreamRequest("POST", url, (), b"{}"))
 
 
 async def test_connect_time_out_is_unreachable() -> None:
     with silent() as port:
-        async with new_wire(connect_seconds=0.2) as wire:
+        async with new_http(connect_seconds=0.2) as http:
             url = f"http://127.0.0.1:{port}/"
             with pytest.raises(UpstreamUnreachable):
-                await wire.open(UpstreamRequest("POST", url, (), b"{}"))
+                await http.open(UpstreamRequest("POST", url, (), b"{}"))
 
 
 async def test_body_above_the_limit_is_malformed_and_closes() -> None:
@@ -295,8 +295,8 @@ async def test_body_above_the_limit_is_malformed_and_closes() -> None:
         await peer.gone()
         gone.set()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request())
         with pytest.raises(UpstreamMalformed):
             await response.read(1000)
         await gone.wait()

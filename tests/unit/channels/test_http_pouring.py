@@ -14,7 +14,7 @@ from channels.http.connection import TURN_BYTES, TURN_LINES, WAITING_BYTES_MAX, 
 from channels.http.interfaces import Sink, UpstreamResponse
 from tests.support.aio import both_loops, eventually
 from tests.support.rows import cases
-from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
+from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_http
 
 pytestmark = both_loops
 
@@ -52,8 +52,8 @@ async def pouring() -> AsyncIterator[tuple[UpstreamResponse, Peer]]:
         there.set_result(peer)
         await peer.gone()
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request())
         yield response, await there
         response.close()
 
@@ -201,8 +201,8 @@ async def test_fast_upstream_has_its_share_of_each_turn(unit: bytes) -> None:
         await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
         await peer.send(body)
 
-    async with RawServer(script) as server, new_wire() as wire:
-        response = await wire.open(server.request())
+    async with RawServer(script) as server, new_http() as http:
+        response = await http.open(server.request())
         bucket = Bucket(note)
         counting = asyncio.ensure_future(count_turns())
         await response.pour(bucket)
@@ -254,10 +254,10 @@ async def test_fast_upstream_has_its_share_of_each_turn_however_it_is_framed(
             await peer.request()
             await peer.send(sent)
 
-    async with RawServer(script) as server, new_wire() as wire:
+    async with RawServer(script) as server, new_http() as http:
         counting = asyncio.ensure_future(count_turns())
         for _ in range(2):  # the second one on the same connection
-            response = await wire.open(server.request())
+            response = await http.open(server.request())
             assert len(await response.read(10**6)) in (1, 200_000)
         counting.cancel()
         assert server.connections == 1

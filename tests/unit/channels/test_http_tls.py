@@ -1,4 +1,4 @@
-"""The upstream wire over TLS: whom it trusts, and that everything else is as without it."""
+"""The HTTP client over TLS: whom it trusts, and that everything else is as without it."""
 
 import asyncio
 import itertools
@@ -40,12 +40,12 @@ async def test_connection_is_kept_and_bodies_arrive_whole() -> None:
             await peer.send(OK)
 
     async with RawServer(script, tls=served) as server:
-        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
+        http = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for size in (2, 3 << 20, 2):
-            response = await wire.open(request(server, body=b"x" * size))
+            response = await http.open(request(server, body=b"x" * size))
             assert await response.read(100) == b"{}"
         assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
-        await wire.close()
+        await http.close()
 
 
 class TwoPieces:
@@ -78,16 +78,16 @@ async def test_request_that_has_arrived_is_not_sent_twice_nor_keeps_its_connecti
 
     script = TwoPieces(reads)
     async with RawServer(script, tls=served) as server:
-        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
+        http = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for count in reads:
-            response = await wire.open(request(server))
+            response = await http.open(request(server))
             if count == 2:
                 script.head_is_read.set()
             assert await response.read(100) == b"{}"
         with pytest.raises(UpstreamUnreachable):
-            await wire.open(request(server))
+            await http.open(request(server))
         assert (server.connections, script.requests) == (1, len(reads) + 1)
-        await wire.close()
+        await http.close()
 
 
 @cases("host, tls", ("127.0.0.1", lambda: contexts(NAME)[1]), (NAME, None))
@@ -98,12 +98,12 @@ async def test_server_that_is_not_the_one_named_gets_no_request(
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     async with RawServer(answering, tls=served) as server:
-        wire = HttpClient(connect_seconds=5, tls=tls)
+        http = HttpClient(connect_seconds=5, tls=tls)
         with pytest.raises(UpstreamUnreachable) as caught:
-            await wire.open(request(server, host))
+            await http.open(request(server, host))
         assert "CERTIFICATE_VERIFY_FAILED" in caught.value.detail
         assert server.connections == 0
-        await wire.close()
+        await http.close()
 
 
 @cases("is_secure", False, True)
@@ -118,16 +118,16 @@ async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: b
         await peer.gone()
 
     async with RawServer(script, tls=served if is_secure else None) as server:
-        wire = HttpClient(connect_seconds=5, tls=lambda: trusting)
+        http = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for connections, size in ((1, 16 << 20), (2, 2)):
             body = b"x" * size
             asked = request(server, body=body) if is_secure else server.request(body)
-            response = await wire.open(asked)
+            response = await http.open(asked)
             assert response.status == 413
             assert await response.read(100) == b"{}"
             assert server.connections == connections
             response.close()
-        await wire.close()
+        await http.close()
 
 
 class Owner:

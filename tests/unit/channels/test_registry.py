@@ -39,7 +39,7 @@ from gw.calls.attempts import confirm_key
 from loadtests.simulator.providers.table import PROVIDERS, Failure
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
-from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
+from tests.unit.channels.raw_server import OK, Peer, RawServer, new_http
 
 
 def model(model_id: str, *aliases: str) -> ModelSpec:
@@ -300,12 +300,12 @@ async def test_media_requests_have_one_key_whose_refusal_counts_over_a_connectio
             await peer.send(REFUSED % 402 if len(heads) > 1 else OK)
 
     heads: list[str] = []
-    async with RawServer(script) as server, new_wire() as wire:
+    async with RawServer(script) as server, new_http() as http:
         spec = channel_of_keys(server.port)
         asked = MediaRequest(method="GET", path="/v1/videos/1")
         assert sent_key(addressed(spec, asked)) == KEYS[0]
         for status in (200, 402):
-            response = await send(wire, spec, asked, 100, now=lambda: 0.0)
+            response = await send(http, spec, asked, 100, now=lambda: 0.0)
             assert response.status == status
         assert all(f"Bearer {KEYS[0]}\r\n" in head for head in heads)
         assert spec.ring.aside == 1

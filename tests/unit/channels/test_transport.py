@@ -18,7 +18,7 @@ from channels.media.model import MediaRequest, addressed
 from tests.support.certificates import pem_files
 from tests.support.rows import cases
 from tests.support.specs import make_channel
-from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire
+from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_http
 
 NAME = "localhost"
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -66,17 +66,17 @@ def request(port: int, transport: Transport | None, scheme: str = "http") -> Ups
 
 
 async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
-    async with RawServer(answering) as upstream, proxied() as (proxy, server), new_wire() as wire:
+    async with RawServer(answering) as upstream, proxied() as (proxy, server), new_http() as http:
         through = Transport(Proxy("127.0.0.1", server.port, "user:pass"))
         for _ in range(2):
-            response = await wire.open(request(upstream.port, through))
+            response = await http.open(request(upstream.port, through))
             assert await response.read(10) == b"{}"
         assert (server.connections, upstream.connections) == (1, 1)
         (head,) = proxy.heads
         assert head.startswith(f"CONNECT {NAME}:{upstream.port} HTTP/1.1\r\n")
         assert f"Proxy-Authorization: Basic {b64encode(b'user:pass').decode()}\r\n" in head
         # Another transport shares none of its connections.
-        response = await wire.open(request(upstream.port, None))
+        response = await http.open(request(upstream.port, None))
         assert await response.read(10) == b"{}"
         assert (server.connections, upstream.connections) == (1, 2)
 
@@ -92,10 +92,10 @@ async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
 async def test_proxy_that_makes_no_tunnel_is_told_without_its_password(
     answer: bytes, said: str
 ) -> None:
-    async with RawServer(answering) as upstream, proxied(answer) as (_, server), new_wire() as wire:
+    async with RawServer(answering) as upstream, proxied(answer) as (_, server), new_http() as http:
         through = Transport(Proxy("127.0.0.1", server.port, "user:hidden"))
         with pytest.raises(UpstreamUnreachable) as caught:
-            await wire.open(request(upstream.port, through))
+            await http.open(request(upstream.port, through))
         assert said in caught.value.detail
         assert "hidden" not in repr(caught.value) + repr(through)
 
@@ -109,22 +109,22 @@ async def test_certificates_of_a_channel_are_trusted_and_shown_through_a_proxy(
     context.verify_mode = ssl.CERT_REQUIRED
     async with RawServer(answering, tls=context) as upstream, proxied() as (_, server):
         proxy = Proxy("127.0.0.1", server.port)
-        async with new_wire() as wire:
+        async with new_http() as http:
             for through in (None, proxy):
                 trusting = Transport(through, ca_file=served, certificate=own, key=own)
-                response = await wire.open(request(upstream.port, trusting, "https"))
+                response = await http.open(request(upstream.port, trusting, "https"))
                 assert await response.read(10) == b"{}"
             with pytest.raises(UpstreamUnreachable):  # the system trusts no such server
-                await wire.open(request(upstream.port, None, "https"))
+                await http.open(request(upstream.port, None, "https"))
 
 
 async def test_file_of_certificates_that_is_gone_makes_its_channel_unreachable(
     tmp_path: Path,
 ) -> None:
-    async with RawServer(answering) as upstream, new_wire() as wire:
+    async with RawServer(answering) as upstream, new_http() as http:
         transport = Transport(ca_file=str(tmp_path / "gone.pem"))
         with pytest.raises(UpstreamUnreachable):
-            await wire.open(request(upstream.port, transport, "https"))
+            await http.open(request(upstream.port, transport, "https"))
 
 
 async def test_address_of_the_sixth_version_is_reached() -> None:
@@ -145,9 +145,9 @@ async def test_address_of_the_sixth_version_is_reached() -> None:
     port = sock.getsockname()[1]
     loop: Any = asyncio.get_running_loop()
     loop.getaddrinfo = getaddrinfo
-    async with server, new_wire() as wire:
+    async with server, new_http() as http:
         url = f"http://[::1]:{port}/v1"
-        response = await wire.open(UpstreamRequest("POST", url, (), b""))
+        response = await http.open(UpstreamRequest("POST", url, (), b""))
         assert await response.read(10) == b"{}"
     assert f"Host: [::1]:{port}".encode() in heads[0]
     assert looked_up == [("::1", port)]

@@ -3,7 +3,7 @@
 from tests.support.aio import run
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 
 def ask(world: World, body: bytes, *headers: str) -> Answer:

@@ -18,7 +18,7 @@ from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, AdminServer, make_admin_application
 from tests.unit.api.fakes import FakeMetrics
 from tests.unit.config.reading import read
-from tests.unit.http.wire import Client
+from tests.unit.http.client import Client
 
 
 class Probe:

@@ -25,8 +25,8 @@ from tests.support.aio import eventually, jump, run
 from tests.support.rows import each
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
 from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.client import open_files, request
 from tests.unit.http.test_server import FREE, Socket, connected, echo
-from tests.unit.http.wire import open_files, request
 
 CLIENTS = 20
 SENT_BYTES = 4 * 1024 * 1024  # by each client, unless the gateway reads no more

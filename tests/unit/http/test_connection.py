@@ -11,7 +11,7 @@ from tests.support.aio import eventually, run
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import make_app
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 CHUNKED = "Transfer-Encoding: chunked"
 

@@ -18,8 +18,8 @@ from gw.http.server import Server
 from tests.support.aio import run
 from tests.support.rows import each
 from tests.unit.api.fakes import KEY, World
+from tests.unit.http.client import Address, open_files, served
 from tests.unit.http.test_server import Socket
-from tests.unit.http.wire import Address, open_files, served
 
 QUIET_ROUNDS = 15
 LINES = [

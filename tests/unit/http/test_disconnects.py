@@ -20,7 +20,7 @@ from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
-from tests.unit.http.wire import Answer, Client, request, served
+from tests.unit.http.client import Answer, Client, request, served
 
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 SIZED = request("POST", "/v1/sized", "Content-Length: 2")

@@ -17,8 +17,8 @@ from tests.support.clock import FakeClock
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.client import Client, request, served, serving
 from tests.unit.http.test_server import connected
-from tests.unit.http.wire import Client, request, served, serving
 
 
 class Request:

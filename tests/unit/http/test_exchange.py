@@ -19,7 +19,7 @@ from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.wire import Client, request, served
+from tests.unit.http.client import Client, request, served
 
 MB = 1024 * 1024
 

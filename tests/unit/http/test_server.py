@@ -19,7 +19,7 @@ from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.wire import Client, open_files, request
+from tests.unit.http.client import Client, open_files, request
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
 PATIENCE_SECONDS = 1.0

@@ -19,7 +19,7 @@ from tests.support.logs import logs
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.config.reading import read
-from tests.unit.http.wire import Address, Client, open_files, request, served
+from tests.unit.http.client import Address, Client, open_files, request, served
 
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 FREE = request("GET", "/v1/free")

@@ -64,7 +64,7 @@ async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
         assert told.error is not None
         assert (told.error.http_status, told.error.kind.code) == (402, "quota_exceeded")
         assert "fewer images" in told.error.message
-        assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
+        assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
 
 
 @cases(
@@ -101,7 +101,7 @@ async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None
         assert (told.row is not None and told.status[0], told.cost) == ("error", 0)
         assert row_of(told)["error_message"] == "no such size"
         assert row_of(told)["unit_count"] == 0
-        assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
+        assert (w.http.tried, w.verdict("a")) == (["a"], "success")
 
 
 async def test_retry_after_of_a_refusal_is_passed_on() -> None:
@@ -143,7 +143,7 @@ async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_els
         assert (told.error.http_status, told.error.message) == (502, "content policy")
         assert (told.status, told.cost) == (("error", "upstream_error"), 0)
         assert row_of(told)["error_message"] == "content policy"
-        assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
+        assert (w.http.tried, w.verdict("a")) == (["a"], "success")
 
 
 @logs("answer_unusable")
@@ -159,13 +159,13 @@ async def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) ->
     async with stage(a=[where], b=[answer(made(1))]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
-        await eventually(lambda: w.wire.tried == ["a"])
+        await eventually(lambda: w.http.tried == ["a"])
         jump(ATTEMPT_SECONDS + 1)
         told = await w.end(call, writer)
         assert told.error is not None
         assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
         assert (told.status, told.cost) == (("interrupted", "upstream_timeout"), 0)
-        assert w.wire.tried == ["a"]
+        assert w.http.tried == ["a"]
 
 
 async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
@@ -177,10 +177,10 @@ async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
         half = (ATTEMPT_SECONDS + TOTAL_SECONDS) / 4
-        await eventually(lambda: w.wire.tried == ["a"])
+        await eventually(lambda: w.http.tried == ["a"])
         jump(half)
         refuses.set()
-        await eventually(lambda: w.wire.tried == ["a", "b"])
+        await eventually(lambda: w.http.tried == ["a", "b"])
         jump(half)
         for _ in range(3):
             await asyncio.sleep(0)  # a time-out that is due would come now
@@ -195,10 +195,10 @@ async def test_all_attempts_together_have_their_own_bound() -> None:
     async with stage(a=[refused], b=[(FOR_EVER,)], c=[answer(made(1))]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
-        await eventually(lambda: w.wire.tried == ["a"])
+        await eventually(lambda: w.http.tried == ["a"])
         jump(ATTEMPT_SECONDS - 1)
         gate.set()
-        await eventually(lambda: w.wire.tried == ["a", "b"])
+        await eventually(lambda: w.http.tried == ["a", "b"])
         jump(TOTAL_SECONDS - ATTEMPT_SECONDS + 2)
         told = await w.end(call, writer)
         assert told.error is not None
@@ -212,7 +212,7 @@ async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_onc
     async with stage(a=[where]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
-        await eventually(lambda: bool(w.wire.opening or w.wire.responses))
+        await eventually(lambda: bool(w.http.opening or w.http.responses))
         writer.leave()
         told = await w.end(call, writer)
         assert (told.status, told.cost) == (("interrupted", "client_disconnected"), 0)
@@ -240,7 +240,7 @@ async def test_row_keeps_the_price_and_the_pieces() -> None:
 async def test_request_on_the_wire_has_the_channels_key_and_nothing_of_the_clients() -> None:
     async with stage(a=[answer(made(1))]) as w:
         await generate(w)
-        (request,) = w.wire.requests
+        (request,) = w.http.requests
         assert request.url == "http://a.example/v1/images/generations"
         assert dict(request.headers) == {
             "Authorization": "Bearer api-key-of-a",
@@ -282,7 +282,7 @@ async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_els
         assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
         assert told.error.headers == {}
         assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-        assert (w.wire.tried, told.attempts) == (["a"], [code])
+        assert (w.http.tried, told.attempts) == (["a"], [code])
         assert w.verdict("a") == "failure"
 
 
@@ -354,7 +354,7 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
             told = await generate(w, n=asked)
             if asked > price_of:
                 assert told.refusal.http_status == 402
-                assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
+                assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
                 return
             tried = fates[:3]
             for place, fate in enumerate(tried, start=1):
@@ -362,7 +362,7 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
                     tried = fates[:place]
                     break
             last = tried[-1]
-            assert len(w.wire.tried) == len(tried)
+            assert len(w.http.tried) == len(tried)
             assert told.cost == (last.images or 0) * EACH
             assert w.ledger.balances[ACCOUNT] == balance - told.cost
             if last.http_status:

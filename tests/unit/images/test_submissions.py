@@ -42,7 +42,7 @@ async def answered_and_unsettled(
     ready, client = asyncio.Event(), RecordingWriter()
     async with stage(a=[(ready, *(upstream or answer(made(1))))]) as w:
         w.begin(prepare(w, key=key), client)
-        await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
+        await eventually(lambda: w.http.tried == ["a"], what="the attempt")
         gate = w.ledger.gate = asyncio.Event()
         ready.set()
         await eventually(lambda: not w.live.ids(), what="the settlement on its way")
@@ -120,7 +120,7 @@ async def test_unanswered_call_leaves_its_key_free_unless_its_client_left(
     async with stage(a=[(FOR_EVER,)]) as w:
         call, client = prepare(w, key="k"), RecordingWriter()
         w.begin(call, client)
-        await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
+        await eventually(lambda: w.http.tried == ["a"], what="the attempt")
         assert claims(w) == ["executing"]
         end(client)
         await w.end(call, client)

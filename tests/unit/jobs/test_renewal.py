@@ -74,7 +74,7 @@ class Scene:
             "submitted_at": 0.0,
             "deadline_at": 1.0,
             "channel_id": "film-a",
-            "wire": "videos",
+            "upstream_protocol": "videos",
             "upstream_model": "film",
             "upstream_id": f"up_{number}",
             "progress": None,
@@ -194,11 +194,11 @@ class Place:
 
     channel_id = "one"
     upstream_id = "video_1"
-    wire = "videos"
+    upstream_protocol = "videos"
 
 
 class Answering:
-    """A wire that keeps the request and answers 402."""
+    """A client that keeps the request and answers 402."""
 
     status = 402
 
@@ -215,10 +215,10 @@ async def test_film_is_asked_for_in_the_way_of_its_channel() -> None:
     spec = make_channel(
         "one", protocols=frozenset({"videos"}), wire={"videos": "openai"}, transport=transport
     )
-    wire = Answering()
-    content = JobContent(http=cast(Any, wire), channels=lambda: {"one": spec}, seconds=5.0)
+    http = Answering()
+    content = JobContent(http=cast(Any, http), channels=lambda: {"one": spec}, seconds=5.0)
     await content.open(cast(Job, Place()), (("Range", "bytes=0-"),))
-    (request,) = wire.requests
+    (request,) = http.requests
     assert request.transport is transport
     assert request.headers == (("Authorization", "Bearer api-key-of-one"), ("Range", "bytes=0-"))
     assert spec.ring.aside == 1

@@ -47,7 +47,7 @@ def opened(
         submitted_at=SUBMITTED,
         deadline_at=NOW + 1,
         channel_id="c",
-        wire=PROTOCOLS[kind],
+        upstream_protocol=PROTOCOLS[kind],
         upstream_model="u",
         upstream_id="up",
         progress=None,

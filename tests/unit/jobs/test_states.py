@@ -211,7 +211,7 @@ class FakeJobMachine(JobMachine):
                 account_id="acct_a",
                 model="m",
                 channel_id=CHANNEL,
-                wire="videos",
+                upstream_protocol="videos",
                 upstream_id="up_1",
                 polls=row.polls,
                 watch=row.watch,

@@ -20,7 +20,7 @@ from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.http.wire import Answer, request, served
+from tests.unit.http.client import Answer, request, served
 
 OTHER_KEY = "sk-platform-" + "b" * 64
 

@@ -37,7 +37,7 @@ from gw.media.reading import fault_of
 from tests.support.rows import each
 from tests.support.steps import steps_of
 from tests.unit.media.asking import MATERIAL, PORTRAIT, READERS, TEXT, written
-from tests.unit.media.wire import NOW, general, item, response, submit
+from tests.unit.media.exchanges import NOW, general, item, response, submit
 
 # The members that the dialects look at, so that what is made up comes near a real answer.
 NAMES = st.sampled_from(

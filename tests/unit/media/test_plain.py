@@ -29,7 +29,7 @@ from channels.media.openai import OpenAI
 from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
 from channels.media.plain import Plain
 from tests.support.rows import cases, each
-from tests.unit.media.wire import KEY, NOW, end, general, item, polled, response, sent, submit
+from tests.unit.media.exchanges import KEY, NOW, end, general, item, polled, response, sent, submit
 
 PLAIN = Plain()
 FILM = "https://cdn.example/a.mp4"

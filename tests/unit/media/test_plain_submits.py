@@ -30,7 +30,7 @@ from channels.media.canonical import (
 )
 from channels.media.plain import Plain
 from tests.support.rows import cases, each
-from tests.unit.media.wire import KEY, end, general, item, next_of, response, sent, submit
+from tests.unit.media.exchanges import KEY, end, general, item, next_of, response, sent, submit
 
 PLAIN = Plain()
 FILM = "https://cdn.example/a.mp4"

@@ -25,7 +25,7 @@ from channels.media.canonical import (
 from channels.media.minimax import MiniMax
 from channels.media.suno import Suno
 from tests.support.rows import cases
-from tests.unit.media.wire import NOW, end, next_of, polled, response, sent, submit
+from tests.unit.media.exchanges import NOW, end, next_of, polled, response, sent, submit
 
 MINIMAX = MiniMax()
 GOOD = {"status_code": 0, "status_msg": "success"}

@@ -37,7 +37,7 @@ from channels.media.canonical import (
 )
 from channels.media.shanjian import PAGES_MAX, Shanjian
 from tests.support.rows import cases, each
-from tests.unit.media.wire import KEY, NOW, end, next_of, polled, response, sent, submit
+from tests.unit.media.exchanges import KEY, NOW, end, next_of, polled, response, sent, submit
 
 SHANJIAN = Shanjian()
 FILM, AUDIO, IMAGE = "https://cdn.example/a.mp4", "https://cdn.example/a.mp3", "https://cdn/a.png"

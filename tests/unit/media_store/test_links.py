@@ -81,13 +81,15 @@ def test_a_film_and_a_recording_lead_to_their_copies() -> None:
     assert with_own_links(avatar, {0: kept(0)}, link) is avatar
 
 
+def made(result: Any) -> SucceededTask:
+    where = {"channel_id": "c", "upstream_protocol": "w", "upstream_id": "u"}
+    return SucceededTask(job_id="j", kind="video", result=result, **where)
+
+
 def test_the_files_of_each_language_have_links_of_their_own() -> None:
     files = [{"language": "en", "url": "a"}, "odd", {"language": "de", "url": "b"}, {"url": 5}]
     result = VideoResult(url="theirs", output_files=files)
-    made = SucceededTask(
-        job_id="j", kind="video", channel_id="c", upstream_id="u", wire="w", result=result
-    )
-    assert [(one.position, one.url) for one in sources_of(made)] == [
+    assert [(one.position, one.url) for one in sources_of(made(result))] == [
         (0, "theirs"),
         (1, "a"),
         (3, "b"),
@@ -117,10 +119,7 @@ def test_songs_lead_to_their_copies_and_last_as_long_as_the_first_of_them() -> N
 
 def test_every_file_of_a_result_has_a_place() -> None:
     def positions(result: VideoResult | MusicResult | AvatarResult) -> list[int]:
-        made = SucceededTask(
-            job_id="j", kind="video", channel_id="c", upstream_id="u", wire="w", result=result
-        )
-        return [source.position for source in sources_of(made)]
+        return [source.position for source in sources_of(made(result))]
 
     songs = MusicResult(tracks=(Track(audio_url="a"), Track(audio_url="b", image_url="c")))
     assert positions(songs) == [0, 2, 3]
@@ -133,7 +132,7 @@ def test_every_file_of_a_result_has_a_place() -> None:
 
 def copy_of(parts: tuple[str, ...] = (), upload_id: str | None = None) -> Copy:
     return Copy(
-        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", wire="videos",
+        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", upstream_protocol="videos",
         upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=4 * len(parts),
         size=None, validator=None, upload_id=upload_id, parts=parts, age_seconds=0.0,
     )  # fmt: skip
@@ -226,7 +225,7 @@ models: []
 
 def wired_copy_of(channel: str, url: str | None) -> Copy:
     return Copy(
-        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id=channel, wire="videos",
+        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id=channel, upstream_protocol="videos",
         upstream_id="up/1", url=url, content_type="video/mp4", attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip

@@ -371,7 +371,7 @@ async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, help
         chat.read_request(body), protocol="chat", body=body, weight=0, helpers=lambda: helpers
     )
     options = {"model": "u", "stream": False, "max_tokens": 9}
-    _, written = await request.done(
+    _, written = await request.run_job(
         session.translated_body, "chat", "native", options, [], values_max=TRANSLATED_VALUES_MAX
     )
     assert written is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from channels.translation.session import TRANSLATIONS, Translation
 from tests.unit.translation.test_odd_values import BODIES
-from tests.unit.translation.wire import translated
+from tests.unit.translation.translated import translated
 
 PAGE = Path(__file__).parents[3] / "ops" / "translations.md"
 NAMES = {

@@ -29,7 +29,7 @@ from tests.unit.translation.pieces import (
     use,
     user,
 )
-from tests.unit.translation.wire import decoded, translated
+from tests.unit.translation.translated import decoded, translated
 
 # name: messages of chat, then the upstream's `system` and `messages`, then what was dropped.
 CONVERSATIONS: dict[str, tuple[Any, ...]] = {

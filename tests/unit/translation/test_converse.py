@@ -22,7 +22,7 @@ from channels.json import read_json
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant, use, user
-from tests.unit.translation.wire import translated
+from tests.unit.translation.translated import translated
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 MARK = {"type": "ephemeral"}

@@ -14,7 +14,7 @@ from tests.unit.translation import dropping, fields_of_chat, fields_of_messages,
 from tests.unit.translation.gemini import fields_of_gemini
 from tests.unit.translation.gemini.pieces import asked
 from tests.unit.translation.pieces import user
-from tests.unit.translation.wire import translated
+from tests.unit.translation.translated import translated
 
 SAID = [user("hi")]
 PLAIN: dict[Protocol, dict[str, Any]] = {

@@ -29,7 +29,7 @@ from channels.translation.model import (
 from tests.support.rows import each
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.pieces import assistant
-from tests.unit.translation.wire import (
+from tests.unit.translation.translated import (
     answered,
     data_of,
     events_from,

@@ -25,7 +25,7 @@ from tests.unit.translation.pieces import (
     use,
     user,
 )
-from tests.unit.translation.wire import decoded, translated
+from tests.unit.translation.translated import decoded, translated
 
 # name: `system` and messages of the client, messages of the upstream, what was dropped.
 CONVERSATIONS: dict[str, tuple[Any, ...]] = {

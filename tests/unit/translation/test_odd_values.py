@@ -25,7 +25,7 @@ from tests.support.rows import each
 from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
 from tests.unit.translation.pieces import user
-from tests.unit.translation.wire import read
+from tests.unit.translation.translated import read
 
 ODD: list[Any] = [
     *(None, True, 0, -1, 1.5, 10**30, "", "x", "translated:x:y", "dHJhbnNsYXRlZDo="),

@@ -36,7 +36,7 @@ from tests.unit.channels.recordings import stated_usage, stream_of, streams, val
 from tests.unit.translation.gemini.pieces import encoded
 from tests.unit.translation.gemini.request_strategies import gemini_requests
 from tests.unit.translation.strategies import answers, chat_requests, events_of, messages_requests
-from tests.unit.translation.wire import (
+from tests.unit.translation.translated import (
     comparable,
     events_from,
     events_in,

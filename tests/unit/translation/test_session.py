@@ -15,7 +15,7 @@ from channels.translation.session import (
 )
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant, result, text, use
-from tests.unit.translation.wire import data_of, read, sse, translated
+from tests.unit.translation.translated import data_of, read, sse, translated
 
 LONG = "mcp__" + "x" * 70
 

@@ -16,7 +16,7 @@ from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import model
 from tests.unit.translation.gemini.pieces import user as asking
 from tests.unit.translation.pieces import assistant, text, use, user
-from tests.unit.translation.wire import (
+from tests.unit.translation.translated import (
     answered,
     data_of,
     decoded,

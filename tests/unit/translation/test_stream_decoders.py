@@ -24,7 +24,7 @@ from channels.translation.model import (
 from channels.translation.session import codec
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import image_url, use
-from tests.unit.translation.wire import events_from, folded, sse
+from tests.unit.translation.translated import events_from, folded, sse
 
 DONE = b"[DONE]"
 

@@ -22,7 +22,7 @@ from channels.translation.model import (
 )
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant
-from tests.unit.translation.wire import data_of, names_of, written
+from tests.unit.translation.translated import data_of, names_of, written
 
 USAGE = UsageStated(Usage(3, 4))
 

@@ -23,7 +23,7 @@ from channels.translation.tool_calls import made_id
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translation.pieces import assistant
-from tests.unit.translation.wire import answered, events_from, folded, sse, whole
+from tests.unit.translation.translated import answered, events_from, folded, sse, whole
 
 
 def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tests.unit.translation.pieces import assistant, developer, image_url
 from tests.unit.translation.pieces import call as chat_call
 from tests.unit.translation.pieces import result as chat_result
 from tests.unit.translation.pieces import user as chat_user
-from tests.unit.translation.wire import decoded, translated
+from tests.unit.translation.translated import decoded, translated
 
 USER = {"role": "user", "content": "hi"}
 ASSISTANT = assistant("hello")

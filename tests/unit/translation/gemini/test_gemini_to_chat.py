@@ -37,7 +37,7 @@ from tests.unit.translation.gemini.pieces import (
     user,
 )
 from tests.unit.translation.pieces import assistant, image_url, system
-from tests.unit.translation.wire import translated
+from tests.unit.translation.translated import translated
 
 USER = {"role": "user", "content": "hi"}
 FIRST = made_id("native", "1", "f")

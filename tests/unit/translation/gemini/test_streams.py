@@ -27,7 +27,7 @@ from channels.translation.model import (
 from channels.translation.tool_calls import made_id
 from tests.support.rows import each
 from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline
-from tests.unit.translation.wire import data_of, events_from, read, sse, written
+from tests.unit.translation.translated import data_of, events_from, read, sse, written
 
 BEGAN = Began("r", "g")
 STOP = chunk(finishReason="STOP")

@@ -28,7 +28,7 @@ from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translation.pieces import assistant, text, use
 from tests.unit.translation.strategies import events_of
-from tests.unit.translation.wire import (
+from tests.unit.translation.translated import (
     answered,
     data_of,
     events_from,

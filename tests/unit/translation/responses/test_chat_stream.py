@@ -28,7 +28,7 @@ from tests.unit.translation.responses.pieces import (
     text,
 )
 from tests.unit.translation.strategies import chat_requests
-from tests.unit.translation.wire import data_of, decoded, events_from, folded, sse, translated
+from tests.unit.translation.translated import data_of, decoded, events_from, folded, sse, translated
 
 RECORDINGS = Path(__file__).parents[5] / "shared" / "recordings" / "responses"
 ASKED = {

@@ -6,7 +6,7 @@ from typing import Any
 from channels.dialects.responses.encode import LIMITS
 from tests.support.rows import cases
 from tests.unit.translation.pieces import developer, image_url, system
-from tests.unit.translation.wire import MAX_TOKENS, translated
+from tests.unit.translation.translated import MAX_TOKENS, translated
 
 SEARCH = {"type": "web_search", "search_context_size": "low", "user_location": {"city": "Riga"}}
 DRAW = {"type": "image_generation", "size": "1024x1024", "quality": "low"}

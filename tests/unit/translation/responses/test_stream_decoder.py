@@ -32,7 +32,7 @@ from tests.unit.translation.responses.pieces import (
     message,
     text,
 )
-from tests.unit.translation.wire import events_from, sse
+from tests.unit.translation.translated import events_from, sse
 
 PNG = "iVBORw0KGgoAAAAN"
 STATED = UsageStated(Usage(10, 5, cached_tokens=4, reasoning_tokens=2))
