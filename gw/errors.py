@@ -8,7 +8,7 @@ maps exceptions to errors. The raiser writes the message; an upstream's must be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -201,8 +201,13 @@ def as_http_status(error: GatewayError) -> GatewayError:
     return GatewayError(error.kind, error.message, param=error.param, http_status=status)
 
 
-def unserved(message: str, *, param: str | None = None) -> GatewayError:
-    """Return the 503 for a model without a channel in the configuration: a retry is useless."""
+def unserved(what: str, serving: Sequence[str] = (), *, param: str | None = None) -> GatewayError:
+    """Return the 503 where no channel of the configuration serves `what`: a retry is useless.
+
+    It names the protocols that serve the model (contract §7: 503 and draining).
+    """
+    others = f" It is served on: {', '.join(serving)}." if serving else ""
+    message = f"No channel serves {what}.{others}"
     return GatewayError(NO_CHANNEL_AVAILABLE, message, param=param, headers=NO_RETRY)
 
 

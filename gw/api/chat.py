@@ -130,8 +130,18 @@ class ModelCall:
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
-        require_served(self.model, self.handler.protocol)
+        self.require_served()
         return request
+
+    def require_served(self) -> None:
+        """Raise GatewayError for a model of another endpoint.
+
+        The media endpoints check it before the hold, because such a model has no price there; the
+        chat endpoints when they look for channels (spec: General facts 4).
+        """
+        if not self.model.is_served_on(self.handler.protocol):
+            serving = self.handler.services.chat_calls.serving(self.model)
+            raise unserved(f"the model `{self.model.id}` on this endpoint", serving, param="model")
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Run a job on the body. Raises the errors of the job, or GatewayError."""
@@ -195,17 +205,6 @@ def first_of(registry: Registry, endpoint_type: str) -> str:
     """Return the first callable model of a type, the default of requests; empty without one."""
     models = registry.models.values()
     return next((m.id for m in models if m.endpoint_type == endpoint_type and m.callable), "")
-
-
-def require_served(model: ModelSpec, protocol: str) -> None:
-    """Raise GatewayError for a model of another endpoint.
-
-    The media endpoints check it before the hold, because such a model has no price there; the chat
-    endpoints when they look for channels (spec: General facts 4).
-    """
-    if not model.is_served_on(protocol):
-        shown = f"No channel serves the model `{model.id}` on this endpoint."
-        raise unserved(shown, param="model")
 
 
 # The conversation of a chat request: how it is named, what is stated of it, and that it is run.

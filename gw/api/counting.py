@@ -21,7 +21,6 @@ from gw.api.chat import (
     MessagesHandler,
     ModelCall,
     provider_headers,
-    require_served,
 )
 from gw.calls.counting import CountRequest
 from gw.errors import invalid_request
@@ -52,7 +51,7 @@ async def count(
 
     named, _ = await of_body(read_count, handler.protocol)
     call.find_model(model if counting_of(handler.protocol).is_in_path else named, {})
-    require_served(call.model, handler.protocol)
+    call.require_served()
     found = await handler.services.chat_calls.counter.count(
         CountRequest(
             protocol=handler.protocol,

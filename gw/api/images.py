@@ -19,7 +19,7 @@ from channels.dialects.images.dialect import (
 from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
-from gw.api.chat import ModelCall, require_served
+from gw.api.chat import ModelCall
 from gw.api.submit import guarded, idempotency_of, media_of
 from gw.calls.bills import Charged, UpstreamPrice
 from gw.calls.media import PieceCall
@@ -167,7 +167,7 @@ class ImagesHandler(ApiHandler):
         call = ModelCall(self)
         idempotency = await idempotency_of(call)
         request = await call.read(DIALECT)
-        require_served(call.model, self.protocol)
+        call.require_served()
         pieces = media_of(self).pieces
         image_call = self._call(request, call, idempotency)
         await guarded(call, idempotency, lambda writer: pieces.run(image_call, writer))

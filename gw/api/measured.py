@@ -17,7 +17,7 @@ from channels.dialects.transcriptions import ADDRESS, read_request, read_respons
 from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
-from gw.api.chat import ModelCall, first_of, require_served
+from gw.api.chat import ModelCall, first_of
 from gw.api.submit import media_of
 from gw.calls.bills import NO_TOKENS, tokens_of_bytes
 from gw.calls.measured import Amount, Measured, MeasuredBill
@@ -88,7 +88,7 @@ class ModerationsHandler(MeasuredHandler):
         call = ModelCall(self)
         usual = first_of(self.services.current.registry, _MODERATION)
         request = await call.read(moderations.DIALECT, usual=usual)
-        require_served(call.model, self.protocol)
+        call.require_served()
         bill = MeasuredBill(
             call.model, most=_FREE, usual=_FREE, reading=_moderation, units_of=_unchanged
         )
@@ -110,7 +110,7 @@ class RerankHandler(MeasuredHandler):
     async def on_post(self) -> None:
         call = ModelCall(self)
         request: rerank.RerankRequest = await call.read(rerank.DIALECT)
-        require_served(call.model, self.protocol)
+        call.require_served()
         amount = _searches(request)
         bill = MeasuredBill(
             call.model, most=amount, usual=amount, reading=_ranking, units_of=_unchanged

@@ -322,7 +322,7 @@ def unavailable(failure: CatalogUnavailable, redact: Callable[[str], str]) -> Ga
     """Return the upstream's status and message; 502 if unreachable, 503 without such a channel."""
     reply = failure.reply
     if reply is None:
-        return unserved("No channel lists this.")
+        return unserved("this list")
     message = redact(reply.message) if reply.message else "The upstream did not tell."
     if isinstance(reply, Failed) and reply.is_unreachable:
         return GatewayError(UPSTREAM_UNREACHABLE, message)

@@ -26,7 +26,7 @@ from channels.media.model import TaskKind
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
-from gw.api.chat import ModelCall, require_served
+from gw.api.chat import ModelCall
 from gw.api.services import BASE_URL, MediaServices
 from gw.calls.bills import Bill
 from gw.calls.call import ResponseWriter
@@ -198,7 +198,7 @@ class MediaSubmit:
         """Find the named model, and put the request into the row. Raises GatewayError."""
         call = self._call
         call.find_model(named, {} if request is None else parameters_of(request))
-        require_served(call.model, self._handler.protocol)
+        call.require_served()
 
     def show(self, request: Submission) -> None:
         """Put the request into the row, where the model was found before the request was read."""

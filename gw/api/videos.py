@@ -134,7 +134,7 @@ class VideosHandler(ApiHandler):
         except GatewayError as error:
             self._refuse(error)
         if request is None:
-            raise unserved(f"No channel makes films of the kind of `{submit.model.id}`.")
+            raise unserved(f"films of the kind of `{submit.model.id}`")
         submit.show(request)
         if request.portrait_auth is not None:
             submit.detail["portrait_auth"] = request.portrait_auth

@@ -174,13 +174,7 @@ def ending_of_failure(
     response that cannot be used is an upstream error (contract §7: A 2xx that cannot be used).
     """
     if not failure.failed:
-        message = _no_channel(failure.passed_over, serving)
-        seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
-        is_final = not failure.passed_over
-        headers = errors.NO_RETRY if is_final else {"Retry-After": str(seconds)}
-        return shown(
-            "rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
-        )
+        return shown("rejected", _no_channel(failure, serving))
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
@@ -282,13 +276,16 @@ def _message(error: UpstreamError, redactor: Redactor) -> str:
     return str(error)
 
 
-def _no_channel(passed_over: Mapping[str, str], serving: Sequence[str]) -> str:
-    if not passed_over:
-        others = f" It is served on: {', '.join(serving)}." if serving else ""
-        return f"No channel serves this model on this protocol.{others}"
-    if all(reason == "full" for reason in passed_over.values()):
-        return "Every channel of this model is busy at the moment. Try again shortly."
-    return "No channel of this model is available at the moment. Try again shortly."
+def _no_channel(failure: FailoverExhausted, serving: Sequence[str]) -> GatewayError:
+    if not failure.passed_over:
+        return errors.unserved("this model on this protocol", serving)
+    if all(reason == "full" for reason in failure.passed_over.values()):
+        message = "Every channel of this model is busy at the moment. Try again shortly."
+    else:
+        message = "No channel of this model is available at the moment. Try again shortly."
+    seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
+    headers = {"Retry-After": str(seconds)}
+    return GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
 
 
 # The names of a call's spans, and their attributes of how it ended.

@@ -39,7 +39,7 @@ from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import JobTooLong
 from channels.redaction import redaction_of
-from channels.registry import ChannelSpec
+from channels.registry import ChannelSpec, ModelSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, BaseUpstream, Retry, confirm_key, is_success, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
@@ -357,6 +357,10 @@ class ChatCalls:
         self._limits = TimeLimits(timeout_seconds)
         self.counter = TokenCounter(channels=channels, http=http, current=current, clock=clock)
 
+    def serving(self, model: ModelSpec) -> list[str]:
+        """Return the public names of the protocols that reach a model without translation."""
+        return serving_protocols(model, self._channels)
+
     async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.
 
@@ -402,7 +406,7 @@ class ChatCalls:
                 limit,
             )
         except FailoverExhausted as failure:
-            serving = serving_protocols(call.model, self._channels)
+            serving = self.serving(call.model)
             settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
         if isinstance(result, UpstreamRefusal):
             settlement.fail(ending_of_refusal(result, self._current.redactor))

@@ -108,8 +108,11 @@ def _object(at: str, raw: Raw) -> JsonObject:
     try:
         return JsonObject.parse(bytes(raw))
     except InvalidJson as error:
+        value = _decoded(raw)
+        if not isinstance(value, dict):
+            refuse(f"{at}:", f"expected an object, found {described(value)}")
         name = f"{at}.{error.param}" if error.param else at
-        raise InvalidRequest(f"{at}: expected an object; {error.message}", name) from None
+        raise InvalidRequest(f"{at}: {error.message}", name) from None
 
 
 def _text(at: str, members: JsonObject, name: str, words: str) -> str:
@@ -122,10 +125,12 @@ def _text(at: str, members: JsonObject, name: str, words: str) -> str:
 
 
 def _value(members: JsonObject, name: str) -> Any:
-    """Return a member's value; an undecodable one becomes another value that is no string."""
     raw = members.raw.get(name)
-    if raw is None:
-        return None
+    return None if raw is None else _decoded(raw)
+
+
+def _decoded(raw: Raw) -> Any:
+    """Return the value of JSON; an undecodable one becomes another value that is no string."""
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError:  # a number out of range

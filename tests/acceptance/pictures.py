@@ -29,7 +29,6 @@ SETTINGS: dict[str, Any] = {
             for place, name in enumerate(("one", "two", "three"), start=1)
         ),
         channel("quiet", protocols=["images"]),
-        channel("talker", protocols=["chat"]),
     ],
     "models": [
         model("sim-model", "one"),
@@ -38,7 +37,6 @@ SETTINGS: dict[str, Any] = {
         picture("area", "one", price=AREA_PRICE),
         picture("promoted", "one", multiplier="0.3"),
         picture("soon", "one", callable=False),
-        picture("unserved", "talker"),
         picture("hanging", "quiet"),
     ],
 }

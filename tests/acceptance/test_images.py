@@ -76,6 +76,9 @@ def test_other_refusals_have_the_images_shape_too(h: House) -> None:
     told = generate(limited.client)
     assert refusal(told) == (429, "rate_limit_error", "rate_limit_exceeded", None)
     assert int(told.headers["retry-after"]) > 0
+    talker = generate(h.tenant().client, model="sim-model")
+    assert refusal(talker) == (503, "server_error", "no_channel_available", "model")
+    assert b" It is served on: chat_completions, messages." in talker.body
 
 
 def test_call_log_tells_of_images_made_and_not_made(h: House, tenant: Tenant) -> None:

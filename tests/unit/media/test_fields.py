@@ -129,7 +129,8 @@ def test_bad_field_is_named(kind: str, field: str, value: Any) -> None:
     top = field.partition("[")[0].partition(".")[0]
     error = refused(kind, **{top: value})
     assert error.param == field
-    assert error.message.startswith(field.partition("[")[0].partition(".")[0])
+    assert error.message.startswith(top)
+    assert "request body" not in error.message
     assert error.message.endswith(".")
     assert not isinstance(value, str) or len(value) < 3 or value not in error.message
 
@@ -211,10 +212,7 @@ def test_broken_body_is_refused(kind: str, body: bytes) -> None:
         READERS[kind][1](body)
 
 
-NO_MODELS = [b"{}", b'{"model": 5}', b'{"model": "a\\u0007"}', b'{"model": ""}']
-
-
-@each("body", NO_MODELS)
+@each("body", [b"{}", b'{"model": 5}', b'{"model": "a\\u0007"}', b'{"model": ""}'])
 def test_model_that_is_none(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         model_of(body)
