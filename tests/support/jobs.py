@@ -1,13 +1,40 @@
 """Jobs for tests: what a call begins, and what its upstream makes of it."""
 
 from typing import Any
+from uuid import UUID
 
-from actors.jobs.job import Acceptance
+from actors.jobs.job import Acceptance, Job
 from actors.wallet.messages import NewJob
 from channels.media.canonical import Polled, TaskError, VideoResult
 
 CHANNEL = "film-a"
 FILM = VideoResult(url="https://cdn.example/film.mp4", expires_at=1_790_086_400.0)
+
+
+def running_job(**said: Any) -> Job:
+    """A film of five seconds at 0.1 USD each, which its upstream is making."""
+    usual: dict[str, Any] = {
+        "id": "vid_1",
+        "kind": "video",
+        "state": "running",
+        "account_id": "acct_a",
+        "key_id": "key_a",
+        "call_id": UUID(int=1),
+        "protocol": "videos",
+        "model": "m",
+        "request": {},
+        "price": {"per_second": "0.1"},
+        "quantity": 5000,
+        "held": 5000,
+        "submitted_at": 0.0,
+        "deadline_at": 1.0,
+        "channel_id": CHANNEL,
+        "upstream_protocol": "videos",
+        "upstream_model": "film",
+        "upstream_id": "up_1",
+    }
+    unknown = ("progress", "stored_result", "error_code", "error_message", "ended_at")
+    return Job(**{**usual, **dict.fromkeys(unknown), **said})
 
 
 def new_job(**said: Any) -> NewJob:

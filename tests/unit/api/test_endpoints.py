@@ -22,7 +22,6 @@ from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import RequestsInFlight
 from gw.http.websocket import SocketBook
-from gw.keys.principal import Principal
 from gw.media import reading
 from tests.support.aio import eventually
 from tests.support.rows import cases, each
@@ -39,33 +38,16 @@ REGISTRY = Registry.of(
 )
 
 
-def principal(allowed: frozenset[str] | None = None) -> Principal:
-    return Principal(
-        key_id="key_1",
-        account_id="acct_1",
-        key_name="n",
-        key_prefix="p",
-        kind="console",
-        agent_id=None,
-        allowed_models=allowed,
-        expires_at=None,
-        account_logs=False,
-        spend_cap_nano_usd=None,
-        rpm_limit=None,
-        concurrency_limit=None,
-    )
-
-
 def refusal(model_id: str, allowed: frozenset[str] | None = None) -> GatewayError:
     with pytest.raises(GatewayError) as raised:
-        resolve_model(REGISTRY, model_id, principal(allowed))
+        resolve_model(REGISTRY, model_id, make_principal(allowed_models=allowed))
     return raised.value
 
 
 @cases("name", "gpt", "gpt-latest")
 @cases("allowed", None, frozenset({"gpt"}), frozenset({"gpt", "other"}))
 def test_model_is_found_by_id_and_alias(name: str, allowed: frozenset[str] | None) -> None:
-    assert resolve_model(REGISTRY, name, principal(allowed)).id == "gpt"
+    assert resolve_model(REGISTRY, name, make_principal(allowed_models=allowed)).id == "gpt"
 
 
 @cases("name", "", "GPT", " gpt", "gpt ", "planned", "x" * 5000)

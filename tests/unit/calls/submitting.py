@@ -26,16 +26,14 @@ from actors.wallet.pricing import MediaPrice
 from channels.media.canonical import ContentItem, GeneralVideo
 from channels.media.model import MIB
 from channels.prices import PriceSpec
-from channels.registry import HealthSpec
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import DetachedTasks, ExchangeUpstream, Pin, SubmitCall
 from gw.calls.request import LargeSubmission
-from gw.calls.settlement import Billing
 from gw.http.application import RequestsInFlight
 from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
-from tests.support.specs import make_channel, make_model
-from tests.unit.calls.world import RecordingWriter, Script, Told, World, answer, world
+from tests.support.specs import make_model
+from tests.unit.calls.world import RecordingWriter, Script, Told, World, answer, in_order, world
 from tests.unit.images.stage import claim_of
 
 SUBMIT_SECONDS = 5.0
@@ -180,12 +178,7 @@ async def stage(
 
     Jobs that are open when it is left end there, so that nothing else may be left behind.
     """
-    channels = [
-        make_channel(
-            name, priority=priority, protocols=frozenset({"videos"}), health=HealthSpec(failures=3)
-        )
-        for priority, name in enumerate(scripts, start=1)
-    ]
+    channels = in_order(scripts, protocols=frozenset({"videos"}))
     model = make_model(
         *scripts, endpoint_type="videos_generations", price=PriceSpec(per_second=Decimal("0.1"))
     )
@@ -201,13 +194,7 @@ async def stage(
         )
         in_flight, cancelled = RequestsInFlight(), list[UpstreamJob]()
         submits = JobSubmit(
-            billing=Billing(
-                wallets=w.wallets,
-                live=w.live,
-                current=in_force(w.redactor),
-                clock=w.clock,
-                metrics=w.metrics,
-            ),
+            billing=w.use_cases.billing,
             channels=w.channels,
             upstream=ExchangeUpstream(http=w.http, body_bytes_max=MIB, clock=w.clock),
             upstreams=_Cancels(cancelled),

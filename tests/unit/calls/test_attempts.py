@@ -180,29 +180,6 @@ async def test_channel_is_visited_once_however_often_it_is_bound() -> None:
         assert s.tried == ["a"]
 
 
-async def test_defect_in_an_attempt_gives_the_lease_back_and_goes_up() -> None:
-    async with scene(a=ValueError("a defect of ours")) as s:
-        with pytest.raises(ValueError, match="defect"):
-            await s.run("a", "b")
-        assert s.tried == ["a"]
-        assert await s.failures() == {}
-
-
-@each("turns", range(8))
-async def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_channel(
-    turns: int,
-) -> None:
-    async with scene(a=UpstreamError(), b=asyncio.Event()) as s:
-        call = asyncio.ensure_future(s.run("a", "b", "c"))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        call.cancel()
-        await asyncio.wait([call])
-        assert call.cancelled()
-        assert set(await s.failures()) <= {"a"}
-        assert "c" not in s.tried
-
-
 # --- The table of what may be asked of another channel, row by row ---
 
 ROWS = {

@@ -22,6 +22,7 @@ from tests.unit.calls.world import (
     Told,
     World,
     answer,
+    in_order,
     world,
 )
 from tests.unit.translation.responses.pieces import CREATED, completed, text
@@ -48,7 +49,7 @@ ERROR = {"type": "error", "error": {"code": "server_error", "message": "api-key-
 def channels(*names: str, **changes: Any) -> list[ChannelSpec]:
     """Channels that run web searches, in this order of priority."""
     usual = {"protocols": SPEAKS, "tools": frozenset({SEARCH}), **changes}
-    return [make_channel(name, priority=at, **usual) for at, name in enumerate(names, start=1)]
+    return in_order(names, **usual)
 
 
 def prepared(w: World, *tools: str) -> ChatCall:

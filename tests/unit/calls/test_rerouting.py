@@ -22,6 +22,7 @@ from tests.unit.calls.world import (
     Step,
     World,
     answer,
+    in_order,
     plain,
     streamed,
     world,
@@ -199,8 +200,7 @@ QUIET = 0.03  # seconds
 
 
 def watched(*names: str, seconds: float | None = QUIET) -> list[ChannelSpec]:
-    health = HealthSpec(failures=3, first_event_seconds=seconds)
-    return [make_channel(name, priority=n, health=health) for n, name in enumerate(names)]
+    return in_order(names, health=HealthSpec(failures=3, first_event_seconds=seconds))
 
 
 PAUSES = [step for _ in range(40) for step in (sse.KEEP_ALIVE, 0.005)]

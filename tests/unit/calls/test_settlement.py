@@ -272,23 +272,6 @@ async def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]
         assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
 
 
-@cases("stream", False, True)
-async def test_error_in_place_of_an_answer_is_free(stream: bool) -> None:
-    """Its text is not output, and its input was not answered."""
-
-    body = sse.error_body("a long text " * 50)
-    script = answer(sse.error_event("x" * 500), sse.DONE) if stream else answer(body)
-    async with world(a=[script]) as w:
-        told = await w.call(stream=stream)
-        if stream:  # no other channel is there to ask: its bytes are the client's, as they came
-            assert told.writer.sent == sse.error_event("x" * 500) + sse.DONE
-        else:
-            assert told.refusal.http_status == 502
-        assert told.status == ("error", "upstream_error")
-        assert (told.cost, told.tokens) == (0, (0, 0, 0))
-        assert w.verdict("a") == "failure"
-
-
 # --- What the metrics say of a call: one count for each, an outcome for each attempt ---
 
 

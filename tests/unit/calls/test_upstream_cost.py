@@ -26,6 +26,7 @@ from tests.unit.calls.world import (
     Told,
     World,
     answer,
+    in_order,
     world,
 )
 
@@ -43,10 +44,7 @@ REFUSED: Script = (UpstreamUnreachable("refused"),)
 
 def shop(*names: str) -> tuple[list[ChannelSpec], ModelSpec]:
     """Channels `a`, `b`, … at OpenAI, each with a model of this name there."""
-    channels = [
-        make_channel(one, kind="openai", priority=place)
-        for place, one in enumerate("abc"[: len(names)], start=1)
-    ]
+    channels = in_order("abc"[: len(names)], kind="openai", health=HealthSpec())
     bound = (Binding(one.id, name) for one, name in zip(channels, names, strict=True))
     return channels, make_model(*bound)
 
@@ -160,16 +158,7 @@ NO_ENDPOINT = answer(b'{"error":{"message":"no such path"}}', status=404)
 
 
 def speaking(*names: str, **changes: Any) -> list[ChannelSpec]:
-    return [
-        make_channel(
-            name,
-            protocols=frozenset({"messages"}),
-            priority=place,
-            health=HealthSpec(failures=3),
-            **changes,
-        )
-        for place, name in enumerate(names)
-    ]
+    return in_order(names, protocols=frozenset({"messages"}), **changes)
 
 
 async def count(w: World, body: bytes = BODY, *, protocol: str = "messages") -> Count:
@@ -183,7 +172,7 @@ async def count(w: World, body: bytes = BODY, *, protocol: str = "messages") -> 
         own={"anthropic-version": "2023-06-01"},
         own_headers=(("anthropic-beta", "b"),),
     )
-    return await w.chat_calls.counter.count(request)
+    return await w.use_cases.chat_calls.counter.count(request)
 
 
 async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model() -> None:

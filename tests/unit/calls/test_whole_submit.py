@@ -15,7 +15,6 @@ from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
 from channels.media.canonical import Done, SpeechAudio, SpeechRequest
 from channels.media.model import MIB
 from channels.prices import PriceSpec
-from channels.registry import HealthSpec
 from gw.calls.bills import UnitBill
 from gw.calls.media import (
     Delivery,
@@ -26,16 +25,25 @@ from gw.calls.media import (
     SubmitCall,
     SubmitResult,
 )
-from gw.calls.settlement import Billing
 from gw.http.application import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
 from tests.support.calls import in_force
 from tests.support.logs import logs
 from tests.support.rows import cases, each
-from tests.support.specs import make_channel, make_model
+from tests.support.specs import make_model
 from tests.unit.calls.submitting import SubmittingWriter
-from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, Told, World, answer, world
+from tests.unit.calls.world import (
+    ACCOUNT,
+    FOR_EVER,
+    Head,
+    Script,
+    Told,
+    World,
+    answer,
+    in_order,
+    world,
+)
 from tests.unit.images.stage import claim_of
 
 Deliver = Callable[[SubmitResult], Awaitable[Delivery]]
@@ -94,25 +102,14 @@ class Stage:
 async def stage(
     upstream: type[ExchangeUpstream] = SpeechUpstream, **scripts: Sequence[Script]
 ) -> AsyncIterator[Stage]:
-    channels = [
-        make_channel(
-            name, priority=place, protocols=frozenset({"speech"}), health=HealthSpec(failures=3)
-        )
-        for place, name in enumerate(scripts, start=1)
-    ]
+    channels = in_order(scripts, protocols=frozenset({"speech"}))
     model = make_model(
         *scripts, endpoint_type="audio_speech", price=PriceSpec(per_character=Decimal("0.00003"))
     )
     async with world(scripts, channels=channels, model=model) as w:
         unknown: list[str] = []
         submits = Media(
-            billing=Billing(
-                wallets=w.wallets,
-                live=w.live,
-                current=in_force(w.redactor),
-                clock=w.clock,
-                metrics=w.metrics,
-            ),
+            billing=w.use_cases.billing,
             channels=w.channels,
             upstream=upstream(http=w.http, body_bytes_max=MIB, clock=w.clock),
             unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),

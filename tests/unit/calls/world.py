@@ -15,7 +15,7 @@ A body ends where its steps do.
 import asyncio
 import json
 from asyncio import Future
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -36,15 +36,14 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
 from gw.calls.call import Call, ClientGone
-from gw.calls.chat import ChatCalls
-from gw.calls.media import Media, PieceCall
+from gw.calls.media import PieceCall
 from gw.calls.request import ChatCall, ChatClientRequest, UpstreamPlan
 from gw.calls.stream import Framing
 from gw.config.config import Precharge
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
-from tests.support.calls import Asking, Limits, chat_call, use_cases
+from tests.support.calls import Asking, Limits, UseCases, chat_call, use_cases
 from tests.support.clock import FakeClock
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
@@ -359,8 +358,7 @@ class World:
     live: LiveCalls
     channels: ChannelDirectory
     http: FakeHttp
-    chat_calls: ChatCalls
-    images: Media[PieceCall]
+    use_cases: UseCases
     model: ModelSpec
     redactor: Redactor
     offload: OffloadPool
@@ -417,9 +415,9 @@ class World:
     def begin(self, call: ChatCall | PieceCall, writer: RecordingWriter) -> asyncio.Task[None]:
         """Run a call in a task of its own, as a handler does."""
         if isinstance(call, PieceCall):
-            running = self.images.run(call, writer)
+            running = self.use_cases.images.run(call, writer)
         else:
-            running = self.chat_calls.run(call, writer)
+            running = self.use_cases.chat_calls.run(call, writer)
         writer.task = asyncio.ensure_future(running)
         return writer.task
 
@@ -473,6 +471,12 @@ class World:
         return left + [line for line in flying if not line.endswith(" 0.0")]
 
 
+def in_order(names: Iterable[str], **changes: Any) -> list[ChannelSpec]:
+    """Channels in this order of priority, which three failures open."""
+    usual = {"health": HealthSpec(failures=3), **changes}
+    return [make_channel(name, priority=place, **usual) for place, name in enumerate(names, 1)]
+
+
 @asynccontextmanager
 async def world(
     given: Mapping[str, Sequence[Script]] | None = None,
@@ -500,11 +504,7 @@ async def world(
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     directory = ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics)
     if channels is None:
-        health = HealthSpec(failures=3)
-        channels = [
-            make_channel(name, priority=place, health=health, max_concurrency=slots)
-            for place, name in enumerate(scripts, start=1)
-        ]
+        channels = in_order(scripts, max_concurrency=slots)
     directory.configure({channel.id: channel for channel in channels})
     supervisor.start("ledger", writer.run)
     for actor in directory.values():  # so that a success can be told from no verdict
@@ -537,8 +537,7 @@ async def world(
         live=live,
         channels=directory,
         http=http,
-        chat_calls=running.chat_calls,
-        images=running.images,
+        use_cases=running,
         model=model,
         redactor=redactor,
         offload=offload,

@@ -10,13 +10,12 @@ from decimal import Decimal
 from typing import Any
 
 from channels.prices import PriceSpec
-from channels.registry import HealthSpec
 from gw.calls.media import PieceCall
 from gw.idempotency import IdempotencyClaim
 from tests.support import calls
 from tests.support.calls import image_call, image_response
-from tests.support.specs import make_channel, make_model
-from tests.unit.calls.world import ACCOUNT, RecordingWriter, Script, Told, World, world
+from tests.support.specs import make_model
+from tests.unit.calls.world import ACCOUNT, RecordingWriter, Script, Told, World, in_order, world
 
 EACH = 40_000_000  # nano-USD
 PLAIN = PriceSpec(per_image=Decimal("0.04"))
@@ -38,12 +37,7 @@ def stage(
 ) -> AbstractAsyncContextManager[World]:
     """Channels `a`, `b`, … in this order of priority, and the images model `m` on them."""
     scripts = {**(given or {}), **named}
-    channels = [
-        make_channel(
-            name, priority=place, protocols=frozenset({"images"}), health=HealthSpec(failures=3)
-        )
-        for place, name in enumerate(scripts, start=1)
-    ]
+    channels = in_order(scripts, protocols=frozenset({"images"}))
     model = make_model(
         *scripts, endpoint_type="images_generations", price=price, multiplier=Decimal(multiplier)
     )

@@ -20,7 +20,7 @@ from channels.media.canonical import AvatarResult, TaskResult, VideoResult
 from gw.api.services import BASE_URL, ContentLinks
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
-from tests.support.jobs import polled
+from tests.support.jobs import polled, running_job
 from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.support.upstreams import ScriptedUpstreams
@@ -60,30 +60,13 @@ class Scene:
         )
         usual: dict[str, Any] = {
             "id": f"vid_{number}",
-            "kind": "video",
             "state": "succeeded",
-            "account_id": "acct_a",
-            "key_id": "key_a",
             "call_id": UUID(int=number),
-            "protocol": "videos",
-            "model": "film",
-            "request": {},
-            "price": {"per_second": "0.1"},
-            "quantity": 4000,
-            "held": 4000,
-            "submitted_at": 0.0,
-            "deadline_at": 1.0,
-            "channel_id": "film-a",
-            "upstream_protocol": "videos",
-            "upstream_model": "film",
             "upstream_id": f"up_{number}",
-            "progress": None,
             "stored_result": msgspec.to_builtins(result or old),
-            "error_code": None,
-            "error_message": None,
             "ended_at": 1.0,
         }
-        return Job(**{**usual, **said})
+        return running_job(**{**usual, **said})
 
     def film(self, url: str | None, seconds: float | None) -> VideoResult:
         at = None if seconds is None else self.clock.now() + seconds

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.jobs.ending import LINK_SECONDS, settlement
-from actors.jobs.job import End, Job, ended_as
+from actors.jobs.job import End, ended_as
 from actors.jobs.store import OpenJob
 from actors.wallet.messages import CallFacts
 from actors.wallet.pricing import MediaPrice
@@ -17,7 +16,7 @@ from actors.wallet.receipt import formula, lines_of, multiplier_of, total_nano_u
 from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
-from tests.support.jobs import FILM
+from tests.support.jobs import CHANNEL, FILM, running_job
 from tests.support.rows import cases
 from tests.support.specs import make_model
 
@@ -31,37 +30,21 @@ def opened(
     kind: Any = "video", price: Any = None, quantity: int = 5000, held: int | None = None
 ) -> OpenJob:
     """A job of this kind, submitted 100 seconds ago."""
-    job = Job(
-        id="vid_1",
+    job = running_job(
         kind=kind,
-        state="running",
-        account_id="acct_a",
-        key_id="key_a",
-        call_id=UUID(int=1),
         protocol=PROTOCOLS[kind],
-        model="m",
-        request={},
         price=price or {"per_second": "0.1"},
         quantity=quantity,
         held=quantity if held is None else held,
         submitted_at=SUBMITTED,
         deadline_at=NOW + 1,
-        channel_id="c",
-        upstream_protocol=PROTOCOLS[kind],
-        upstream_model="u",
-        upstream_id="up",
-        progress=None,
-        stored_result=None,
-        error_code=None,
-        error_message=None,
-        ended_at=None,
     )
     facts = CallFacts(
         call_id=job.call_id,
-        account_id="acct_a",
-        key_id="key_a",
+        account_id=job.account_id,
+        key_id=job.key_id,
         protocol=job.protocol,
-        model="m",
+        model=job.model,
         submitted_at=SUBMITTED,
         job_id=job.id,
     )
@@ -120,7 +103,7 @@ def test_what_succeeded_is_paid_for(
     assert (outcome.status, outcome.cost_nano_usd, outcome.units) == ("success", cost, units)
     assert list(outcome.result_urls) == urls
     charged = outcome.detail.get("milliseconds", outcome.units)
-    assert (outcome.upstream_cost_nano_usd, outcome.channel_id) == (3 * charged, "c")
+    assert (outcome.upstream_cost_nano_usd, outcome.channel_id) == (3 * charged, CHANNEL)
     assert outcome.latency_ms == 100_000
     assert (job_end.state, job_end.by) == ("succeeded", "me")
     job = replace(open_job.job, stored_result=job_end.result)

@@ -1,6 +1,5 @@
 """What of a checked request goes upstream, what is withheld, and what the log shows of it."""
 
-import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -107,12 +106,6 @@ def test_item_that_says_its_link_twice_is_refused() -> None:
         body = f'{{"model": "film", "content": [{{"type": "text", "text": "x"}}, {item}]}}'
         with pytest.raises(Exception, match="more than once"):
             READERS["general"][1](body.encode())
-
-
-@each("kind", READERS)
-def test_request_can_be_read_in_another_process(kind: str) -> None:
-    request = read(kind)
-    assert pickle.loads(pickle.dumps(request)) == request
 
 
 def test_items_are_bounded() -> None:

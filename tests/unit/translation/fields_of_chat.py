@@ -1,10 +1,10 @@
 """Every documented field of a chat-completions request, and where it arrives in other protocols.
 
 A row: the field as chat spells it, a body that has it with a value that is not what happens anyway,
-and what the bodies for messages, for native-content and for responses hold: a path for each, and
-the value there as JSON, behind all of them (`a.b c.d = 1`) or behind each (`a.b=1 c.d=2`). `-` is
-where the field has no place and must be listed, `~` where the body holds nothing of it; DROPPED is
-a field that has no place anywhere.
+and what the bodies for messages, for native-content and for responses hold: a name of `MEMBERS` and
+the value there as JSON (`stop = "x"`), or a path for each with the value behind all of them
+(`a.b c.d = 1`) or behind each (`a.b=1 c.d=2`). `-` is where the field has no place and must be
+listed, `~` where the body holds nothing of it; DROPPED is a field that has no place anywhere.
 """
 
 from typing import Any
@@ -38,8 +38,8 @@ def schema_format(**members: Any) -> dict[str, Any]:
 
 
 FIELDS: list[tuple[Any, ...]] = [
-    ("model", {"model": "m"}, 'model ~ model = "up"'),
-    ("messages", {}, 'messages.0.content ~ input.0.content.0.text = "hi"'),
+    ("model", {"model": "m"}, 'model = "up"'),
+    ("messages", {}, 'message = "hi"'),
     ("messages.name", {"messages": [{**USER, "name": "ada"}]}, DROPPED),
     ("messages.audio", assistant(audio={"id": "a"}), DROPPED),
     ("messages.annotations", assistant(annotations=[{"type": "url_citation"}]), DROPPED),
@@ -48,11 +48,7 @@ FIELDS: list[tuple[Any, ...]] = [
         assistant(refusal="no"),
         'messages.1.content.1.text contents.1.parts.1.text input.1.content.1.refusal = "no"',
     ),
-    (
-        "messages.tool_calls",
-        assistant(tool_calls=[CALL]),
-        'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"',
-    ),
+    ("messages.tool_calls", assistant(tool_calls=[CALL]), 'call.name = "f"'),
     (
         "messages.tool_calls.custom",
         assistant(
@@ -63,7 +59,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "messages.function_call",
         assistant(function_call={"name": "f", "arguments": "{}"}),
-        'messages.1.content.1.name contents.1.parts.1.functionCall.name input.2.name = "f"',
+        'call.name = "f"',
     ),
     ("messages.reasoning_content", assistant(reasoning_content="hm"), DROPPED),
     (
@@ -109,7 +105,7 @@ FIELDS: list[tuple[Any, ...]] = [
             type="file",
             file={"file_data": "data:application/pdf;base64,JVBERi0x", "filename": "a.pdf"},
         ),
-        'messages.0.content.1.title - input.0.content.1.filename = "a.pdf"',
+        'file_name = "a.pdf"',
     ),
     ("messages.file.file_id", said(type="file", file={"file_id": "f"}), DROPPED),
     (
@@ -119,30 +115,17 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     ("messages.telepathy", said(type="telepathy", telepathy="x"), DROPPED),
     ("audio", {"audio": {"voice": "v", "format": "mp3"}}, DROPPED),
-    (
-        "frequency_penalty",
-        {"frequency_penalty": 0.5},
-        "- generationConfig.frequencyPenalty frequency_penalty = 0.5",
-    ),
+    ("frequency_penalty", {"frequency_penalty": 0.5}, "frequency_penalty = 0.5"),
     (
         "function_call",
         {"functions": [{"name": "f"}], "function_call": {"name": "f"}},
-        "tool_choice.name toolConfig.functionCallingConfig.allowedFunctionNames.0 "
-        'tool_choice.name = "f"',
+        'chosen_tool = "f"',
     ),
-    (
-        "functions",
-        {"functions": [{"name": "f"}]},
-        'tools.0.name tools.0.functionDeclarations.0.name tools.0.name = "f"',
-    ),
+    ("functions", {"functions": [{"name": "f"}]}, 'tool.name = "f"'),
     ("logit_bias", {"logit_bias": {"50256": -100}}, DROPPED),
     ("logprobs", {"logprobs": True}, DROPPED),
-    (
-        "max_completion_tokens",
-        {"max_completion_tokens": 5},
-        "max_tokens ~ max_output_tokens = 4000",
-    ),
-    ("max_tokens", {"max_tokens": 5}, "max_tokens ~ max_output_tokens = 4000"),
+    ("max_completion_tokens", {"max_completion_tokens": 5}, "maximum = 4000"),
+    ("max_tokens", {"max_tokens": 5}, "maximum = 4000"),
     ("metadata", {"metadata": {"a": "b"}}, '- - metadata.a = "b"'),
     ("modalities", {"modalities": ["text", "audio"]}, DROPPED),
     ("moderation", {"moderation": {"model": "m"}}, '- - moderation.model = "m"'),
@@ -153,11 +136,7 @@ FIELDS: list[tuple[Any, ...]] = [
         "tool_choice.disable_parallel_tool_use=true - parallel_tool_calls=false",
     ),
     ("prediction", {"prediction": {"type": "content", "content": "x"}}, DROPPED),
-    (
-        "presence_penalty",
-        {"presence_penalty": -1},
-        "- generationConfig.presencePenalty presence_penalty = -1",
-    ),
+    ("presence_penalty", {"presence_penalty": -1}, "presence_penalty = -1"),
     ("prompt_cache_key", {"prompt_cache_key": "k"}, '~ ~ prompt_cache_key = "k"'),
     (
         "prompt_cache_options",
@@ -180,18 +159,8 @@ FIELDS: list[tuple[Any, ...]] = [
         {"response_format": {"type": "json_object"}},
         '- generationConfig.responseMimeType="application/json" text.format.type="json_object"',
     ),
-    (
-        "response_format",
-        schema_format(),
-        "output_config.format.schema.type generationConfig.responseSchema.type "
-        'text.format.schema.type = "object"',
-    ),
-    (
-        "response_format.json_schema.name",
-        schema_format(),
-        "output_config.format.schema.title generationConfig.responseSchema.title "
-        'text.format.name = "n"',
-    ),
+    ("response_format", schema_format(), 'schema.type = "object"'),
+    ("response_format.json_schema.name", schema_format(), 'schema.name = "n"'),
     (
         "response_format.json_schema.description",
         schema_format(description="d"),
@@ -204,17 +173,17 @@ FIELDS: list[tuple[Any, ...]] = [
         "- - text.format.strict = false",
     ),
     ("response_format", {"response_format": {"type": "grammar"}}, DROPPED),
-    ("safety_identifier", {"safety_identifier": "s"}, 'metadata.user_id - safety_identifier = "s"'),
+    ("safety_identifier", {"safety_identifier": "s"}, 'safety_identifier = "s"'),
     ("seed", {"seed": 7}, "- generationConfig.seed - = 7"),
-    ("service_tier", {"service_tier": "flex"}, '- - service_tier = "flex"'),
+    ("service_tier", {"service_tier": "flex"}, 'service_tier = "flex"'),
     (
         "service_tier",
         {"service_tier": "default"},
         'service_tier="standard_only" - service_tier="default"',
     ),
-    ("stop", {"stop": "END"}, 'stop_sequences.0 generationConfig.stopSequences.0 - = "END"'),
+    ("stop", {"stop": "END"}, 'stop = "END"'),
     ("store", {"store": True}, DROPPED),
-    ("stream", {"stream": True}, "stream ~ stream = true"),
+    ("stream", {"stream": True}, "stream = true"),
     (
         "stream_options",
         {"stream_options": {"include_usage": True}},
@@ -225,12 +194,8 @@ FIELDS: list[tuple[Any, ...]] = [
         {"stream_options": {"include_obfuscation": True}},
         "- - stream_options.include_obfuscation = true",
     ),
-    (
-        "temperature",
-        {"temperature": 0.5},
-        "temperature generationConfig.temperature temperature = 0.5",
-    ),
-    ("temperature", {"temperature": 1.5}, "- generationConfig.temperature temperature = 1.5"),
+    ("temperature", {"temperature": 0.5}, "temperature = 0.5"),
+    ("temperature", {"temperature": 1.5}, "temperature_above_1 = 1.5"),
     (
         "tool_choice",
         {"tools": [FUNCTION], "tool_choice": "required"},
@@ -241,23 +206,15 @@ FIELDS: list[tuple[Any, ...]] = [
         {"tools": [FUNCTION], "tool_choice": {"type": "custom", "custom": {"name": "k"}}},
         DROPPED,
     ),
-    (
-        "tools",
-        {"tools": [FUNCTION]},
-        'tools.0.name tools.0.functionDeclarations.0.name tools.0.name = "f"',
-    ),
-    (
-        "tools.function.description",
-        function(description="d"),
-        'tools.0.description tools.0.functionDeclarations.0.description tools.0.description = "d"',
-    ),
+    ("tools", {"tools": [FUNCTION]}, 'tool.name = "f"'),
+    ("tools.function.description", function(description="d"), 'tool.description = "d"'),
     (
         "tools.function.parameters",
         function(parameters=SCHEMA),
         'tools.0.input_schema.type="object" tools.0.functionDeclarations.0.name="f" '
         'tools.0.parameters.type="object"',
     ),
-    ("tools.function.strict", function(strict=True), "tools.0.strict - tools.0.strict = true"),
+    ("tools.function.strict", function(strict=True), "tool.strict = true"),
     ("tools.custom", {"tools": [{"type": "custom", "custom": {"name": "k"}}]}, DROPPED),
     ("tools.web_search", {"tools": [{"type": "web_search"}]}, '- - tools.0.type = "web_search"'),
     (
@@ -265,10 +222,10 @@ FIELDS: list[tuple[Any, ...]] = [
         {"tools": [{"type": "image_generation"}]},
         '- - tools.0.type = "image_generation"',
     ),
-    ("top_k", {"top_k": 3}, "top_k generationConfig.topK - = 3"),
+    ("top_k", {"top_k": 3}, "top_k = 3"),
     ("top_logprobs", {"top_logprobs": 3}, DROPPED),
-    ("top_p", {"top_p": 0.5}, "top_p generationConfig.topP top_p = 0.5"),
-    ("user", {"user": "u"}, 'metadata.user_id - user = "u"'),
+    ("top_p", {"top_p": 0.5}, "top_p = 0.5"),
+    ("user", {"user": "u"}, 'user = "u"'),
     ("verbosity", {"verbosity": "low"}, '- - text.verbosity = "low"'),
     ("web_search_options", {"web_search_options": {}}, DROPPED),
     ("something_new", {"something_new": [1]}, DROPPED),

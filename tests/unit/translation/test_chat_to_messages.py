@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from channels.errors import InvalidRequest
-from channels.translation.model import ToolResult
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import (
     ASSISTANT,
@@ -207,22 +206,6 @@ def test_system_in_the_middle_keeps_its_role_where_the_upstream_takes_it() -> No
     assert dropped == []
 
 
-def test_results_know_the_name_of_their_call() -> None:
-    """Only some protocols say it again with the result; the others look it up."""
-    messages = [
-        calls(call("c1", name="f"), call("c2", name="g")),
-        result("c2", "2"),
-        result("c1", "1"),
-        result("lost", "?"),
-    ]
-    turns = decoded("chat", {"messages": messages}).turns
-    assert [part.name for part in turns[1].parts if isinstance(part, ToolResult)] == [
-        "g",
-        "f",
-        None,
-    ]
-
-
 # --- Members of chat requests for upstreams that speak messages ---
 
 TOOLS = [tool("f", parameters={"type": "object", "properties": {}})]
@@ -242,10 +225,6 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
         {"tools": TOOLS, "tool_choice": "none", "parallel_tool_calls": False},
         {"tool_choice": {"type": "none"}},
     ),
-    "choice required": (
-        {"tools": TOOLS, "tool_choice": "required"},
-        {"tool_choice": {"type": "any"}},
-    ),
     "choice named": (
         {"tools": TOOLS, "tool_choice": NAMED, "parallel_tool_calls": False},
         {"tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True}},
@@ -256,10 +235,6 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
             "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}],
             "tool_choice": {"type": "any"},
         },
-    ),
-    "not in parallel needs a choice to stand in": (
-        {"tools": TOOLS, "parallel_tool_calls": False},
-        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
     ),
     "in parallel is what happens anyway": (
         {"tools": TOOLS, "parallel_tool_calls": True},
@@ -313,17 +288,6 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
         {"temperature": 0.5, "top_p": 1},
         {"temperature": 0.5, "top_p": None},
         "top_p",
-    ),
-    "JSON by a schema": (
-        {"response_format": schema_format(description="d", strict=True)},
-        {
-            "output_config": {
-                "format": {
-                    "type": "json_schema",
-                    "schema": {**SCHEMA, "title": "n", "description": "d"},
-                }
-            }
-        },
     ),
     "a schema's own words win": (
         {
@@ -397,15 +361,6 @@ def test_members_are_carried_or_reported(name: str) -> None:
     for member, value in expected.items():
         assert body.get(member) == value, member
     assert report == dropped
-
-
-def test_maximum_and_stream_are_the_callers() -> None:
-    body, _ = translated(
-        "chat", "messages", {"model": "m", "messages": [USER], "max_tokens": 5}, stream=True
-    )
-    assert (body["model"], body["max_tokens"], body["stream"]) == ("up", 4000, True)
-    plain, _ = translated("chat", "messages", {"model": "m", "messages": [USER], "stream": True})
-    assert "stream" not in plain
 
 
 def test_either_name_of_the_maximum_is_the_maximum() -> None:

@@ -31,12 +31,81 @@ TABLES: dict[Protocol, tuple[list[Any], tuple[Protocol, ...]]] = {
 }
 
 
+# Where each protocol has what a field says: chat, messages, native-content, responses.
+MEMBERS: dict[str, str] = {
+    "model": "model model ~ model",
+    "message": "messages.0.content messages.0.content ~ input.0.content.0.text",
+    "system": "messages.0.content system systemInstruction.parts.0.text instructions",
+    "file_name": (
+        "messages.0.content.1.file.filename messages.0.content.1.title - input.0.content.1.filename"
+    ),
+    "file_url": (
+        "- messages.0.content.1.source.url contents.0.parts.1.fileData.fileUri "
+        "input.0.content.1.file_url"
+    ),
+    "call.name": (
+        "messages.1.tool_calls.0.function.name messages.1.content.1.name "
+        "contents.1.parts.1.functionCall.name input.2.name"
+    ),
+    "result": (
+        "messages.2.content messages.2.content.0.content "
+        "contents.2.parts.0.functionResponse.response.output input.2.output"
+    ),
+    "result.error": (
+        "- messages.2.content.0.is_error contents.2.parts.0.functionResponse.response.error -"
+    ),
+    "tool.name": (
+        "tools.0.function.name tools.0.name tools.0.functionDeclarations.0.name tools.0.name"
+    ),
+    "tool.description": (
+        "tools.0.function.description tools.0.description "
+        "tools.0.functionDeclarations.0.description tools.0.description"
+    ),
+    "tool.strict": "tools.0.function.strict tools.0.strict - tools.0.strict",
+    "chosen_tool": (
+        "tool_choice.function.name tool_choice.name "
+        "toolConfig.functionCallingConfig.allowedFunctionNames.0 tool_choice.name"
+    ),
+    "schema.type": (
+        "response_format.json_schema.schema.type output_config.format.schema.type "
+        "generationConfig.responseSchema.type text.format.schema.type"
+    ),
+    "schema.required": (
+        "response_format.json_schema.schema.required.0 "
+        "output_config.format.schema.required.0 generationConfig.responseSchema.required.0 "
+        "text.format.schema.required.0"
+    ),
+    "schema.name": (
+        "response_format.json_schema.name output_config.format.schema.title "
+        "generationConfig.responseSchema.title text.format.name"
+    ),
+    "maximum": "max_tokens max_tokens ~ max_output_tokens",
+    "stream": "stream stream ~ stream",
+    "stop": "stop.0 stop_sequences.0 generationConfig.stopSequences.0 -",
+    "temperature": "temperature temperature generationConfig.temperature temperature",
+    "temperature_above_1": "temperature - generationConfig.temperature temperature",
+    "top_p": "top_p top_p generationConfig.topP top_p",
+    "top_k": "- top_k generationConfig.topK -",
+    "frequency_penalty": "frequency_penalty - generationConfig.frequencyPenalty frequency_penalty",
+    "presence_penalty": "presence_penalty - generationConfig.presencePenalty presence_penalty",
+    "thinking_budget": "- thinking.budget_tokens generationConfig.thinkingConfig.thinkingBudget -",
+    "user": "user metadata.user_id - user",
+    "safety_identifier": "- metadata.user_id - safety_identifier",
+    "service_tier": "service_tier - - service_tier",
+    "nothing": "~ ~ ~ ~",
+}
+PROTOCOLS: tuple[Protocol, ...] = ("chat", "messages", "native", "responses")
+
+
 def held_by(places: str | None, upstreams: tuple[Protocol, ...]) -> Iterator[str | None]:
     """What each upstream's body holds: a path and a value, nothing (""), or the field is listed."""
     if places is None:
         yield from [None] * len(upstreams)
         return
     paths, _, value = places.partition(" = ")
+    if paths in MEMBERS:
+        held = dict(zip(PROTOCOLS, MEMBERS[paths].split(), strict=True))
+        paths = " ".join(held[upstream] for upstream in upstreams)
     for _, path in zip(upstreams, paths.split(), strict=True):
         if path in ("-", "~"):
             yield None if path == "-" else ""

@@ -120,18 +120,6 @@ def test_placeholder_in_every_chunk_leaves_the_number_to_the_call() -> None:
     assert found.finish == "tool_calls"
 
 
-@each("client", CLIENTS)
-def test_client_sees_no_tool_in_a_placeholder(client: Protocol) -> None:
-    said = {**HI, "function_call": EMPTY, "tool_calls": None}
-    body = json.dumps(whole(client, read(said, "stop", is_stream=False)))
-    chunk = {"choices": [{"index": 0, "delta": said, "finish_reason": "stop"}]}
-    stream = written(client, events_from("chat", sse(chunk, b"[DONE]"))).decode()
-    for told in (body, stream):
-        assert "Hi" in told
-        assert "tool_use" not in told
-        assert "functionCall" not in told
-
-
 @each("upstream", ["messages", "native", "responses"])
 @each("placeholder", UNNAMED.values())
 def test_placeholder_that_a_client_sends_back_is_none(
@@ -206,29 +194,6 @@ def test_withheld_answer_is_a_refusal_with_its_usage(
 def test_message_that_is_null_is_none_at_all() -> None:
     filtered = {"choices": [{"message": None, "finish_reason": "content_filter"}]}
     assert answered("chat", filtered).finish == "refusal"
-
-
-def test_stream_of_a_withheld_answer_ends_as_one() -> None:
-    filtered = {
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "content_filter",
-                "content_filter_results": {"hate": {"filtered": True}},
-            }
-        ]
-    }
-    events = events_from("chat", sse(filtered, {"choices": [], "usage": USAGE}, b"[DONE]"))
-    names = [data["type"] for data in data_of(written("messages", events))]
-    assert names == ["message_start", "message_delta", "message_stop"]
-    (delta,) = [
-        data["delta"]
-        for data in data_of(written("messages", events))
-        if data["type"] == "message_delta"
-    ]
-    assert delta["stop_reason"] == "refusal"
-    last = data_of(written("native", events))[-1]
-    assert last["candidates"][0]["finishReason"] == "SAFETY"
 
 
 def test_message_withheld_without_content_is_a_refusal() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from channels.dialects.chat import codec as chat
 from channels.errors import InvalidRequest
-from channels.translation.model import ToolResult
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import (
     ASSISTANT,
@@ -181,24 +180,6 @@ def test_conversation_is_said_as_chat(name: str) -> None:
     assert report == dropped
 
 
-def test_results_know_the_name_of_their_call() -> None:
-    """Only some protocols say it again with the result; the others look it up."""
-    turns = decoded(
-        "messages",
-        {
-            "messages": [
-                assistant([use("c1", name="f"), use("c2", name="g")]),
-                user([given("c2", "2"), given("c1", "1"), given("lost")]),
-            ]
-        },
-    ).turns
-    assert [part.name for part in turns[1].parts if isinstance(part, ToolResult)] == [
-        "g",
-        "f",
-        None,
-    ]
-
-
 # --- Members of messages requests for upstreams that speak chat ---
 
 SCHEMA = {
@@ -225,21 +206,6 @@ def asked(name: str, schema: Any, *, strict: bool) -> dict[str, Any]:
 
 # name: members of messages, members that the upstream gets (None: has not), what was dropped.
 MEMBERS: dict[str, tuple[Any, ...]] = {
-    "a tool's own members": (
-        {
-            "tools": [
-                {**TOOL, "type": "custom", **CACHED, "defer_loading": True, "input_examples": [{}]}
-            ]
-        },
-        {"tools": [FUNCTION]},
-        "tools.cache_control",
-        "tools.defer_loading",
-        "tools.input_examples",
-    ),
-    "a strict tool": (
-        {"tools": [{**TOOL, "strict": True}]},
-        {"tools": [{"type": "function", "function": {**FUNCTION["function"], "strict": True}}]},
-    ),
     "a strict tool with optional arguments": (
         {"tools": [{"name": "f", "input_schema": OPEN, "strict": True}]},
         {"tools": [tool("f", parameters=OPEN, strict=False)]},
@@ -287,12 +253,6 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
         {"reasoning_effort": "max"},
         "thinking.budget_tokens",
     ),
-    "no thinking": ({"thinking": {"type": "disabled"}}, {"reasoning_effort": "none"}),
-    "thinking as the model sees fit": (
-        {"thinking": {"type": "adaptive"}},
-        {"reasoning_effort": None},
-        "thinking",
-    ),
     "thinking of a kind we do not know": (
         {"thinking": {"type": "between_tools"}, "output_config": {"effort": "heroic"}},
         {"reasoning_effort": None},
@@ -316,14 +276,6 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
         {"service_tier": "auto", "speed": "standard", "mcp_servers": []},
         {"speed": None},
     ),
-    "the provider's own members": (
-        {"container": "c", "speed": "fast", "mcp_servers": [{}], **CACHED},
-        {"container": None},
-        "container",
-        "speed",
-        "mcp_servers",
-        "cache_control",
-    ),
 }
 
 
@@ -345,13 +297,6 @@ def test_stream_is_always_asked_for_usage() -> None:
     plain, _ = translated("messages", "chat", client)
     assert "stream" not in plain
     assert "stream_options" not in plain
-
-
-def test_maximum_goes_under_the_channels_name_for_it() -> None:
-    client = {"model": "m", "max_tokens": 9, "messages": [USER]}
-    body, _ = translated("messages", "chat", client, max_tokens_param="max_completion_tokens")
-    assert body["max_completion_tokens"] == 4000
-    assert "max_tokens" not in body
 
 
 def test_tool_names_too_long_for_chat_are_shortened_and_known() -> None:

@@ -91,18 +91,6 @@ def test_whole_answer_comes_back_under_the_clients_tool_names() -> None:
     assert answer["content"][0]["name"] == LONG
 
 
-def test_stream_comes_back_under_the_clients_tool_names() -> None:
-    call = attempt("messages", "chat", tools=[{"name": LONG, "input_schema": {"type": "object"}}])
-    sent = call.upstream_body(model="up", stream=True, max_tokens=9)
-    made = {"index": 0, "id": "c", "function": {"name": sent["tools"][0]["function"]["name"]}}
-    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [made]}}]}
-    stream = call.stream(id="msg_1", created=1, model="m", include_usage=False)
-    taken = [stream.take(read("chat", event)) for event in sse(chunk, b"[DONE]")]
-    out = b"".join(taken) + stream.end()
-    starts = [data for data in data_of(out) if data["type"] == "content_block_start"]
-    assert starts[0]["content_block"]["name"] == LONG
-
-
 def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
     """Also where functions of other names would be the same, and whatever a name is made of."""
     tools = [
@@ -218,22 +206,6 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
     assert {**ran, "status": "in_progress"} in added.values()
 
 
-@cases(
-    "stated, expected",
-    ({"id": "chatcmpl-7", "model": "up-2026"}, ("chatcmpl-7", "up-2026")),
-    ({}, ("x", "m")),
-)
-def test_answer_has_the_names_the_upstream_gave_it_whole_or_streamed(
-    stated: dict[str, Any], expected: tuple[str, str]
-) -> None:
-    call = attempt("messages", "chat")
-    chunk = {**stated, "choices": [{"index": 0, "delta": {"content": "a"}}]}
-    stream = call.stream(id="x", created=1, model="m", include_usage=False)
-    taken = [stream.take(read("chat", event)) for event in sse(chunk, b"[DONE]")]
-    message = data_of(b"".join(taken))[0]["message"]
-    assert (message["id"], message["model"]) == expected
-
-
 def test_malformed_answer_and_bad_request_are_told() -> None:
     with pytest.raises(UpstreamMalformed):
         attempt("chat", "messages").translate_response(b"<html>", id="x", created=1, model="m")
@@ -252,21 +224,6 @@ def test_failure_before_anything_was_said_is_the_callers() -> None:
     assert stream.failed is not None
     assert stream.failed.message == "[hidden] is busy"
     assert not stream.has_written
-
-
-def test_failure_amid_the_answer_is_said_in_the_clients_words() -> None:
-    stream = attempt("chat", "messages").stream(id="x", created=1, model="m", include_usage=False)
-    delta = {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": "a"},
-    }
-    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    events = sse(delta, error, {"type": "message_stop"})
-    out = b"".join(stream.take(read("messages", event)) for event in events)
-    assert data_of(out)[-1] == {
-        "error": {"message": "busy", "type": "api_error", "code": "upstream_error"}
-    }
 
 
 def test_protocols_a_client_is_translated_to_are_those_switched_on_the_preferred_first() -> None:
@@ -363,32 +320,17 @@ CASES = [(client, upstream, content) for client, upstream in PATHS for content i
 
 
 @each("client, upstream, content", CASES)
-@each("place", [0, 2, 4])
-def test_empty_message_of_the_user(
-    client: Protocol, upstream: Protocol, content: Any, place: int
-) -> None:
-    words = ["A", "B", "C", "D", "E"]
-    messages = [
-        message(client, ASSISTANT[client] if index % 2 else "user", word)
-        for index, word in enumerate(words)
-    ]
-    messages[place] = message(client, "user", content)
-    words[place] = ""
-    check(client, upstream, request(client, *messages), place, words)
-
-
-@each("client, upstream, content", CASES)
+@each("is_models", [False, True])
 @each("place", [0, 1, 2])
-def test_empty_message_of_the_model(
-    client: Protocol, upstream: Protocol, content: Any, place: int
+def test_empty_message_in_a_conversation(
+    client: Protocol, upstream: Protocol, content: Any, is_models: bool, place: int
 ) -> None:
-    words = ["A", "B", "C"]
-    other = (place + 1) % 2
+    words, roles = ["A", "B", "C"], ("user", ASSISTANT[client])
     messages = [
-        message(client, "user" if index % 2 == other else ASSISTANT[client], word)
+        message(client, roles[(is_models + index - place) % 2], word)
         for index, word in enumerate(words)
     ]
-    messages[place] = message(client, ASSISTANT[client], content)
+    messages[place] = message(client, roles[is_models], content)
     words[place] = ""
     check(client, upstream, request(client, *messages), place, words)
 

@@ -187,17 +187,6 @@ def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> Non
     assert encoded["thinking"] == {"type": "enabled", "budget_tokens": 1999}
 
 
-def test_thought_is_silent_in_a_messages_stream_until_it_is_signed() -> None:
-    pieces: list[dict[str, Any] | bytes] = [
-        {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]},
-        {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]},
-        b"[DONE]",
-    ]
-    stream = written("messages", events_from("chat", sse(*pieces)))
-    assert b"hm" not in stream
-    assert data_of(stream)[0]["type"] == "message_start"
-
-
 # --- A conversation that was translated before and is not any more ---
 
 USER: dict[str, Any] = user("Hello")
@@ -339,13 +328,6 @@ def test_thoughts_that_no_channel_of_responses_made_stay_behind() -> None:
     assert stripped("responses", {"input": [USER, own, *kept, USER]}) == {
         "input": [USER, own, kept[-1], USER]
     }
-
-
-def test_own_signature_beside_a_foreign_one_stays() -> None:
-    own = {"text": "Hi.", "thoughtSignature": "b3du"}
-    parts = [*kept_of("native", foreign("messages")), own]
-    found = stripped("native", {"contents": [{"role": "model", "parts": parts}]})
-    assert found == {"contents": [model(own)]}
 
 
 def test_one_turn_in_place_of_an_array_is_looked_through() -> None:

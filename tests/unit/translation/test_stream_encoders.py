@@ -21,7 +21,6 @@ from channels.translation.model import (
     UsageStated,
 )
 from tests.support.rows import cases, each
-from tests.unit.translation.pieces import assistant
 from tests.unit.translation.translated import data_of, names_of, written
 
 USAGE = UsageStated(Usage(3, 4))
@@ -29,29 +28,6 @@ USAGE = UsageStated(Usage(3, 4))
 
 def encoder(*, include_usage: bool = False) -> StreamEncoder:
     return StreamEncoder(id="answer-1", created=7, model="m", include_usage=include_usage)
-
-
-def test_stream_is_role_text_finish_usage_terminator() -> None:
-    events: list[Event] = [Began("x", "up"), TextDelta("Hi"), Finished("stop"), USAGE, Ended()]
-    chunks = data_of(written("chat", events))
-    head = {"id": "answer-1", "object": "chat.completion.chunk", "created": 1_700_000_000}
-    assert all(head.items() <= chunk.items() for chunk in chunks[:-1])
-    assert [chunk["choices"] for chunk in chunks[:-1]] == [
-        [
-            {
-                "index": 0,
-                "delta": assistant("", refusal=None),
-                "logprobs": None,
-                "finish_reason": None,
-            }
-        ],
-        [{"index": 0, "delta": {"content": "Hi"}, "logprobs": None, "finish_reason": None}],
-        [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}],
-        [],
-    ]
-    assert [chunk["usage"] for chunk in chunks[:3]] == [None, None, None]
-    assert chunks[3]["usage"]["total_tokens"] == 7
-    assert chunks[4] == "[DONE]"
 
 
 def test_usage_is_for_a_client_that_asked() -> None:
@@ -225,50 +201,6 @@ def call(call_id: str, name: str, *pieces: str) -> list[Any]:
 def last(*events: Event) -> Any:
     """The message_delta."""
     return data_of(written("messages", events))[-2]
-
-
-def test_stream_is_start_blocks_delta_stop() -> None:
-    stream = written(
-        "messages",
-        [
-            Began("x", "up"),
-            TextDelta("Hi"),
-            TextDelta("!"),
-            Finished("stop"),
-            UsageStated(Usage(30, 4, cached_tokens=20, cache_write_tokens=5)),
-            Ended(),
-        ],
-    )
-    assert names_of(stream) == [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-    ]
-    start, *_, delta, _ = data_of(stream)
-    assert start["message"] == {
-        "id": "answer-1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
-    }
-    assert delta == {
-        "type": "message_delta",
-        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-        "usage": {
-            "input_tokens": 5,
-            "cache_creation_input_tokens": 5,
-            "cache_read_input_tokens": 20,
-            "output_tokens": 4,
-        },
-    }
 
 
 def test_usage_known_at_the_start_is_stated_there() -> None:

@@ -1,6 +1,5 @@
 """Whole responses between the protocols, as documented and as chat-completions upstreams are."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from channels.dialects.chat import codec as chat
 from channels.dialects.gemini import codec as gemini
 from channels.dialects.messages import codec as messages
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
     FinishReason,
@@ -21,8 +20,8 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import made_id
 from tests.support.rows import cases, each
-from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline, thought, usage
-from tests.unit.translation.pieces import assistant
+from tests.unit.translation.gemini.pieces import call, chunk, inline, thought, usage
+from tests.unit.translation.pieces import PNG, assistant
 from tests.unit.translation.translated import answered, events_from, folded, sse, whole
 
 
@@ -110,13 +109,6 @@ def test_call_without_an_id_is_given_one_that_stays() -> None:
     assert all(call_id.startswith("call_") for call_id in ids[0])
 
 
-def test_old_function_call_is_a_call() -> None:
-    said = completion("function_call", function_call={"name": "f", "arguments": "{}"})
-    answer = answered("chat", said)
-    assert isinstance(answer.parts[0], ToolCall)
-    assert answer.finish == "tool_calls"
-
-
 FINISHES: list[tuple[FinishReason, str, str]] = [
     ("stop", "end_turn", "stop"),
     ("length", "max_tokens", "length"),
@@ -181,38 +173,6 @@ def test_refusal_in_the_models_words_is_said() -> None:
     said = whole("messages", answer)
     assert said["content"] == [text("I won't.")]
     assert said["stop_reason"] == "refusal"
-
-
-def test_input_of_messages_leaves_the_cache_out() -> None:
-    usage = {
-        "input_tokens": 10,
-        "cache_read_input_tokens": 100,
-        "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
-        "output_tokens": 50,
-        "output_tokens_details": {"thinking_tokens": 30},
-    }
-    answer = answered("messages", message(usage=usage))
-    expected = Usage(
-        input_tokens=135,
-        output_tokens=50,
-        cached_tokens=100,
-        cache_write_tokens=25,
-        reasoning_tokens=30,
-        parts=UsageParts(cache_write_1h_tokens=5),
-    )
-    assert answer.usage == expected
-    assert whole("chat", answer)["usage"] == {
-        "prompt_tokens": 135,
-        "completion_tokens": 50,
-        "total_tokens": 185,
-        "prompt_tokens_details": {
-            "cached_tokens": 100,
-            "cache_write_tokens": 25,
-            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
-        },
-        "completion_tokens_details": {"reasoning_tokens": 30},
-    }
-    assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected
 
 
 def test_usage_of_zero_is_stated_and_none_is_not() -> None:
@@ -407,10 +367,3 @@ def test_answer_is_written(
     assert body["candidates"] == [candidate]
     assert body.get("usageMetadata") == counts
     assert (body["modelVersion"], body["responseId"]) == ("m", "answer-1")
-
-
-def test_pretty_arguments_are_compact() -> None:
-    body = json.dumps(chunk(call(args={"a": [1, {"b": "x y"}]})), indent=2).encode()
-    (made,) = gemini.decode_response(body).parts
-    assert isinstance(made, ToolCall)
-    assert made.arguments == '{"a":[1,{"b":"x y"}]}'

@@ -8,8 +8,6 @@ from typing import Any
 
 from tests.unit.translation.gemini.pieces import (
     HI,
-    PDF,
-    PNG,
     call,
     file,
     inline,
@@ -17,6 +15,7 @@ from tests.unit.translation.gemini.pieces import (
     result,
     user,
 )
+from tests.unit.translation.pieces import PDF, PNG
 
 DROPPED = None
 SCHEMA = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]}
@@ -52,11 +51,7 @@ def calling(**members: Any) -> dict[str, Any]:
 
 
 FIELDS: list[tuple[Any, ...]] = [
-    (
-        "contents",
-        {"contents": [user("ho")]},
-        'messages.0.content messages.0.content input.0.content.0.text = "ho"',
-    ),
+    ("contents", {"contents": [user("ho")]}, 'message = "ho"'),
     (
         "contents.role",
         {"contents": [HI, model("x"), HI]},
@@ -94,8 +89,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "contents.parts.inlineData.displayName",
         said(inline("application/pdf", PDF, displayName="a.pdf")),
-        "messages.0.content.1.file.filename messages.0.content.1.title "
-        'input.0.content.1.filename = "a.pdf"',
+        'file_name = "a.pdf"',
     ),
     (
         "contents.parts.fileData",
@@ -109,11 +103,7 @@ FIELDS: list[tuple[Any, ...]] = [
         said(file("https://generativelanguage.googleapis.com/v1beta/files/x")),
         DROPPED,
     ),
-    (
-        "contents.parts.functionCall",
-        modelled(call(id="x")),
-        'messages.1.tool_calls.0.function.name messages.1.content.1.name input.2.name = "f"',
-    ),
+    ("contents.parts.functionCall", modelled(call(id="x")), 'call.name = "f"'),
     (
         "contents.parts.functionCall.willContinue",
         modelled(call(id="x", willContinue=True)),
@@ -124,11 +114,7 @@ FIELDS: list[tuple[Any, ...]] = [
         modelled(call(id="x", partialArgs=[{"jsonPath": "$.a"}])),
         DROPPED,
     ),
-    (
-        "contents.parts.functionResponse",
-        answered(response={"a": 1}),
-        'messages.2.content messages.2.content.0.content input.2.output = "{\\"a\\":1}"',
-    ),
+    ("contents.parts.functionResponse", answered(response={"a": 1}), 'result = "{\\"a\\":1}"'),
     (
         "contents.parts.functionResponse.parts",
         answered(parts=[inline("image/png", PNG)]),
@@ -140,7 +126,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "contents.parts.functionResponse.response.error",
         answered(response={"error": "no such city"}),
-        "- messages.2.content.0.is_error - = true",
+        "result.error = true",
     ),
     ("contents.parts.functionResponse.willContinue", answered(willContinue=True), DROPPED),
     ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), DROPPED),
@@ -176,26 +162,14 @@ FIELDS: list[tuple[Any, ...]] = [
         )
     ],
     ("contents.parts.telepathy", said({"telepathy": {"x": 1}}), DROPPED),
-    (
-        "systemInstruction",
-        {"systemInstruction": {"parts": [{"text": "s"}]}},
-        'messages.0.content system instructions = "s"',
-    ),
+    ("systemInstruction", {"systemInstruction": {"parts": [{"text": "s"}]}}, 'system = "s"'),
     (
         "systemInstruction.parts",
         {"systemInstruction": {"parts": [inline("image/png", PNG)]}},
         DROPPED,
     ),
-    (
-        "tools.functionDeclarations.name",
-        function(),
-        'tools.0.function.name tools.0.name tools.0.name = "f"',
-    ),
-    (
-        "tools.functionDeclarations.description",
-        function(description="d"),
-        'tools.0.function.description tools.0.description tools.0.description = "d"',
-    ),
+    ("tools.functionDeclarations.name", function(), 'tool.name = "f"'),
+    ("tools.functionDeclarations.description", function(description="d"), 'tool.description = "d"'),
     (
         "tools.functionDeclarations.parameters",
         function(parameters=SCHEMA),
@@ -236,7 +210,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "toolConfig.functionCallingConfig.allowedFunctionNames",
         calling(mode="ANY", allowedFunctionNames=["f"]),
-        'tool_choice.function.name tool_choice.name tool_choice.name = "f"',
+        'chosen_tool = "f"',
     ),
     ("toolConfig.functionCallingConfig.mode", calling(mode="VALIDATED"), DROPPED),
     (
@@ -257,30 +231,14 @@ FIELDS: list[tuple[Any, ...]] = [
     ("serviceTier", {"serviceTier": "flex"}, DROPPED),
     ("modelArmorConfig", {"modelArmorConfig": {"x": 1}}, DROPPED),
     ("somethingNew", {"somethingNew": 1}, DROPPED),
-    (
-        "generationConfig.temperature",
-        config("temperature", 0.5),
-        "temperature temperature temperature = 0.5",
-    ),
-    ("generationConfig.temperature", config("temperature", 1.5), "temperature - temperature = 1.5"),
-    ("generationConfig.topP", config("topP", 0.5), "top_p top_p top_p = 0.5"),
-    ("generationConfig.topK", config("topK", 5), "- top_k - = 5"),
-    (
-        "generationConfig.stopSequences",
-        config("stopSequences", ["x"]),
-        'stop.0 stop_sequences.0 - = "x"',
-    ),
+    ("generationConfig.temperature", config("temperature", 0.5), "temperature = 0.5"),
+    ("generationConfig.temperature", config("temperature", 1.5), "temperature_above_1 = 1.5"),
+    ("generationConfig.topP", config("topP", 0.5), "top_p = 0.5"),
+    ("generationConfig.topK", config("topK", 5), "top_k = 5"),
+    ("generationConfig.stopSequences", config("stopSequences", ["x"]), 'stop = "x"'),
     ("generationConfig.seed", config("seed", 5), "seed - - = 5"),
-    (
-        "generationConfig.presencePenalty",
-        config("presencePenalty", 1),
-        "presence_penalty - presence_penalty = 1",
-    ),
-    (
-        "generationConfig.frequencyPenalty",
-        config("frequencyPenalty", 1),
-        "frequency_penalty - frequency_penalty = 1",
-    ),
+    ("generationConfig.presencePenalty", config("presencePenalty", 1), "presence_penalty = 1"),
+    ("generationConfig.frequencyPenalty", config("frequencyPenalty", 1), "frequency_penalty = 1"),
     ("generationConfig.candidateCount", config("candidateCount", 2), DROPPED),
     (
         "generationConfig.responseMimeType",
@@ -288,17 +246,11 @@ FIELDS: list[tuple[Any, ...]] = [
         'response_format.type - text.format.type = "json_object"',
     ),
     ("generationConfig.responseMimeType", config("responseMimeType", "text/x.enum"), DROPPED),
-    (
-        "generationConfig.responseSchema",
-        config("responseSchema", SCHEMA),
-        "response_format.json_schema.schema.required.0 output_config.format.schema.required.0 "
-        'text.format.schema.required.0 = "a"',
-    ),
+    ("generationConfig.responseSchema", config("responseSchema", SCHEMA), 'schema.required = "a"'),
     (
         "generationConfig.responseJsonSchema",
         config("responseJsonSchema", SCHEMA),
-        "response_format.json_schema.schema.required.0 output_config.format.schema.required.0 "
-        'text.format.schema.required.0 = "a"',
+        'schema.required = "a"',
     ),
     (
         "generationConfig.thinkingConfig.thinkingLevel",
@@ -308,7 +260,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "generationConfig.thinkingConfig.thinkingBudget",
         thinking("thinkingBudget", 2000),
-        "- thinking.budget_tokens - = 2000",
+        "thinking_budget = 2000",
     ),
     (
         "generationConfig.thinkingConfig.includeThoughts",

@@ -5,10 +5,8 @@ from typing import Any
 from channels.dialects.gemini import codec as gemini
 from channels.translation.model import Request
 from channels.translation.tool_calls import LossReport
+from tests.unit.translation import pieces
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
-JPEG = "/9j/4AAQSkZJRgABAQAAAQABAAD/"
-PDF = "JVBERi0xLjQKJcOkw7zDtsOf"
 HI = {"role": "user", "parts": [{"text": "hi"}]}
 ESCAPE = "skip_thought_signature_validator"
 
@@ -47,6 +45,11 @@ def inline(mime_type: str, data: str, **members: Any) -> dict[str, Any]:
 
 def file(uri: str, **members: Any) -> dict[str, Any]:
     return {"fileData": {"fileUri": uri, **members}}
+
+
+def called(*made: tuple[str, str, str], **members: Any) -> dict[str, Any]:
+    """An assistant's message of chat with calls: id, name and arguments."""
+    return pieces.calls(*(pieces.call(one, text, name) for one, name, text in made), **members)
 
 
 def asked(*contents: dict[str, Any], **members: Any) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
     ESCAPE,
     HI,
-    JPEG,
-    PNG,
     call,
+    called,
     encoded,
     file,
     inline,
@@ -19,32 +18,21 @@ from tests.unit.translation.gemini.pieces import (
     thought,
     user,
 )
-from tests.unit.translation.pieces import assistant, developer, image_url
-from tests.unit.translation.pieces import call as chat_call
-from tests.unit.translation.pieces import result as chat_result
+from tests.unit.translation.pieces import (
+    ASSISTANT,
+    PNG,
+    USER,
+    developer,
+    image_url,
+)
+from tests.unit.translation.pieces import result as tool
+from tests.unit.translation.pieces import tool as function
 from tests.unit.translation.pieces import user as chat_user
 from tests.unit.translation.translated import decoded, translated
 
-USER = {"role": "user", "content": "hi"}
-ASSISTANT = assistant("hello")
-
-
-def called(*made: tuple[str, str, str], **members: Any) -> dict[str, Any]:
-    """An assistant's message with calls: id, name and arguments."""
-    calls = [
-        {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-        for call_id, name, arguments in made
-    ]
-    return {"role": "assistant", "tool_calls": calls, **members}
-
-
-def tool(call_id: str, content: Any) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
-
 
 def image(url: str, **members: Any) -> dict[str, Any]:
-    content = [image_url(url, **members)]
-    return {"role": "user", "content": content}
+    return chat_user([image_url(url, **members)])
 
 
 def signed_call(format_name: str = "google") -> dict[str, Any]:
@@ -197,11 +185,6 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
         [],
         [HI, model({"text": "hello", "thoughtSignature": "s"}), HI],
     ),
-    "a data URI is inline data, typed by its bytes": (
-        [image(f"data:image/png;base64,{JPEG}")],
-        [],
-        [user(inline("image/jpeg", JPEG))],
-    ),
     "an address is a file": (
         [image("https://a.example/cat.webp?x=1")],
         [],
@@ -246,20 +229,15 @@ def test_detail_of_images_is_the_resolution_of_all(
 
 # --- Tools, sampling and the rest of a chat or messages request for upstreams of native-content ---
 
-CHAT_USER = chat_user("hi")
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def function(name: str = "f", **members: Any) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, **members}}
-
-
 def chat(**members: Any) -> tuple[dict[str, Any], list[str]]:
-    return translated("chat", "native", {"model": "m", "messages": [CHAT_USER], **members})
+    return translated("chat", "native", {"model": "m", "messages": [USER], **members})
 
 
 def messages(**members: Any) -> tuple[dict[str, Any], list[str]]:
-    body = {"model": "m", "max_tokens": 9, "messages": [CHAT_USER], **members}
+    body = {"model": "m", "max_tokens": 9, "messages": [USER], **members}
     return translated("messages", "native", body)
 
 
@@ -276,7 +254,6 @@ CONFIGS: dict[str, tuple[Any, ...]] = {
     "seed": ({"seed": 0}, {"seed": 0}),
     "a seed that is too long": ({"seed": 2**31}, {}, "seed"),
     "one answer": ({"n": 1}, {}),
-    "stop as text": ({"stop": "END"}, {"stopSequences": ["END"]}),
     "text": ({"response_format": {"type": "text"}}, {"responseMimeType": "text/plain"}),
     "a schema": (
         schema_format(strict=True),
@@ -361,7 +338,7 @@ def test_thinking_of_messages_arrives(name: str) -> None:
 def test_effort_for_an_older_model_is_a_number_and_told(
     effort: str, thinking: dict[str, int]
 ) -> None:
-    request = decoded("chat", {"model": "m", "messages": [CHAT_USER], "reasoning_effort": effort})
+    request = decoded("chat", {"model": "m", "messages": [USER], "reasoning_effort": effort})
     body, dropped = encoded(request, upstream_model="gemini-2.5-flash")
     assert body["generationConfig"]["thinkingConfig"] == thinking
     assert dropped == ["reasoning_effort"]
@@ -417,9 +394,9 @@ def test_changed_names_are_mapped_back_and_used_everywhere() -> None:
     body = {
         "model": "m",
         "messages": [
-            CHAT_USER,
-            {"role": "assistant", "tool_calls": [chat_call("c", "{}", name="3d")]},
-            chat_result("c", "x"),
+            USER,
+            called(("c", "3d", "{}")),
+            tool("c", "x"),
         ],
         "tools": [function("3d"), function("a.b"), function("x" * 70), function("ok")],
         "tool_choice": {"type": "function", "function": {"name": "3d"}},
@@ -445,15 +422,6 @@ def test_function_without_parameters_has_no_empty_object(parameters: Any) -> Non
     (declared,) = body["tools"][0]["functionDeclarations"]
     assert "parameters" not in declared
     assert declared["description"] == "d"
-
-
-def test_error_of_a_tool_is_an_error() -> None:
-    use = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
-    given = {"type": "tool_result", "tool_use_id": "t", "content": "broke", "is_error": True}
-    body, dropped = messages(messages=[CHAT_USER, assistant([use]), chat_user([given])])
-    (part,) = body["contents"][2]["parts"]
-    assert part["functionResponse"]["response"] == {"error": "broke"}
-    assert dropped == []
 
 
 @cases(

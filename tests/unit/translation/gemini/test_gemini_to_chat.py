@@ -1,7 +1,5 @@
 """Requests of native-content clients for upstreams that speak chat, trap by trap."""
 
-import base64
-import json
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from channels.translation.model import (
     Reasoning,
     Text,
     Thinking,
-    ToolCall,
     ToolChoice,
     ToolResult,
 )
@@ -24,10 +21,9 @@ from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
     ESCAPE,
     HI,
-    JPEG,
-    PNG,
     asked,
     call,
+    called,
     file,
     inline,
     model,
@@ -36,28 +32,13 @@ from tests.unit.translation.gemini.pieces import (
     thought,
     user,
 )
-from tests.unit.translation.pieces import assistant, image_url, system
+from tests.unit.translation.pieces import JPEG, PNG, USER, assistant, system
+from tests.unit.translation.pieces import image_url as image
+from tests.unit.translation.pieces import result as tool
 from tests.unit.translation.translated import translated
 
-USER = {"role": "user", "content": "hi"}
 FIRST = made_id("native", "1", "f")
 SECOND = made_id("native", "2", "f")
-
-
-def called(*made: tuple[str, str, str], **members: Any) -> dict[str, Any]:
-    calls = [
-        {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-        for call_id, name, arguments in made
-    ]
-    return {"role": "assistant", **members, "tool_calls": calls}
-
-
-def tool(call_id: str, content: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
-
-
-def image(url: str, **members: Any) -> dict[str, Any]:
-    return image_url(url, **members)
 
 
 # name: contents of a native-content client, the messages of chat, and what was dropped.
@@ -233,16 +214,6 @@ def test_thoughts_come_in_pieces_and_are_signed_at_their_end(
     assert parts_of(*parts) == expected
 
 
-def test_thought_of_another_provider_comes_back_whole() -> None:
-    sealed = base64.b64encode(b"translated:messages:sig/+=").decode()
-    assert parts_of(thought("hm", sealed)) == (Thinking("hm", "sig/+=", "messages"),)
-    hidden = base64.urlsafe_b64encode(b"translated:messages:redacted:da?ta").decode()
-    assert parts_of(thought("", hidden)) == (Thinking("", redacted="da?ta", signer="messages"),)
-    (made,) = parts_of(call(id="x", signature=sealed))
-    assert isinstance(made, ToolCall)
-    assert (made.signature, made.signer) == ("sig/+=", "messages")
-
-
 def test_media_in_a_result_and_an_error_are_read() -> None:
     stated = result(id="x", response={"error": "broke"}, parts=[inline("image/png", PNG)])
     (read,) = parts_of(stated, role="user")
@@ -251,26 +222,12 @@ def test_media_in_a_result_and_an_error_are_read() -> None:
     )
 
 
-def test_made_ids_are_the_same_every_time_and_as_the_conversation_grows() -> None:
-    contents = [HI, model(call()), user(result(response={"output": "1"}))]
-    before, _ = translated("native", "chat", asked(*contents))
-    after, _ = translated("native", "chat", asked(*contents, model(call("g")), HI))
-    assert after["messages"][: len(before["messages"])] == before["messages"]
-
-
 def test_system_instruction_is_read_in_both_spellings_and_forms() -> None:
     for name in ("systemInstruction", "system_instruction"):
         for stated in (user({"text": "s"}), {"parts": [{"text": "s"}]}):
             body, dropped = translated("native", "chat", asked(**{name: stated}))
             assert body["messages"][0] == system("s")
             assert dropped == []
-
-
-def test_arguments_stay_json() -> None:
-    given = {"a": None, "b": [1.5, {"ä": "€"}]}
-    body, _ = translated("native", "chat", asked(HI, model(call(args=given))))
-    arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(arguments) == given
 
 
 # --- Tools, config and the rest of a native-content request, read and for upstreams of chat ---
@@ -395,33 +352,3 @@ def test_wrong_member_is_refused_by_its_name(members: dict[str, Any], param: str
     with pytest.raises(InvalidRequest) as refused:
         gemini.decode_request(asked(**members))
     assert refused.value.param == param
-
-
-def test_functions_arrive_with_json_schemas() -> None:
-    declared = [
-        {"name": "f", "description": "d", "parameters": OBJECT},
-        {"name": "g", "parametersJsonSchema": {"type": "object", "properties": {}}},
-        {"name": "h"},
-    ]
-    body, dropped = translated(
-        "native", "chat", asked(tools=[{"functionDeclarations": declared}, {"googleSearch": {}}])
-    )
-    schema = {name: value for name, value in CLOSED.items() if name != "additionalProperties"}
-    assert [tool["function"] for tool in body["tools"]] == [
-        {"name": "f", "description": "d", "parameters": schema},
-        {"name": "g", "parameters": {"type": "object", "properties": {}}},
-        {"name": "h"},
-    ]
-    assert dropped == ["tools.googleSearch"]
-
-
-def test_schema_of_an_answer_is_enforced_where_chat_can() -> None:
-    config = {"responseMimeType": "application/json", "responseSchema": OBJECT}
-    body, dropped = translated("native", "chat", asked(generationConfig=config))
-    assert body["response_format"]["json_schema"]["strict"] is True
-    assert body["response_format"]["json_schema"]["schema"] == CLOSED
-    assert dropped == []
-    open_config = {**config, "responseSchema": {**OBJECT, "required": []}}
-    body, dropped = translated("native", "chat", asked(generationConfig=open_config))
-    assert body["response_format"]["json_schema"]["strict"] is False
-    assert dropped == ["generationConfig.responseSchema"]

@@ -340,13 +340,6 @@ def test_order_of_properties_is_the_order_asked_for() -> None:
     assert list(read_schema(own, "p")["properties"]) == ["c", "a", "b"]
 
 
-def test_objects_of_an_answer_are_closed() -> None:
-    own = {"type": "OBJECT", "properties": {"a": {"type": "OBJECT", "properties": {}}}}
-    closed = read_schema(own, "p", closes=True)
-    assert closed["additionalProperties"] is False
-    assert closed["properties"]["a"]["additionalProperties"] is False
-
-
 def test_schema_too_deep_is_refused() -> None:
     schema: dict[str, Any] = {"type": "STRING"}
     for _ in range(100):

@@ -26,7 +26,8 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import made_id
 from tests.support.rows import each
-from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline
+from tests.unit.translation.gemini.pieces import call, chunk, inline
+from tests.unit.translation.pieces import PNG
 from tests.unit.translation.translated import data_of, events_from, read, sse, written
 
 BEGAN = Began("r", "g")
@@ -339,24 +340,3 @@ def test_array_form_has_the_same_objects(name: str) -> None:
     stream = SseSplitter().feed(written("native", events))
     pieces = [framing.element(event.data or b"") for event in stream]
     assert json.loads(b"".join(pieces) + framing.end()) == chunks
-
-
-def test_signatures_are_base64_which_official_clients_insist_on() -> None:
-    stream = written(
-        "native",
-        [
-            ThinkingDelta("hm", signature="not:base64!", signer="messages"),
-            CallBegan(0, "x", "f", signature="nor:this", signer="responses"),
-            *CALLS,
-        ],
-    )
-    found = [
-        part["thoughtSignature"]
-        for one in data_of(stream)
-        for part in one["candidates"][0]["content"]["parts"]
-        if "thoughtSignature" in part
-    ]
-    assert [base64.b64decode(one, validate=True) for one in found] == [
-        b"translated:messages:not:base64!",
-        b"translated:responses:nor:this",
-    ]

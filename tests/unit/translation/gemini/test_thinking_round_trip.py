@@ -3,9 +3,6 @@
 import json
 from typing import Any
 
-from hypothesis import given
-
-from channels.dialects.gemini import codec as gemini
 from channels.dialects.gemini.parts import (
     ESCAPE,
     Signature,
@@ -16,7 +13,6 @@ from channels.dialects.gemini.parts import (
 from channels.translation.model import (
     CallBegan,
     CallDelta,
-    Event,
     Finished,
     Part,
     Response,
@@ -26,16 +22,13 @@ from channels.translation.model import (
 )
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import HI, call, chunk, model, result, thought, user
-from tests.unit.translation.pieces import assistant, text, use
-from tests.unit.translation.strategies import events_of
+from tests.unit.translation.pieces import text, use
 from tests.unit.translation.translated import (
     answered,
-    data_of,
     events_from,
     sse,
     translated,
     whole,
-    written,
 )
 
 USER = {"role": "user", "content": "hi"}
@@ -62,25 +55,6 @@ def test_signature_of_a_call_comes_back_by_a_chat_client() -> None:
         model(call("f", {"a": 1}, "sig", id="x"), call("g", {}, id="y")),
         user(result("f", {"output": "x"}, id="x"), result("g", {"output": "x"}, id="y")),
     ]
-
-
-def test_signature_of_a_streamed_call_comes_back_by_a_chat_client() -> None:
-    said = [
-        chunk(thought("hm")),
-        chunk(call("f", {}, "sig", id="x")),
-        chunk("", finishReason="STOP"),
-    ]
-    stream = data_of(written("chat", events_from("native", sse(*said))))
-    (began,) = [
-        made
-        for one in stream
-        if one != "[DONE]"
-        for choice in one["choices"]
-        for made in choice["delta"].get("tool_calls", ())
-        if "id" in made
-    ]
-    message = assistant(None, tool_calls=[began])
-    assert told_back(message)[1] == model(call("f", {}, "sig", id="x"))
 
 
 def test_client_that_loses_the_signature_skips_its_check() -> None:
@@ -130,25 +104,6 @@ def test_thoughts_of_another_provider_come_back_by_a_gemini_client() -> None:
     assert given_back(parts) == BLOCKS
 
 
-@given(events_of(ANSWER))
-def test_streamed_thoughts_of_another_provider_come_back_by_a_gemini_client(
-    events: list[Event],
-) -> None:
-    chunks = data_of(written("native", events))
-    parts = [
-        part
-        for one in chunks
-        for part in one["candidates"][0].get("content", {"parts": []})["parts"]
-        if part != {"text": ""}
-    ]
-    blocks = given_back(parts)
-    texts = "".join(block["text"] for block in blocks if block["type"] == "text")
-    assert texts == "a"
-    assert [one for one in blocks if one["type"] != "text"] == [
-        one for one in BLOCKS if one["type"] != "text"
-    ]
-
-
 @cases("signer", "chat", "messages", "responses")
 @cases("value", "s", "a/b+c==", "ä€", "redacted", "translated:x", "x" * 5000)
 def test_foreign_signature_survives_its_envelope(signer: Any, value: str) -> None:
@@ -180,11 +135,6 @@ def test_signature_of_this_provider_is_left_alone(field: str) -> None:
 )
 def test_value_that_skips_the_check_is_no_signature(field: object) -> None:
     assert read_signature(field) is None
-
-
-def test_gemini_answer_is_json_for_its_client() -> None:
-    body = gemini.encode_response(ANSWER, id="x", created=1, model="m")
-    assert json.loads(body)["candidates"][0]["finishReason"] == "STOP"
 
 
 # --- Function calls whose arguments come value by value, as newer upstreams stream them ---

@@ -75,36 +75,6 @@ def content_of(chunks: list[Any]) -> str:
     return "".join(choice["delta"].get("content", "") for choice in choices)
 
 
-def test_answer_with_a_search_and_its_sources() -> None:
-    chunks = written(
-        done(type="web_search_call", status="completed"),
-        text("It rains", 1),
-        event("output_text.annotation.added", 1, content_index=0, annotation=citation(0, 8)),
-        text(".", 1),
-        completed(),
-    )
-    source = {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 8}
-    assert deltas(chunks) == [
-        {"content": "It rains"},
-        {"annotations": [{"type": "url_citation", "url_citation": source}]},
-        {"content": "."},
-    ]
-    end, usage, terminator = chunks[-3:]
-    assert end["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}]
-    assert usage["choices"] == []
-    assert usage["usage"] == {
-        "prompt_tokens": 10,
-        "completion_tokens": 5,
-        "total_tokens": 15,
-        "prompt_tokens_details": {"cached_tokens": 4},
-        "completion_tokens_details": {"reasoning_tokens": 2},
-    }
-    assert terminator == "[DONE]"
-    assert {(one["id"], one["model"], one["object"]) for one in chunks[:-1]} == {
-        ("resp_1", "gpt", "chat.completion.chunk")
-    }
-
-
 def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
     image = f"![image](data:image/png;base64,{PNG})"
     chunks = written(
@@ -164,14 +134,6 @@ def test_failed_stream_is_closed_by_the_gateway_once(events: list[Any], message:
     assert chunks[-2:] == closed_with(message)
     assert chunks.count("[DONE]") == 1
     assert not any(one["choices"][0]["finish_reason"] for one in chunks[:-2])
-
-
-def test_failure_before_anything_was_said_is_for_another_channel() -> None:
-    stream = opened()
-    assert taken(stream, sse(CREATED, ERROR, FAILED)) == b""
-    assert not stream.has_written
-    assert stream.failed is not None
-    assert stream.failed.message == "[…] is down"
 
 
 # --- Whole transcripts, cut everywhere ---

@@ -5,8 +5,8 @@ from typing import Any
 
 from channels.dialects.responses.encode import LIMITS
 from tests.support.rows import cases
-from tests.unit.translation.pieces import developer, image_url, system
-from tests.unit.translation.translated import MAX_TOKENS, translated
+from tests.unit.translation.pieces import developer, system
+from tests.unit.translation.translated import translated
 
 SEARCH = {"type": "web_search", "search_context_size": "low", "user_location": {"city": "Riga"}}
 DRAW = {"type": "image_generation", "size": "1024x1024", "quality": "low"}
@@ -41,20 +41,6 @@ def spoken(role: str, *content: dict[str, Any]) -> dict[str, Any]:
 def said(text: str, role: str = "user") -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
     return spoken(role, {"type": kind, "text": text})
-
-
-def test_smallest_request() -> None:
-    body, dropped = sent()
-    assert body == {
-        "model": "up",
-        "instructions": "",
-        "input": [said("Hi")],
-        "max_output_tokens": MAX_TOKENS,
-        "store": False,
-        "stream": True,
-        "tools": [SEARCH],
-    }
-    assert dropped == []
 
 
 def test_tools_stand_beside_each_other_as_they_were_described() -> None:
@@ -109,13 +95,6 @@ def test_tool_choice(choice: Any, written: Any) -> None:
     assert dropped == []
 
 
-@cases("choice", {"type": "image_generation"}, {"type": "custom"}, {"a": 1})
-def test_choice_of_a_tool_that_was_not_offered_is_listed(choice: Any) -> None:
-    body, dropped = sent(tool_choice=choice)
-    assert "tool_choice" not in body
-    assert dropped == ["tool_choice"]
-
-
 def test_instructions_first_and_in_the_middle() -> None:
     body, _ = sent(
         system("Be kind."),
@@ -149,19 +128,6 @@ def test_a_whole_conversation_with_a_tool() -> None:
         said("Thanks"),
         spoken("assistant", {"type": "refusal", "refusal": "No."}),
         said("Why?"),
-    ]
-
-
-def test_result_with_an_image_keeps_it() -> None:
-    content = [{"type": "text", "text": "wet"}, image_url(PNG)]
-    *_, result = items(
-        user("Weather?"),
-        {"role": "assistant", "tool_calls": [CALL]},
-        {"role": "tool", "tool_call_id": "c1", "content": content},
-    )
-    assert result["output"] == [
-        {"type": "input_text", "text": "wet"},
-        {"type": "input_image", "image_url": PNG},
     ]
 
 
@@ -200,22 +166,6 @@ def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
     body, dropped = sent(user("Hi"), bare, user("Sure?"))
     assert [item.get("role") for item in body["input"]] == ["user", "assistant", "user"]
     assert dropped == ["messages.reasoning_content"]
-
-
-@cases(
-    "form, written",
-    ({"type": "text"}, {"type": "text"}),
-    ({"type": "json_object"}, {"type": "json_object"}),
-    ({"type": "json_schema",
-     "json_schema": {"name": "n", "schema": SCHEMA, "strict": True, "description": "d"}},
-     {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True, "description": "d"}),
-    ({"type": "json_schema", "json_schema": {"name": "n"}},
-     {"type": "json_schema", "name": "n", "schema": {}}),
-)  # fmt: skip
-def test_response_format(form: dict[str, Any], written: dict[str, Any]) -> None:
-    body, dropped = sent(response_format=form, verbosity="low")
-    assert body["text"] == {"format": written, "verbosity": "low"}
-    assert dropped == []
 
 
 def test_what_happens_anyway_is_not_listed() -> None:

@@ -119,29 +119,6 @@ def test_image_that_was_not_made_says_nothing() -> None:
     assert read(done(**item), completed(item)) == ENDING
 
 
-@cases(
-    "events",
-    [
-        event("function_call_arguments.delta", delta='{"a":1}'),
-        event("output_item.added", item=call(arguments="")),
-    ],
-    [
-        event("output_item.added", item=call(arguments="")),
-        event("function_call_arguments.done", arguments='{"a":1}'),
-    ],
-    [done(**call(arguments='{"a":1}'))],
-    [],
-)
-def test_call_is_told_once_however_it_comes(events: list[Any]) -> None:
-    item = call(arguments='{"a":1}')
-    if events:
-        events = [*events, done(**item)]
-    assert read(*events, completed(item))[:2] == [
-        CallBegan(0, "call_a", "f"),
-        CallDelta(0, '{"a":1}'),
-    ]
-
-
 def test_call_without_an_id_gets_one_that_is_always_the_same() -> None:
     item = {"type": "function_call", "name": "f", "arguments": "{}"}
     one, two = read(completed(item)), read(completed(item))
