@@ -11,7 +11,7 @@ from statistics import linear_regression
 from actors.store.queries import load
 from loadtests.bench.bench import Bench, watch
 from loadtests.bench.figures import Row, Section, Window, added
-from loadtests.bench.load import Ask
+from loadtests.bench.load import Ask, Subject
 from loadtests.bench.upstream import CHANNELS
 from loadtests.rig.machine import available_cores, of_tree, place, resident_mb
 from loadtests.rig.processes import Target, database_in
@@ -19,6 +19,7 @@ from loadtests.rig.processes import Target, database_in
 Workload = Callable[[Bench], Section]
 
 PLAIN = Ask(connections=64)
+WIDE = Ask(connections=128)  # of servers of several processes
 STREAM = Ask(connections=16, events=40)
 BODY = Ask(connections=4, image_bytes=750_000)  # a third more in base64
 # Streams as people read them, an event each now and then: opened evenly over the length of one, so
@@ -138,33 +139,33 @@ def accounts(bench: Bench) -> Section:
 
 def processes(bench: Bench) -> Section:
     """A gateway of one process and one of several, with cores of their own where there are some."""
-    count, ask = 2, Ask(connections=PLAIN.connections * 2)
-    with bench.placed(place(available_cores(), server=count)) as wide:
-        with (
-            wide.gateways(PLAIN, name="1 process") as one,
-            wide.gateways(PLAIN, name=f"{count} processes", processes=count) as several,
-        ):
-            by_tree = [target for pair in zip(one, several, strict=True) for target in pair]
-            rows = wide.compare([wide.subject(target, ask) for target in by_tree])
-        note = f"Here: {wide.placement.describe()}."
-    title = f"{count} processes beside one, {ask.connections} connections"
-    return Section(title, PROCESSES, rows, [note])
+    with (
+        bench.placed(place(available_cores(), server=2)) as wide,
+        wide.gateways(PLAIN, name="1 process") as one,
+        wide.gateways(PLAIN, name="2 processes", processes=2) as several,
+    ):
+        by_tree = [target for pair in zip(one, several, strict=True) for target in pair]
+        subjects = [wide.subject(target, WIDE) for target in by_tree]
+        return _wide(wide, "2 processes beside one", subjects)
 
 
 def hot(bench: Bench) -> Section:
     """Two accounts over two processes, and one that both of them serve."""
-    count, ask = 2, Ask(connections=PLAIN.connections * 2)
-    with bench.placed(place(available_cores(), server=count)) as wide:
-        with wide.gateways(PLAIN, accounts=3, processes=count) as targets:
-            subjects = [
-                wide.subject(target, ask, name=name, keys=target.keys[some])
-                for target in targets
-                for name, some in (("two accounts", slice(1, 3)), ("one account", slice(1)))
-            ]
-            rows = wide.compare(subjects)
-        note = f"Here: {wide.placement.describe()}."
-    title = f"One account beside two over {count} processes, {ask.connections} connections"
-    return Section(title, PROCESSES, rows, [note])
+    with (
+        bench.placed(place(available_cores(), server=2)) as wide,
+        wide.gateways(PLAIN, accounts=3, processes=2) as targets,
+    ):
+        subjects = [
+            wide.subject(target, WIDE, name=name, keys=target.keys[some])
+            for target in targets
+            for name, some in (("two accounts", slice(1, 3)), ("one account", slice(1)))
+        ]
+        return _wide(wide, "One account beside two over 2 processes", subjects)
+
+
+def _wide(bench: Bench, title: str, subjects: Sequence[Subject]) -> Section:
+    rows, note = bench.compare(subjects), f"Here: {bench.placement.describe()}."
+    return Section(f"{title}, {WIDE.connections} connections", PROCESSES, rows, [note])
 
 
 def jobs(bench: Bench) -> Section:

@@ -194,15 +194,10 @@ class Call:
     @property
     def outcome(self) -> Outcome:
         """What became of it."""
-        match self.seen.end:
-            case "nothing":
-                return "unanswered"
-            case "left":
-                return "left"
-            case "hung":
-                return "hung"
-            case "cut":
-                return "cut"
+        if self.seen.end == "nothing":
+            return "unanswered"
+        if self.seen.end != "whole":
+            return self.seen.end
         if self.seen.status != 200:
             return "refused"
         is_finished = _ENDS.get(self.kind, b"") in self.seen.body

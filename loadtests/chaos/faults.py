@@ -12,6 +12,7 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from loadtests.chaos.calls import Outcome
@@ -158,10 +159,6 @@ async def _every_channel(strike: Strike, **directive: Any) -> None:
         await asyncio.to_thread(upstream.heal)
 
 
-async def channels_fail(strike: Strike) -> None:
-    await _every_channel(strike, status=503, poll={"status": 503})
-
-
 async def channels_flap(strike: Strike) -> None:
     """Half a second failing, half a second well."""
     upstream = strike.stack.upstream
@@ -180,10 +177,6 @@ async def channels_hang(strike: Strike) -> None:
         await _every_channel(part, hang=hang, poll={"hang": "headers"})
 
 
-async def channels_cut(strike: Strike) -> None:
-    await _every_channel(strike, cut_after_events=3, cut="reset", poll={"refuse": True})
-
-
 # Clients
 
 
@@ -193,12 +186,10 @@ async def clients_leave(strike: Strike) -> None:
     strike.load.leave_ratio = 0.0
 
 
-async def clients_stop_reading(strike: Strike) -> None:
-    await read_nothing(strike.load, strike.stack.port, strike.seconds)
-
-
-async def clients_dribble(strike: Strike) -> None:
-    await dribble(strike.load, strike.stack.port, strike.seconds)
+async def clients_linger(
+    how: Callable[[Load, int, float], Awaitable[None]], strike: Strike
+) -> None:
+    await how(strike.load, strike.stack.port, strike.seconds)
 
 
 # Logs and clocks
@@ -245,6 +236,8 @@ async def jump_clock(strike: Strike) -> None:
         await asyncio.sleep(strike.seconds / 4)
 
 
+_FAIL = partial(_every_channel, status=503, poll={"status": 503})
+_CUT = partial(_every_channel, cut_after_events=3, cut="reset", poll={"refuse": True})
 _LOST: frozenset[Outcome] = frozenset({"unanswered", "cut"})
 _REFUSED: frozenset[Outcome] = frozenset({"refused"})
 _LEFT: frozenset[Outcome] = frozenset({"left"})
@@ -259,13 +252,13 @@ FAULTS: Mapping[str, Fault] = {
     "postgres-paused": Fault(strike=pause_postgres, may=_REFUSED, seconds=PAUSED_SECONDS),
     "redis-killed": Fault(strike=kill_redis),
     "redis-paused": Fault(strike=pause_redis, seconds=PAUSED_SECONDS),
-    "channels-failing": Fault(strike=channels_fail, may=_REFUSED, opens=True),
+    "channels-failing": Fault(strike=_FAIL, may=_REFUSED, opens=True),
     "channels-flapping": Fault(strike=channels_flap, may=_REFUSED, opens=True),
     "channels-hanging": Fault(strike=channels_hang, may=_REFUSED | {"interrupted"}, opens=True),
-    "channels-cutting": Fault(strike=channels_cut, may=_REFUSED | {"interrupted"}, opens=True),
+    "channels-cutting": Fault(strike=_CUT, may=_REFUSED | {"interrupted"}, opens=True),
     "clients-leaving": Fault(strike=clients_leave, may=_LEFT),
-    "clients-not-reading": Fault(strike=clients_stop_reading, may=_LEFT),
-    "clients-dribbling": Fault(strike=clients_dribble),
+    "clients-not-reading": Fault(strike=partial(clients_linger, read_nothing), may=_LEFT),
+    "clients-dribbling": Fault(strike=partial(clients_linger, dribble)),
     "log-disk-full": Fault(strike=fill_disk, settings=much_is_logged, logs_to_file=True),
     "log-unread": Fault(strike=read_no_log, settings=much_is_logged),
     "clock-jumping": Fault(strike=jump_clock),

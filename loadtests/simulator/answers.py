@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from loadtests.simulator.ask import TOKEN_CHARS, Ask, Tool, tokens_of
-from loadtests.simulator.directives import CallSpec, Directive, UsageSpec
+from loadtests.simulator.directives import Directive, UsageSpec
 
 MAX_DEPTH: Final = 8
 
@@ -221,7 +221,10 @@ def _deltas(text: str, directive: Directive) -> tuple[str, ...]:
 def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
     wish = directive.tool_calls
     if isinstance(wish, list):
-        return tuple(_stated(spec, digest, number) for number, spec in enumerate(wish))
+        return tuple(
+            _call(digest, number, spec.name, spec.arguments, spec.id)
+            for number, spec in enumerate(wish)
+        )
     if wish is not None:
         count = wish
     elif directive.endless or _states_text(directive):
@@ -232,15 +235,10 @@ def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
         return ()
     words = ask.text[:ECHO_CHARS]
     tools = ask.tools or (Tool(name="lookup", schema=LOOKUP_SCHEMA),)
+    called = [tools[number % len(tools)] for number in range(count)]
     return tuple(
-        Call(
-            token=_call_token(digest, number),
-            name=tools[number % len(tools)].name,
-            arguments=msgspec.json.encode(
-                example_for(tools[number % len(tools)].schema, words)
-            ).decode(),
-        )
-        for number in range(count)
+        _call(digest, number, tool.name, example_for(tool.schema, words))
+        for number, tool in enumerate(called)
     )
 
 
@@ -251,17 +249,13 @@ def _states_text(directive: Directive) -> bool:
     return (directive.text, directive.chars, directive.events) != (None, None, None)
 
 
-def _stated(spec: CallSpec, digest: str, number: int) -> Call:
-    arguments = spec.arguments
+def _call(
+    digest: str, number: int, name: str, arguments: object, given_id: str | None = None
+) -> Call:
     if not isinstance(arguments, str):
         arguments = msgspec.json.encode(arguments).decode()
-    return Call(
-        token=_call_token(digest, number), name=spec.name, arguments=arguments, given_id=spec.id
-    )
-
-
-def _call_token(digest: str, number: int) -> str:
-    return blake2b(f"{digest}{number}".encode(), digest_size=12).hexdigest()
+    token = blake2b(f"{digest}{number}".encode(), digest_size=12).hexdigest()
+    return Call(token=token, name=name, arguments=arguments, given_id=given_id)
 
 
 def _usage(

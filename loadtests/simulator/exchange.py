@@ -53,6 +53,12 @@ class Exchange:
                 return value
         return b""
 
+    @property
+    def bearer(self) -> str:
+        """The key or token of an `Authorization: Bearer` header; empty without one."""
+        scheme, _, key = self.header(b"authorization").decode("latin-1").partition(" ")
+        return key.strip() if scheme.lower() == "bearer" else ""
+
     def describe(self) -> dict[str, Any]:
         """The request as JSON: headers joined by lower-case name, and raw in their order."""
         joined: dict[str, str] = {}

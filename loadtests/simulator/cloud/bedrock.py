@@ -81,9 +81,8 @@ class AwsFace(Dialect):
 
     def authenticate(self, exchange: Exchange) -> str:
         """The access key, or the bearer's."""
-        scheme, _, key = exchange.header(b"authorization").decode("latin-1").partition(" ")
-        if scheme == "Bearer" and key:
-            return key
+        if exchange.bearer:
+            return exchange.bearer
         now = self._clock()
         try:
             return signed_by(exchange, now=now)

@@ -120,7 +120,7 @@ TOKEN_SECONDS: Final = 3600
 TOKENS_MAX: Final = 1000  # remembered, the newest
 GOOGLE_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 GOOGLE_ACCOUNT: Final = "gateway@sim-project.iam.gserviceaccount.com"
-ENTRA_PREFIX: Final = b"eyJ0eXAi.c2lt"
+ENTRA_PREFIX: Final = "eyJ0eXAi.c2lt"
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
@@ -200,13 +200,12 @@ class Issuer:
             raise TokenRefusal(
                 "invalid_client", "AADSTS7000215: Invalid client secret provided. Trace ID: 0-0"
             )
-        return self._issued(client, ENTRA_PREFIX.decode())
+        return self._issued(client, ENTRA_PREFIX)
 
     def owner(self, exchange: Exchange) -> str | None:
         """Whose token a request has; None without one that is good."""
-        scheme, _, token = exchange.header(b"authorization").decode("latin-1").partition(" ")
-        owner, ends = self._owners.get(token, ("", 0.0))
-        return owner if scheme == "Bearer" and self._clock() < ends else None
+        owner, ends = self._owners.get(exchange.bearer, ("", 0.0))
+        return owner if self._clock() < ends else None
 
     def withdraw(self) -> None:
         """Take every token back."""

@@ -138,7 +138,7 @@ class AzureChat(ChatDialect):
         key = exchange.header(b"api-key").decode("latin-1").strip()
         if found := key or self._issuer.owner(exchange):
             return found
-        if not exchange.header(b"authorization").startswith(b"Bearer %b" % ENTRA_PREFIX):
+        if not exchange.bearer.startswith(ENTRA_PREFIX):
             return super().authenticate(exchange)
         raise Refusal(
             401,

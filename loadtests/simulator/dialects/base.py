@@ -101,10 +101,9 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 def bearer(exchange: Exchange) -> str:
     """The key of an `Authorization: Bearer` header; raises Refusal 401."""
-    scheme, _, key = exchange.header(b"authorization").partition(b" ")
-    if scheme.lower() != b"bearer" or not key.strip():
+    if not exchange.bearer:
         raise Refusal(401, "You didn't provide an API key in an Authorization: Bearer header.")
-    return key.strip().decode("latin-1")
+    return exchange.bearer
 
 
 def named(event: str, data: dict[str, Any]) -> bytes:

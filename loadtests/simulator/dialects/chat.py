@@ -56,35 +56,6 @@ _Request = shape(
 _decoder = decoder_of(_Request)
 
 
-def read_chat(body: bytes) -> Ask:
-    """The request in the common shape; raises Refusal."""
-    request = decode(_decoder, body)
-    if not request.messages:
-        raise Refusal(400, "Invalid 'messages': empty array. Expected at least one message.")
-    size = sum(size_of(message.content) for message in request.messages)
-    ask = Ask(
-        model=request.model,
-        stream=bool(request.stream),
-        input_tokens=tokens_of(size),
-        max_tokens=request.max_completion_tokens or request.max_tokens,
-        choices=max(1, min(request.n or 1, MAX_CHOICES)),
-        reasoning_tokens=effort_tokens(request.reasoning_effort),
-        reads_cache=request.prompt_cache_key is not None,
-        sim=given(request.sim),
-    )
-    with content_of("messages[].content"):
-        _read_last_turn(ask, request.messages)
-    if request.stream_options is not None:
-        ask.include_usage = bool(request.stream_options.include_usage)
-    if request.tools:
-        _read_tools(ask, request)
-    if request.response_format is not None and request.response_format.type != "text":
-        ask.wants_json = True
-        if request.response_format.json_schema is not None:
-            ask.json_schema = bytes(request.response_format.json_schema.schema)
-    return ask
-
-
 def _read_last_turn(ask: Ask, messages: list[Any]) -> None:
     if messages[-1].role in ("tool", "function"):
         ask.tool_result = content_text(messages[-1].content)
@@ -286,7 +257,31 @@ class ChatDialect(Dialect):
         self.traits = traits
 
     def read(self, exchange: Exchange) -> Ask:
-        return read_chat(exchange.body)
+        request = decode(_decoder, exchange.body)
+        if not request.messages:
+            raise Refusal(400, "Invalid 'messages': empty array. Expected at least one message.")
+        size = sum(size_of(message.content) for message in request.messages)
+        ask = Ask(
+            model=request.model,
+            stream=bool(request.stream),
+            input_tokens=tokens_of(size),
+            max_tokens=request.max_completion_tokens or request.max_tokens,
+            choices=max(1, min(request.n or 1, MAX_CHOICES)),
+            reasoning_tokens=effort_tokens(request.reasoning_effort),
+            reads_cache=request.prompt_cache_key is not None,
+            sim=given(request.sim),
+        )
+        with content_of("messages[].content"):
+            _read_last_turn(ask, request.messages)
+        if request.stream_options is not None:
+            ask.include_usage = bool(request.stream_options.include_usage)
+        if request.tools:
+            _read_tools(ask, request)
+        if request.response_format is not None and request.response_format.type != "text":
+            ask.wants_json = True
+            if request.response_format.json_schema is not None:
+                ask.json_schema = bytes(request.response_format.json_schema.schema)
+        return ask
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         traits = self.traits

@@ -55,28 +55,6 @@ _decoder = decoder_of(_Request)
 _parts = decoder_of(many(shape(text=str | None, functionResponse=_FunctionResponse | None)) | None)
 
 
-def read_gemini(body: bytes, *, model: str, is_stream: bool, as_array: bool) -> Ask:
-    """The request in the common shape; raises Refusal."""
-    request = decode(_decoder, body)
-    if not request.contents:
-        raise Refusal(400, "* GenerateContentRequest.contents: contents is not specified")
-    ask = Ask(
-        model=model,
-        stream=is_stream,
-        as_array=as_array,
-        input_tokens=tokens_of(sum(size_of(turn.parts) for turn in request.contents)),
-        reads_cache=request.cachedContent is not None,
-        sim=given(request.sim),
-    )
-    with content_of("contents"):
-        _read_last_turn(ask, request.contents)
-    if request.generationConfig is not None:
-        _read_generation(ask, request.generationConfig)
-    if request.tools:
-        _read_tools(ask, request)
-    return ask
-
-
 def _read_last_turn(ask: Ask, contents: list[Any]) -> None:
     for turn in reversed(contents):
         if turn.role == "model":
@@ -161,12 +139,24 @@ class GeminiDialect(Dialect):
     def read(self, exchange: Exchange) -> Ask:
         model, _, action = exchange.path.rpartition("/")[2].rpartition(":")
         is_stream = action == "streamGenerateContent"
-        return read_gemini(
-            exchange.body,
+        request = decode(_decoder, exchange.body)
+        if not request.contents:
+            raise Refusal(400, "* GenerateContentRequest.contents: contents is not specified")
+        ask = Ask(
             model=unquote(model),
-            is_stream=is_stream,
+            stream=is_stream,
             as_array=is_stream and exchange.parameters().get("alt") != "sse",
+            input_tokens=tokens_of(sum(size_of(turn.parts) for turn in request.contents)),
+            reads_cache=request.cachedContent is not None,
+            sim=given(request.sim),
         )
+        with content_of("contents"):
+            _read_last_turn(ask, request.contents)
+        if request.generationConfig is not None:
+            _read_generation(ask, request.generationConfig)
+        if request.tools:
+            _read_tools(ask, request)
+        return ask
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         if answer.is_withheld:

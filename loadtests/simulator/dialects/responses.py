@@ -239,40 +239,6 @@ _Request = shape(
 _decoder = decoder_of(_Request)
 
 
-def read_responses(body: bytes) -> Ask:
-    """The request in the common shape; raises Refusal."""
-    request = decode(_decoder, body)
-    items = request.input
-    if isinstance(items, str):
-        raise Refusal(400, "Input must be a list.")
-    if not items:
-        raise Refusal(400, "Invalid 'input': empty array. Expected at least one item.")
-    if request.previous_response_id is not None:
-        raise Refusal(400, "Previous responses are not stored here: 'previous_response_id'.")
-    effort = request.reasoning.effort if request.reasoning is not None else None
-    ask = Ask(
-        model=request.model,
-        stream=bool(request.stream),
-        input_tokens=tokens_of(sum(size_of(item.content) + size_of(item.output) for item in items)),
-        max_tokens=request.max_output_tokens,
-        reasoning_tokens=effort_tokens(effort),
-        reads_cache=request.prompt_cache_key is not None,
-        sim=given(request.sim),
-        echoed=_echoed(request, body),
-    )
-    with content_of("input[].content"):
-        _read_last_turn(ask, items)
-    if request.reasoning is not None and request.reasoning.summary is not None:
-        ask.shows_reasoning = True
-    ask.proves_reasoning = "reasoning.encrypted_content" in (request.include or ())
-    if request.text is not None and request.text.format is not None:
-        ask.wants_json = request.text.format.type != "text"
-        ask.json_schema = bytes(request.text.format.schema)
-    if request.tools:
-        _read_tools(ask, request)
-    return ask
-
-
 def _read_last_turn(ask: Ask, items: list[Any]) -> None:
     if items[-1].type == "function_call_output":
         ask.tool_result = content_text(items[-1].output)
@@ -336,7 +302,38 @@ class ResponsesDialect(Dialect):
     name = "responses"
 
     def read(self, exchange: Exchange) -> Ask:
-        return read_responses(exchange.body)
+        request = decode(_decoder, exchange.body)
+        items = request.input
+        if isinstance(items, str):
+            raise Refusal(400, "Input must be a list.")
+        if not items:
+            raise Refusal(400, "Invalid 'input': empty array. Expected at least one item.")
+        if request.previous_response_id is not None:
+            raise Refusal(400, "Previous responses are not stored here: 'previous_response_id'.")
+        effort = request.reasoning.effort if request.reasoning is not None else None
+        ask = Ask(
+            model=request.model,
+            stream=bool(request.stream),
+            input_tokens=tokens_of(
+                sum(size_of(item.content) + size_of(item.output) for item in items)
+            ),
+            max_tokens=request.max_output_tokens,
+            reasoning_tokens=effort_tokens(effort),
+            reads_cache=request.prompt_cache_key is not None,
+            sim=given(request.sim),
+            echoed=_echoed(request, exchange.body),
+        )
+        with content_of("input[].content"):
+            _read_last_turn(ask, items)
+        if request.reasoning is not None and request.reasoning.summary is not None:
+            ask.shows_reasoning = True
+        ask.proves_reasoning = "reasoning.encrypted_content" in (request.include or ())
+        if request.text is not None and request.text.format is not None:
+            ask.wants_json = request.text.format.type != "text"
+            ask.json_schema = bytes(request.text.format.schema)
+        if request.tools:
+            _read_tools(ask, request)
+        return ask
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         return encode(_finished(ask, answer))

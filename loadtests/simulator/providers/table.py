@@ -360,6 +360,5 @@ def _key_in(exchange: Exchange, way: str) -> str:
     if way == ANYBODY:
         return ANYBODY
     if way == BEARER:
-        scheme, _, key = exchange.header(b"authorization").decode("latin-1").partition(" ")
-        return key.strip() if scheme.lower() == BEARER else ""
+        return exchange.bearer
     return exchange.header(way.encode()).decode("latin-1").strip()
