@@ -11,8 +11,7 @@ Requests to `/_sim` are never counted. In-process tests use the same through `Si
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,8 +21,8 @@ from loadtests.simulator import script
 from loadtests.simulator.ask import Refusal
 from loadtests.simulator.dialects.base import JSON, encode
 from loadtests.simulator.directives import ORDINARY
-from loadtests.simulator.engine import MODELS, TASK_SECONDS, Engine
-from loadtests.simulator.exchange import GAUGES, RING_REQUESTS, Exchange, Stats, Tally
+from loadtests.simulator.engine import Engine
+from loadtests.simulator.exchange import GAUGES, Exchange, Stats, Tally
 from loadtests.simulator.http import Connection
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.tasks.task import Task
@@ -36,24 +35,17 @@ BACKLOG: Final = 4096
 
 
 class Simulator:
-    """Upstreams on one or more ports, with one memory of what they saw."""
+    """Upstreams on one or more ports, with one memory of what they saw.
+
+    `how` is as `Engine` has it.
+    """
 
     def __init__(
-        self,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        seed: int = 7,
-        clock: Callable[[], float] = time.time,
-        task_seconds: float = TASK_SECONDS,
-        requests_kept: int = RING_REQUESTS,
-        models: Sequence[str] = MODELS,
+        self, *, host: str = "127.0.0.1", port: int = 0, seed: int = 7, **how: Any
     ) -> None:
         self.host = host
         self.port = port
-        self.engine = Engine(
-            seed, clock=clock, task_seconds=task_seconds, requests_kept=requests_kept, models=models
-        )
+        self.engine = Engine(seed, **how)
         self._servers: dict[int, asyncio.Server] = {}
         self._connections: set[Connection] = set()
 

@@ -101,14 +101,10 @@ class AwsFace(Dialect):
         return [stream_event(kind, encode({"message": words}), sort="exception")]
 
 
-class BedrockDialect(AwsFace):
+class BedrockDialect(AwsFace, MessagesDialect):
     """`POST /model/{modelId}/invoke` and `/invoke-with-response-stream`, for claude."""
 
     name = "bedrock-invoke"
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__(clock)
-        self._messages = MessagesDialect()
 
     def read(self, exchange: Exchange) -> Ask:
         found = INVOKE_PATH.fullmatch(exchange.path)
@@ -124,10 +120,10 @@ class BedrockDialect(AwsFace):
         )
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
-        return of_host(self._messages.plain(ask, answer), "bdrk")
+        return of_host(super().plain(ask, answer), "bdrk")
 
     def stream(self, ask: Ask, answer: Answer) -> Stream:
-        stream = self._messages.stream(ask, answer)
+        stream = super().stream(ask, answer)
         frames = [_chunk(of_host(frame, "bdrk"), answer) for frame in stream.frames]
         return Stream(
             frames=frames,

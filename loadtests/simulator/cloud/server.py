@@ -50,37 +50,30 @@ UNAUTHENTICATED: Final = (
 _CHALLENGE: Final = b'WWW-Authenticate: Bearer realm="https://accounts.google.com/"\r\n'
 
 
-def token_owner(issuer: Issuer, exchange: Exchange) -> str:
-    """Whose token it is; raises Refusal."""
-    owner = issuer.owner(exchange)
-    if owner is None:
-        raise Refusal(401, UNAUTHENTICATED, lines=_CHALLENGE)
-    return owner
+class GoogleFace(Dialect):
+    """Who may ask on every wire of Vertex AI: whoever has a token."""
+
+    def __init__(self, issuer: Issuer) -> None:
+        self._issuer = issuer
+
+    def authenticate(self, exchange: Exchange) -> str:
+        """The token's owner."""
+        owner = self._issuer.owner(exchange)
+        if owner is None:
+            raise Refusal(401, UNAUTHENTICATED, lines=_CHALLENGE)
+        return owner
 
 
-class VertexGemini(GeminiDialect):
+class VertexGemini(GoogleFace, GeminiDialect):
     """`…/publishers/google/models/{model}:generateContent` and `:streamGenerateContent`."""
 
     name = "vertex-gemini"
 
-    def __init__(self, issuer: Issuer) -> None:
-        self._issuer = issuer
 
-    def authenticate(self, exchange: Exchange) -> str:
-        return token_owner(self._issuer, exchange)
-
-
-class VertexClaude(MessagesDialect):
+class VertexClaude(GoogleFace, MessagesDialect):
     """`…/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`."""
 
     name = "vertex-claude"
-
-    def __init__(self, issuer: Issuer) -> None:
-        self._issuer = issuer
-        self._google = GeminiDialect()
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return token_owner(self._issuer, exchange)
 
     def read(self, exchange: Exchange) -> Ask:
         found = VERTEX_PATH.fullmatch(exchange.path)
@@ -105,10 +98,7 @@ class VertexClaude(MessagesDialect):
         """What the model refuses is in its own words, all else in Google's."""
         if status in (400, 413, 529):
             return super().error(status, message)
-        return self._google.error(status, message)
-
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
-        return [b"event: error\ndata: %b\n\n" % super().error(529, message)]
+        return GeminiDialect().error(status, message)
 
 
 def _padded(frame: bytes) -> bytes:
