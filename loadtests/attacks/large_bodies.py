@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import http.client
 import re
-import socketserver
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.sharedctypes import Synchronized
@@ -61,42 +61,34 @@ TRANSLATIONS = (
 )
 
 
-class _Upstream(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class _Answering(BaseHTTPRequestHandler):
     """Takes any request and gives the answer that its key names."""
 
-    daemon_threads = True
-    request_queue_size = 64
+    protocol_version = "HTTP/1.1"
 
+    def do_POST(self) -> None:
+        left = int(self.headers.get("content-length", "0"))
+        while left > 0:
+            left -= len(self.rfile.read(min(left, 1 << 20))) or left
+        key = next(value for value in self.headers.values() if "place:" in value)
+        _, protocol, shape, size = key[key.index("place:") :].split(":")
+        shape = shape.replace("_", " ")
+        if shape in FRAMED_ANSWERS:
+            self.wfile.write(FRAMED_ANSWERS[shape][1](int(size)))
+            return
+        answer = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
+        if shape != "-":
+            answer = HOSTILE_ANSWERS[shape][1](int(size))
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        self.wfile.write(head % len(answer) + answer)
 
-class _Answering(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        while self.rfile.readline():
-            length, place = 0, ""
-            while (header := self.rfile.readline().lower()) not in (b"\r\n", b""):
-                if header.startswith(b"content-length:"):
-                    length = int(header.split(b":")[1])
-                if (found := header.find(b"place:")) >= 0:
-                    place = header[found:].decode().strip()
-            while length > 0:
-                length -= len(self.rfile.read(min(length, 1 << 20))) or length
-            _, protocol, shape, size = place.split(":")
-            shape = shape.replace("_", " ")
-            if shape in FRAMED_ANSWERS:
-                self.wfile.write(FRAMED_ANSWERS[shape][1](int(size)))
-                continue
-            answer = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
-            if shape != "-":
-                answer = HOSTILE_ANSWERS[shape][1](int(size))
-            head = (
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-            )
-            self.wfile.write(head % len(answer) + answer)
+    do_GET = do_POST
 
 
 def serve_upstream(told: SimpleQueue[int]) -> None:
     """Be the upstream, which tells its port."""
-    with _Upstream(("127.0.0.1", 0), _Answering) as server:
-        told.put(server.server_address[1])
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
+        told.put(server.server_port)
         server.serve_forever()
 
 
