@@ -22,36 +22,10 @@ from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.logs import logs
-from tests.support.rows import cases
 
 
 def reply() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
-
-
-async def test_everything_that_waits_is_taken_oldest_first() -> None:
-    clock = FakeClock()
-    box: Mailbox[str] = Mailbox(clock)
-    box.put("first")
-    clock.advance(2.0)
-    box.put("second")
-    taken = await box.take_all()
-    assert [(e.message, clock.monotonic() - e.put_at) for e in taken] == [
-        ("first", 2.0),
-        ("second", 0.0),
-    ]
-    assert len(box) == 0
-
-
-async def test_cancelled_reader_takes_nothing_with_it() -> None:
-    box: Mailbox[int] = Mailbox(FakeClock())
-    reading = asyncio.ensure_future(box.take_all())
-    await asyncio.sleep(0)
-    box.put(1)
-    reading.cancel()
-    await asyncio.wait([reading])
-    box.put(2)
-    assert [e.message for e in await box.take_all()] == [1, 2]
 
 
 LINGER_SECONDS = 0.01
@@ -93,20 +67,6 @@ async def test_what_is_told_goes_along_with_what_is_asked_or_by_itself_after_a_m
     box.put("a2")
     box.put("b1", reply())
     assert [e.message for e in await reading] == ["a2", "b1"]
-
-
-async def test_reader_that_left_some_is_woken_at_once() -> None:
-    box = queues()
-    box.put("a1", reply())
-    box.put("a2")
-    await box.ready()
-    assert box.take_next() is not None
-    await box.ready()
-    assert box.take_next() is not None
-    waiting = asyncio.ensure_future(box.ready())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    waiting.cancel()
 
 
 async def test_nothing_is_handled_in_the_senders_turn() -> None:
@@ -180,20 +140,6 @@ async def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_o
         actor.tell(13)  # nobody to tell, and still no reason to die
         assert await actor.ask(1) == 4
         assert not task.done()
-
-
-@cases("turns", 1, 2)
-async def test_answer_to_an_asker_who_has_gone_is_taken_back(turns: int) -> None:
-    async with adder() as (actor, _):
-        await asyncio.sleep(0)
-        asked = asyncio.ensure_future(actor.ask(1))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        assert actor.total == turns - 1
-        asked.cancel()
-        await asyncio.wait([asked])
-        assert await actor.ask(1) == 2
-        assert actor.returned == [1]
 
 
 async def test_stopped_actor_answers_those_who_wait() -> None:
@@ -342,13 +288,3 @@ async def test_child_that_dies_while_it_is_stopped_is_not_begun_again() -> None:
         supervisor.start("child", body)
         await asyncio.sleep(0)
     assert begun == 1
-
-
-async def test_child_may_be_started_again_after_it_was_stopped() -> None:
-    async with supervising() as (supervisor, _):
-        child = Child()
-        supervisor.start("child", child.body)
-        await asyncio.sleep(0)
-        await supervisor.stop_child("child")
-        supervisor.start("child", child.body)
-        await eventually(lambda: child.begun == 2)

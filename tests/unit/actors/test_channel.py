@@ -85,22 +85,6 @@ async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -
         assert isinstance(actor.try_acquire(), Lease)
 
 
-@logs("channel_opened")
-async def test_configured_channel_uses_its_new_slots_and_health() -> None:
-    async with channel(slots=3) as (actor, _):
-        leases = [lease(actor) for _ in range(3)]
-        changed = make_channel("one", max_concurrency=1, health=HealthSpec(failures=1))
-        actor.tell(Configure(changed))
-        assert await actor.acquire() == Denied("full")
-        assert repr(actor) == "<ChannelActor one closed 3/1 slots>"
-        await give_back(actor, leases[0], "success")
-        await give_back(actor, leases[1], "success")
-        assert actor.try_acquire() == Denied("full")  # one of the old ones is still out
-        await give_back(actor, leases[2], "failure")
-        assert (actor.in_use, actor.health.state) == (0, "open")
-        assert leases[0].spec.max_concurrency == 3  # what a call has leased stays as it was
-
-
 async def test_what_is_sent_behind_a_message_that_waits_waits_too() -> None:
     async with channel(slots=1) as (actor, _):
         held = lease(actor)

@@ -32,24 +32,6 @@ def test_call_lives_between_entering_and_leaving() -> None:
     assert (len(live), FIRST in live, live.ids()) == (1, False, {TWO})
 
 
-def test_only_calls_that_delivered_more_are_listed() -> None:
-    live, so_far = LiveCalls(), {FIRST: delivered(1), TWO: delivered(5)}
-    live.enter(FIRST, lambda: so_far[FIRST])
-    live.enter(TWO, lambda: so_far[TWO])
-    assert changed(live) == {FIRST: delivered(1), TWO: delivered(5)}
-    so_far[FIRST] = delivered(2)
-    assert changed(live) == {FIRST: delivered(2)}
-    assert changed(live) == {}
-
-
-def test_report_that_did_not_arrive_is_made_again() -> None:
-    live = LiveCalls()
-    live.enter(FIRST, lambda: delivered(1))
-    assert changed(live) == dict.fromkeys([FIRST], delivered(1))
-    live.report_again()
-    assert changed(live) == dict.fromkeys([FIRST], delivered(1))
-
-
 def test_no_list_takes_longer_than_so_many_calls() -> None:
     live = LiveCalls()
     calls = [UUID(int=number) for number in range(5)]
@@ -99,19 +81,6 @@ def made() -> tuple[ReplyMemory, FakeClock]:
     return ReplyMemory(fresh_seconds=FRESH, clock=clock), clock
 
 
-async def test_reply_is_fresh_for_a_while_and_then_asked_for_again() -> None:
-    memory, clock = made()
-    upstream = Upstream(CatalogValue(1))
-    for _ in range(3):
-        assert await memory.reply(LIST, upstream) == CatalogValue(1)
-    clock.advance(FRESH - 1)
-    await memory.reply(LIST, upstream)
-    assert upstream.asked == 1
-    clock.advance(1)
-    upstream.reply = CatalogValue(2)
-    assert await memory.reply(LIST, upstream) == CatalogValue(2)
-
-
 async def test_old_reply_stands_in_for_a_failure_and_its_upstream_is_left_alone_for_now() -> None:
     memory, clock = made()
     upstream = Upstream(CatalogValue(1))
@@ -157,15 +126,6 @@ async def test_many_who_wait_are_one_question_and_one_who_leaves_stops_nobody() 
     assert upstream.asked == 1
 
 
-async def test_channel_that_was_changed_is_asked_anew() -> None:
-    memory, _ = made()
-    upstream = Upstream(CatalogValue(1))
-    await memory.reply(LIST, upstream)
-    moved = make_channel("one", base_url="http://elsewhere.example")
-    upstream.reply = CatalogValue(2)
-    assert await memory.reply(Question(moved, "voices"), upstream) == CatalogValue(2)
-
-
 async def test_ids_that_clients_invent_do_not_fill_the_memory() -> None:
     memory, _ = made()
     for number in range(REPLIES_MAX + 10):
@@ -205,15 +165,6 @@ def test_idle_entries_go_and_others_stay() -> None:
     assert sweep.round(lambda number: True) == 5
     assert (entries, len(sweep)) == ({}, 0)
     assert sweep.round(lambda number: True) == 0
-
-
-def test_entry_that_comes_back_is_swept_again() -> None:
-    entries, sweep = filled(1)
-    sweep.round(lambda number: True)
-    entries["0"] = 7
-    sweep.add("0")
-    sweep.round(lambda number: number == 7)
-    assert entries == {}
 
 
 def test_round_looks_at_a_share_and_a_lap_at_everything() -> None:

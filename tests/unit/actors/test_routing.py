@@ -13,8 +13,7 @@ from actors.channel import ChannelActor, Denied, Lease
 from actors.routing import Candidate, candidates
 from channels.dialects.table import DIALECTS
 from channels.http.interfaces import UpstreamRequest
-from channels.registry import Binding, ChannelSpec, HealthSpec
-from tests.support.logs import logs
+from channels.registry import Binding, ChannelSpec
 from tests.support.specs import make_channel, make_model
 from tests.unit.actors.channels import channels, settle
 
@@ -38,12 +37,6 @@ def order(found: list[Candidate]) -> list[str]:
     return [candidate.channel_id for candidate in found]
 
 
-def test_lower_priority_number_comes_first() -> None:
-    views = {name: View(channel(name, priority=p)) for name, p in [("a", 2), ("b", 1), ("c", 3)]}
-    bound = make_model(*(Binding(name) for name in views))
-    assert order(candidates(bound, "chat", views)) == ["b", "a", "c"]
-
-
 def test_equal_priorities_share_by_least_load_of_their_slots() -> None:
     views = {
         "busy": View(channel("busy", slots=10), load=5),
@@ -57,11 +50,6 @@ def test_equal_priorities_share_by_least_load_of_their_slots() -> None:
 def test_equal_loads_take_turns() -> None:
     views = {"a": View(channel("a"), leases_granted=7), "b": View(channel("b"), leases_granted=6)}
     assert order(candidates(make_model(Binding("a"), Binding("b")), "chat", views)) == ["b", "a"]
-
-
-def test_channel_that_does_not_speak_the_protocol_is_no_candidate() -> None:
-    views = {"a": View(channel("a", protocols="messages native"))}
-    assert candidates(make_model(Binding("a"), Binding("gone")), "chat", views) == []
 
 
 def test_binding_names_the_upstream_make_model() -> None:
@@ -80,25 +68,11 @@ def test_pinned_conversation_stays_when_another_channel_is_lost(pin: str, lost: 
     assert after == [name for name in before if name != f"c{lost}"]
 
 
-def test_pins_spread_over_the_channels() -> None:
-    views = {f"c{i}": View(channel(f"c{i}")) for i in range(4)}
-    bound = make_model(*(Binding(name) for name in views))
-    firsts = [order(candidates(bound, "chat", views, pin=f"p{n}"))[0] for n in range(400)]
-    assert all(firsts.count(name) > 50 for name in views)
-
-
 def test_pin_keeps_to_the_first_priority() -> None:
     views = {"a": View(channel("a", priority=1), load=9), "b": View(channel("b", priority=2))}
     for n in range(20):
         found = candidates(make_model(Binding("b"), Binding("a")), "chat", views, pin=f"p{n}")
         assert order(found) == ["a", "b"]
-
-
-def test_image_model_has_no_channel_on_the_chat_protocols() -> None:
-    views = {"a": View(channel("a", protocols="chat messages responses native images"))}
-    media = make_model("a", endpoint_type="images_generations")
-    assert [candidates(media, name, views) for name in ("chat", "messages", "native")] == [[]] * 3
-    assert order(candidates(media, "images", views)) == ["a"]
 
 
 def test_translated_channels_follow_the_passthrough_ones_and_share_by_priority() -> None:
@@ -292,17 +266,6 @@ async def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> N
         second.release("success")
         await settle(back)
         assert back.in_use == 0
-
-
-@logs("channel_opened")
-async def test_channel_that_comes_back_is_as_healthy_as_it_was() -> None:
-    spec = make_channel("a", health=HealthSpec(failures=1))
-    async with channels(spec) as made:
-        (lease(made.directory["a"])).release("failure")
-        await settle(made.directory["a"])
-        made.configure()
-        made.configure(spec)
-        assert await made.directory["a"].acquire() == Denied("open")
 
 
 async def test_removed_channel_leaves_the_metrics_whatever_its_mailbox_still_holds() -> None:

@@ -176,11 +176,6 @@ def ids(answer: Answer) -> list[str]:
     return [entry["id"] for entry in answer.json()["data"]]
 
 
-@pytest.mark.parametrize("header", [BEARER, f"x-api-key: {KEY}"])
-async def test_models_are_listed(world: World, header: str) -> None:
-    assert ids(await get(world, MODELS, header)) == ["x", "y"]
-
-
 async def test_the_public_catalog_needs_no_key_and_follows_a_reload(world: World) -> None:
     url = "/api/v1/models/public"
     answer = await get(world, url, "x-api-key: nonsense")
@@ -362,17 +357,6 @@ def test_what_is_switched_off_is_no_way() -> None:
     channel = ("a", {"protocols": "messages native"})
     assert cells(channel, enabled=()) == [None, "native", None, "native"]
     assert cells(channel, enabled=("chat_to_messages",)) == [T1, "native", None, "native"]
-
-
-def test_channel_of_several_protocols_is_spoken_to_in_its_own() -> None:
-    assert cells(("a", {"protocols": "messages native"}))[0] == T2
-    assert cells(("a", {"protocols": "messages chat"}))[3] == T4
-
-
-def test_translations_are_shown_in_the_order_in_which_channels_are_tried() -> None:
-    second = ("a", {"protocols": "native", "priority": 2})
-    first = ("b", {"protocols": "messages", "priority": 1})
-    assert cells(second, first)[0] == f"{T1}, {T2}"
 
 
 def test_translated_channels_behind_passthrough_ones_are_told_too() -> None:

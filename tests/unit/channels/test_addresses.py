@@ -44,14 +44,7 @@ def test_request_goes_to_its_path_with_the_channels_key(protocol: str) -> None:
 
 
 def test_messages_request_has_the_clients_version() -> None:
-    request = DIALECTS["messages"].address.request(
-        CHANNEL,
-        b"{}",
-        protocol="messages",
-        upstream_model="m",
-        stream=True,
-        own={"anthropic-version": "2026-10-21"},
-    )
+    request = request_of(CHANNEL, "messages", own={"anthropic-version": "2026-10-21"})
     assert request.headers[:2] == (("x-api-key", "sk-1"), ("anthropic-version", "2026-10-21"))
 
 

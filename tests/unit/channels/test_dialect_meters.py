@@ -23,25 +23,10 @@ def of_body(name: str, value: object) -> ResponseMeter[Any]:
 
 
 @each("name", NAMES)
-def test_new_meter_has_read_nothing(name: str) -> None:
-    meter = new_meter(name)
-    assert (meter.usage, meter.partial_usage, meter.characters) == (None, None, 0)
-    assert (meter.finished, meter.finish_reason, meter.characters > 0) == (False, None, False)
-    assert (meter.response_id, meter.response_model) == (None, None)
-    assert (meter.error_seen, meter.malformed_events) == (None, 0)
-
-
-@each("name", NAMES)
 @each("body", [b"", b"null", b"7", b'"text"', b"[]", b"<html>", b"\xff", b"[7]"])
 def test_body_that_is_no_object_is_malformed(name: str, body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         new_meter(name).body(body)
-
-
-@each("name", NAMES)
-def test_empty_object_is_a_whole_answer_that_says_nothing(name: str) -> None:
-    meter = of_body(name, {})
-    assert (meter.usage, meter.characters, meter.finished) == (None, 0, True)
 
 
 # Names that the meters look at, with values of any type.

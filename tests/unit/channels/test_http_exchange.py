@@ -52,30 +52,6 @@ async def test_request_carries_headers_body_and_nothing_of_the_library() -> None
         assert unwanted not in head
 
 
-async def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
-    everyone = asyncio.Event()
-    waiting = 0
-
-    async def script(peer: Peer) -> None:
-        nonlocal waiting
-        await peer.request()
-        waiting += 1
-        if waiting == 150:
-            everyone.set()
-        await everyone.wait()
-        await peer.send(OK)
-        await peer.gone()
-
-    async with RawServer(script) as server, new_http() as http:
-
-        async def call() -> None:
-            response = await http.open(server.request())
-            await response.read(100)
-
-        await asyncio.gather(*(call() for _ in range(150)))
-        assert server.connections == 150
-
-
 class KeptConnections(threading.Thread):
     """A server that answers one request on each connection and closes it when it is told to.
 
@@ -242,6 +218,15 @@ async def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
         may_reset.set()
         with pytest.raises(UpstreamCut):
             await anext(pieces)
+
+
+async def test_answer_without_a_length_ends_with_the_connection() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
+    async with RawServer(once(answer)) as server, new_wire() as wire:
+        for _ in range(2):
+            response = await wire.open(server.request())
+            assert await response.read(1000) == b"data: 1\n\ndata: [DONE]\n\n"
+        assert server.connections == 2
 
 
 @cases(

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import random
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,48 +45,6 @@ async def test_connection_is_kept_and_bodies_arrive_whole() -> None:
             response = await http.open(request(server, body=b"x" * size))
             assert await response.read(100) == b"{}"
         assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
-        await http.close()
-
-
-class TwoPieces:
-    """A script whose answers come in one read or in two, and that leaves the last one out."""
-
-    def __init__(self, reads: Sequence[int]) -> None:
-        self._reads = reads
-        self.requests = 0
-        self.head_is_read = asyncio.Event()
-
-    async def __call__(self, peer: Peer) -> None:
-        for reads in self._reads:
-            await peer.request()
-            self.requests += 1
-            if reads == 2:
-                await peer.send(OK[:-2])
-                await self.head_is_read.wait()
-                self.head_is_read.clear()
-            await peer.send(OK[-2:] if reads == 2 else OK)
-        await peer.request()
-        self.requests += 1
-        peer.close()
-
-
-@cases("reads", (1,), (2,), (1, 2, 2, 1))
-async def test_request_that_has_arrived_is_not_sent_twice_nor_keeps_its_connection_from_the_next(
-    reads: Sequence[int],
-) -> None:
-    served, trusting = contexts(NAME)
-
-    script = TwoPieces(reads)
-    async with RawServer(script, tls=served) as server:
-        http = HttpClient(connect_seconds=5, tls=lambda: trusting)
-        for count in reads:
-            response = await http.open(request(server))
-            if count == 2:
-                script.head_is_read.set()
-            assert await response.read(100) == b"{}"
-        with pytest.raises(UpstreamUnreachable):
-            await http.open(request(server))
-        assert (server.connections, script.requests) == (1, len(reads) + 1)
         await http.close()
 
 

@@ -46,32 +46,10 @@ def model(model_id: str, *aliases: str) -> ModelSpec:
     return make_model("a", id=model_id, aliases=aliases)
 
 
-def test_resolve_finds_a_model_by_id_and_by_alias() -> None:
-    large, small = model("large", "large-latest", "big"), model("small")
-    registry = Registry.of([make_channel("a")], [large, small])
-    assert registry.resolve("large") is large
-    assert registry.resolve("large-latest") is large
-    assert registry.resolve("big") is large
-    assert registry.resolve("small") is small
-
-
 @cases("name", "", "Large", "large ", "large-lates", "a")
 def test_resolve_of_any_other_name_finds_nothing(name: str) -> None:
     registry = Registry.of([make_channel("a")], [model("large", "large-latest")])
     assert registry.resolve(name) is None
-
-
-def test_aliases_are_no_entries_of_the_catalog() -> None:
-    registry = Registry.of([make_channel("a")], [model("large", "large-latest")])
-    assert list(registry.models) == ["large"]
-
-
-def test_entries_keep_the_order_of_the_file() -> None:
-    registry = Registry.of(
-        [make_channel("b"), make_channel("a")], [model("z"), model("m"), model("c")]
-    )
-    assert list(registry.channels) == ["b", "a"]
-    assert list(registry.models) == ["z", "m", "c"]
 
 
 def test_a_registry_cannot_be_changed() -> None:

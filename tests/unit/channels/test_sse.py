@@ -112,10 +112,6 @@ def test_byte_by_byte_reads_as_the_book_says(stream: bytes) -> None:
     assert read_in(events, pending) == parsed_by_the_book(stream)
 
 
-def test_ordinary_event_keeps_its_bytes_and_gives_its_data() -> None:
-    assert feed([b"data: {}\n\n"]) == ([SseEvent(b"data: {}\n\n", b"{}")], b"")
-
-
 NEARLY_USUAL = st.lists(
     st.sampled_from(
         [

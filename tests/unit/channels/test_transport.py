@@ -1,24 +1,20 @@
 """Ways to an upstream other than the usual one, over real connections: proxies, certificates."""
 
 import asyncio
-import socket
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from channels.errors import UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Proxy, Transport
-from channels.media.model import MediaRequest, addressed
 from tests.support.certificates import pem_files
 from tests.support.rows import cases
-from tests.support.specs import make_channel
-from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_http
+from tests.unit.channels.raw_server import Peer, RawServer, answering
 
 NAME = "localhost"
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -125,48 +121,6 @@ async def test_file_of_certificates_that_is_gone_makes_its_channel_unreachable(
         transport = Transport(ca_file=str(tmp_path / "gone.pem"))
         with pytest.raises(UpstreamUnreachable):
             await http.open(request(upstream.port, transport, "https"))
-
-
-async def test_address_of_the_sixth_version_is_reached() -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(OK)
-        writer.close()
-
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-        looked_up.append((host, port))
-        return [(sock.family, socket.SOCK_STREAM, 6, "", sock.getsockname())]
-
-    heads: list[bytes] = []
-    looked_up: list[tuple[str, int]] = []
-    # Many a container has no address of that version: the look-up leads to what there is.
-    server = await asyncio.start_server(serve, "::1" if has_ipv6() else "127.0.0.1", 0)
-    sock = server.sockets[0]
-    port = sock.getsockname()[1]
-    loop: Any = asyncio.get_running_loop()
-    loop.getaddrinfo = getaddrinfo
-    async with server, new_http() as http:
-        url = f"http://[::1]:{port}/v1"
-        response = await http.open(UpstreamRequest("POST", url, (), b""))
-        assert await response.read(10) == b"{}"
-    assert f"Host: [::1]:{port}".encode() in heads[0]
-    assert looked_up == [("::1", port)]
-
-
-def has_ipv6() -> bool:
-    """Whether this machine has the loopback address of IPv6."""
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
-
-
-def test_requests_of_a_channel_have_its_transport() -> None:
-    transport = Transport(Proxy("proxy.example", 3128))
-    spec = make_channel("one", transport=transport)
-    assert addressed(spec, MediaRequest(method="GET", path="/v1")).transport is transport
 
 
 @cases(

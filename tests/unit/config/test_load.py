@@ -15,7 +15,7 @@ from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeo
 from gw.config.load import MAX_FILE_BYTES, find, load
 from gw.config.readers import ConfigFaults, Fault
 from tests.support.rows import cases
-from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
+from tests.unit.config.reading import SOURCE, channel, model, read
 
 
 def fault_of_find(path_argument: str | None, environ: dict[str, str], cwd: Path) -> Fault:
@@ -269,39 +269,6 @@ def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfsecret: sixteen-letters-\r\ndrain_seconds: 1\r\n")
     config = load(path, {})
     assert (config.secret, config.drain_seconds) == ("sixteen-letters-", 1.0)
-
-
-def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
-    text = """\
-        listen: 8080
-        drain_secs: 5
-        timeouts: {chat: 0}
-        channels:
-          - id: a
-            base_url: ftp://a
-            api_key: ${UNSET}
-            protocols: [chatt]
-            health: {failures: none}
-        models:
-          - {id: m, channels: [b], price: {input: -1, output: 2}}
-          - {id: m, max_output_tokens: 0}
-        """
-    faults = faults_of(text)
-    assert [(fault.line, fault.path) for fault in faults] == [
-        (1, "listen"),
-        (2, "drain_secs"),
-        (3, "timeouts.chat"),
-        (6, "channels[0].base_url"),
-        (7, "channels[0].api_key"),
-        (8, "channels[0].protocols[0]"),
-        (9, "channels[0].health.failures"),
-        (11, "models[0].channels[0]"),
-        (11, "models[0].price.input"),
-        (12, "models[1].id"),
-        (12, "models[1].max_output_tokens"),
-    ]
-    assert {fault.file for fault in faults} == {str(SOURCE)}
-    assert all(fault.found and fault.allowed and fault.column for fault in faults)
 
 
 # --- What is taken beside the obvious, and what it becomes ---

@@ -1,10 +1,8 @@
 """The text of a configuration: YAML, substitutions from the environment, faults of both."""
 
-import json
-
 import pytest
 
-from gw.config.readers import ConfigFaults, Fault, FaultReport, Mark, fault_records, render
+from gw.config.readers import ConfigFaults, Fault, FaultReport, Mark, render
 from gw.config.yaml_source import SubstitutionFault, shielded, substitute, unshielded
 from tests.support.rows import cases, each
 from tests.unit.config.reading import channel, fault_of, faults_of, places_of, read
@@ -312,24 +310,6 @@ def test_fault_as_text_is_one_line() -> None:
         'gw.yaml:12:5 channels[0].protocols[1]: found "chatt", allowed one of chat, messages',
         "gw.yaml: found no such file or directory, allowed a configuration file",
     ]
-
-
-def test_records_are_plain_json() -> None:
-    records = json.loads(json.dumps(fault_records(FAULTS)))
-    assert records[1] == {
-        "file": "gw.yaml",
-        "path": "channels[0].protocols[1]",
-        "found": '"chatt"',
-        "allowed": "one of chat, messages",
-        "hint": "",
-        "line": 12,
-        "column": 5,
-    }
-    assert records[2]["line"] is None
-
-
-def test_the_exception_reads_as_the_table() -> None:
-    assert str(ConfigFaults(FAULTS)) == render(FAULTS)
 
 
 def test_report_raises_in_the_order_of_the_file() -> None:

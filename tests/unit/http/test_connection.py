@@ -2,10 +2,8 @@
 
 import gc
 
-from tornado.httputil import HTTPHeaders
-
-from gw.http.parser import HEAD_BYTES_MAX, HEAD_LINES_MAX, may_begin, method_of
-from gw.http.request import Request, framing_fault
+from gw.http.parser import HEAD_BYTES_MAX, HEAD_LINES_MAX
+from gw.http.request import Request
 from gw.http.tornado_adapter import TornadoHandler
 from tests.support.aio import eventually, run
 from tests.support.rows import cases, each
@@ -101,22 +99,6 @@ def test_refused_request_gets_no_second_answer_for_its_body(
     assert answer.status == status
     assert is_ended
     assert [status for _, status in world.metrics.responses] == [status]
-
-
-async def test_target_that_is_no_path_has_no_endpoint() -> None:
-    async with served(make_app(World())) as address:
-        answer = await address.ask(request("GET", "gateway:80"))
-        found = answer.status, answer.code
-    assert found == (400, "invalid_request")
-
-
-@cases("expect", "100-Continue", "100-CONTINUE")
-async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str) -> None:
-    lines = ("Content-Length: 5", f"Expect: {expect}")
-    async with served(make_app(World())) as address, address.client() as client:
-        assert (await client.ask(request("POST", "/v1/echo", *lines))).status == 100
-        await client.send(b"hello")
-        assert (await client.answer()).status == 200
 
 
 @cases(
@@ -232,21 +214,4 @@ async def test_a_flood_of_query_fields_is_refused_in_our_shape() -> None:
     assert (answer.status, answer.code) == (400, "invalid_request")
 
 
-def test_ordinary_framing_is_no_fault() -> None:
-    for lines in ({}, {"Content-Length": "0"}, {"Content-Length": "17"}):
-        assert framing_fault("HTTP/1.0", HTTPHeaders(lines)) is None
-    assert framing_fault("HTTP/1.1", HTTPHeaders({"Transfer-Encoding": "Chunked"})) is None
-
-
 # --- A start line may come in pieces ---
-
-
-def test_start_line_may_be_one_until_a_byte_of_it_says_no() -> None:
-    line = b"BREW /v1/echo HTTP/1.1\r\n"
-    assert method_of(line + b"Host: a") == "BREW"
-    for end in range(1, len(line)):
-        assert may_begin(line[:end])
-        assert method_of(line[:end]) is None
-        assert not may_begin(line[:end] + b"\0")
-    for other in (b"BREW  /", b"BREW / HTTP/2", b"BREW / http", b" ", b"\x16\x03\x01", b"B\r\n"):
-        assert not may_begin(other)

@@ -290,17 +290,6 @@ async def test_a_drain_waits_for_an_answer_on_its_way() -> None:
         assert await drained == 0
 
 
-async def test_an_answer_that_nobody_reads_is_cut_with_the_drain() -> None:
-    world, script = World(), Script()
-    async with served(make_app(world, script)) as address, address.client() as client:
-        await begin(client, HUGE)
-        await eventually(lambda: "ended" in script.events)
-        drained = await drain(world)
-        world.clock.advance(30)
-        assert await drained == 1
-        assert len(world.in_flight) == 0
-
-
 async def test_a_client_that_leaves_an_answer_unread_is_forgotten() -> None:
     world, script = World(), Script()
     async with served(make_app(world, script)) as address, address.client() as client:

@@ -53,17 +53,6 @@ async def test_a_drain_ends_with_the_last_request() -> None:
     assert clock.sleepers == 0
 
 
-async def test_what_outlasts_the_drain_is_cut_and_counted() -> None:
-    in_flight, clock = RequestsInFlight(), FakeClock()
-    late = [Request(in_flight), Request(in_flight)]
-    draining = asyncio.create_task(in_flight.drain(seconds=30, clock=clock))
-    await eventually(lambda: clock.sleepers == 1)
-    clock.advance(30)
-    assert await draining == 2
-    assert all(request.is_cut for request in late)
-    assert len(in_flight) == 0
-
-
 async def test_what_does_not_even_end_when_cut_is_not_waited_for_for_ever() -> None:
     in_flight, clock = RequestsInFlight(), FakeClock()
     Request(in_flight, is_stubborn=True)
@@ -191,15 +180,6 @@ async def test_client_of_a_stream_that_could_not_know_is_served_once_more() -> N
         await stream_over(one, script, world, listener)
         last = await one.ask(FREE)
         assert (last.status, last.headers["connection"]) == (200, "close")
-        assert await one.ended()
-
-
-async def test_client_of_a_stream_that_ends_late_is_refused_in_words() -> None:
-    world, script = World(), Script()
-    async with draining(world, script) as (listener, one):
-        await stream_over(one, script, world, listener)
-        world.in_flight.refuse_new()
-        assert (await one.ask(FREE)).status == 503
         assert await one.ended()
 
 

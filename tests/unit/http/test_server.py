@@ -345,31 +345,6 @@ async def test_call_is_not_cut_for_the_silence_of_its_client(
         assert (await one.answer()).status == 200
 
 
-@cases("start", b"", echo(b"1"))
-async def test_method_nobody_knows_is_the_endpoints_to_refuse_wherever_it_stands(
-    start: bytes,
-) -> None:
-    world = World()
-    async with front(world) as (_, port), client(port) as one:
-        brewing = request("BREW", "/v1/echo").replace("\n", "\r\n").encode()
-        await one.send(start + brewing + FREE)
-        if start:
-            assert (await one.answer()).json()["text"] == "1"
-        answer = await one.answer()
-        assert (answer.status, answer.code) == (405, "method_not_allowed")
-        assert await one.ended()
-    assert len(world.keys.uses) == bool(start)
-
-
-async def test_bytes_before_a_method_are_not_forgotten() -> None:
-    world = World()
-    async with connected(world) as (one, socket):
-        one.data_received(b"G")
-        one.data_received(FREE)
-        await eventually(lambda: b"HTTP/1.1 405 " in socket.written)
-    assert world.keys.uses == []
-
-
 @cases("more, status", (0, 200), (1, 400))
 @cases("size", 1, 1000, 2 * HEAD_BYTES_MAX)
 async def test_head_is_measured_as_it_came(more: int, status: int, size: int) -> None:

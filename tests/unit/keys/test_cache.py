@@ -1,7 +1,6 @@
 """The cache of keys."""
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pytest
@@ -56,20 +55,6 @@ async def test_key_that_is_known_and_good_is_recalled_without_a_read(world: Worl
     assert world.cache.touched() == {}
     assert world.cache.try_authenticate(OTHER) is None
     assert world.table.reads == 1
-
-
-@in_world()
-async def test_key_that_may_have_changed_is_not_recalled(world: World) -> None:
-    for forget in (
-        partial(world.cache.invalidate, "key:key_1"),
-        partial(world.cache.invalidate, "account:acct_1"),
-        world.cache.clear,
-        partial(world.clock.advance, 5.0),
-    ):
-        await world.cache.authenticate(KEY)
-        assert world.cache.try_authenticate(KEY) is not None
-        forget()
-        assert world.cache.try_authenticate(KEY) is None
 
 
 @in_world()
@@ -340,11 +325,3 @@ async def test_keys_of_an_agent_share_it_and_hear_of_its_changes(world: World) -
         found = (await world.cache.authenticate(text)).agent
         assert found is not None
         assert found.enabled is False
-
-
-@in_world(row("key_1", KEY, agent=None))
-async def test_an_agent_that_was_not_there_is_heard_of_when_it_is(world: World) -> None:
-    assert (await world.cache.authenticate(KEY)).agent is None
-    world.row.agent = agent()
-    world.cache.invalidate("agent:agent_1")
-    assert (await world.cache.authenticate(KEY)).agent is not None

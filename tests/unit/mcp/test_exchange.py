@@ -188,6 +188,12 @@ async def test_a_tool_gives_the_same_as_a_value_and_as_text() -> None:
     }
 
 
+async def test_a_tool_that_fails_says_why() -> None:
+    _, reply = await post(message("tools/call", name="echo", arguments={"fail": 1}))
+    text = {"type": "text", "text": "Ask for something else."}
+    assert reply["result"] == {"content": [text], "isError": True}
+
+
 BAD_CALLS: list[Any] = [
     {"name": "nothing"},
     {"name": "Echo"},

@@ -229,18 +229,6 @@ def numbers(*, width: int = 1, limit: int = 100) -> SeriesFamily[Number]:
     return SeriesFamily(Number, width=width, limit=limit)
 
 
-def test_cell_is_made_once_for_each_label_value() -> None:
-    family = numbers(width=2)
-    family["a", "b"].value += 1
-    family["a", "b"].value += 1
-    family["b", "a"].value += 1
-    assert {values: cell.value for values, cell in family.shown()} == {("a", "b"): 2, ("b", "a"): 1}
-
-
-def test_family_without_labels_has_its_cell_from_the_start() -> None:
-    assert [values for values, _ in numbers(width=0).shown()] == [()]
-
-
 def test_number_and_its_text_are_one_series() -> None:
     family = numbers(width=2)
     family["/v1", 200].value += 1
@@ -269,16 +257,6 @@ def test_values_past_the_limit_share_one_series() -> None:
     }
     family["m1", "chat"].value += 1
     assert family["m1", "chat"].value == 2  # what is known goes on
-
-
-def test_discarded_cells_are_gone_under_every_name() -> None:
-    family = numbers(width=2)
-    for channel in ("a", "b"):
-        for status in (200, 500):
-            family[channel, status].value += 1
-    family.discard({0: "a"})
-    assert [values for values, _ in family.shown()] == [("b", "200"), ("b", "500")]
-    assert family["a", 200].value == 0
 
 
 @cases(
@@ -319,18 +297,6 @@ def test_distribution_equals_the_librarys_histogram(values: list[float]) -> None
         if not sample.name.endswith("_created")
     }
     assert {key(suffix, labels): value for suffix, labels, value, _ in cell.samples()} == wanted
-
-
-def test_bucket_remembers_the_last_of_its_observations_that_has_a_trace() -> None:
-    cell = Distribution(BOUNDS)
-    for value, trace_id in ((0.4, "a"), (0.3, "b"), (0.2, None), (9.0, "c")):
-        cell.observe(value, trace_id)
-    found = {
-        labels["le"]: (exemplar.labels, exemplar.value)
-        for _, labels, _, exemplar in cell.samples()
-        if exemplar is not None
-    }
-    assert found == {"0.5": ({"trace_id": "b"}, 0.3), "+Inf": ({"trace_id": "c"}, 9.0)}
 
 
 # --- The table of metrics against what is exposed, and against its snapshot ---
