@@ -20,22 +20,24 @@ class Peer:
     """One connection of the client under test."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: "RawServer"
     ) -> None:
         self.reader = reader
         self.writer = writer
-        self.number = number  # of the connection, from 1
-        self.is_gone = asyncio.Event()
+        self.number = server.connections  # of the connection, from 1
+        self._server = server
 
     async def request(self) -> tuple[bytes, bytes]:
-        """Read one request: head and body. Raises IncompleteReadError when none comes."""
+        """Read one request, and note it: head and body. IncompleteReadError when none comes."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = 0
         for line in head.split(b"\r\n"):
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 length = int(value)
-        return head, await self.reader.readexactly(length)
+        request = head, await self.reader.readexactly(length)
+        self._server.requests.append(request)
+        return request
 
     async def send(self, data: bytes) -> None:
         """Write and wait until the client has room."""
@@ -49,7 +51,7 @@ class Peer:
                 pass
         except ConnectionError:
             pass
-        self.is_gone.set()
+        self._server.gone.set()
 
     def close(self) -> None:
         """Close in an orderly way."""
@@ -74,6 +76,7 @@ class RawServer:
         self._tls = tls
         self.connections = 0
         self.requests: list[tuple[bytes, bytes]] = []
+        self.gone = asyncio.Event()  # a client for whose end a script has waited
         self.errors: list[BaseException] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -105,7 +108,7 @@ class RawServer:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        peer = Peer(reader, writer, self.connections)
+        peer = Peer(reader, writer, self)
         task = asyncio.get_running_loop().create_task(self._run(peer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -143,6 +146,17 @@ def once(answer: bytes) -> Script:
         await peer.request()
         await peer.send(answer)
         peer.writer.write_eof()
+        await peer.gone()
+
+    return script
+
+
+def holding(answer: bytes) -> Script:
+    """A script that answers one request and waits until the client leaves."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(answer)
         await peer.gone()
 
     return script

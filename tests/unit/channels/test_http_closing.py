@@ -18,45 +18,38 @@ from tests.support.aio import both_loops, eventually
 from tests.support.certificates import contexts
 from tests.support.rows import cases, each
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk, new_http
+from tests.unit.channels.raw_server import (
+    OK,
+    STREAM,
+    Peer,
+    RawServer,
+    answering,
+    chunk,
+    holding,
+    new_http,
+)
 
 pytestmark = both_loops
 
 
 async def test_cancelled_wait_closes_the_connection_at_once() -> None:
-    came, gone = asyncio.Event(), asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        came.set()
-        await peer.gone()
-        gone.set()
-
-    async with RawServer(script) as server, new_http() as http:
+    async with RawServer(holding(b"")) as server, new_http() as http:
         task = asyncio.ensure_future(http.open(server.request()))
-        await came.wait()
+        await eventually(lambda: bool(server.requests), what="the request")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await gone.wait()
+        await server.gone.wait()
 
 
 async def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None:
-    gone = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(STREAM + chunk(b"data: 1\n\n"))
-        await peer.gone()
-        gone.set()
-
-    async with RawServer(script) as server, new_http() as http:
+    async with RawServer(holding(STREAM + chunk(b"data: 1\n\n"))) as server, new_http() as http:
         response = await http.open(server.request())
         pieces = response.chunks()
         assert await anext(pieces) == b"data: 1\n\n"
         response.close()
         response.close()  # harmless
-        await gone.wait()
+        await server.gone.wait()
         with pytest.raises(UpstreamCut):
             await anext(pieces)
 
@@ -73,7 +66,7 @@ async def test_close_after_the_end_keeps_the_connection() -> None:
 
 @cases("is_head_sent", True, False)
 async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
-    came, opened, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    came, opened = asyncio.Event(), asyncio.Event()
 
     async def script(peer: Peer) -> None:
         await peer.request()
@@ -83,7 +76,6 @@ async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
             await peer.send(STREAM)
         came.set()
         await peer.gone()
-        gone.set()
 
     async with RawServer(script) as server:
         http = HttpClient(connect_seconds=5)
@@ -101,7 +93,7 @@ async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
         assert repr(http) == "<HttpClient closed [<OriginPool 0 connections, 0 idle>]>"
         with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
             await task
-        await eventually(gone.is_set, what="the connection's end")
+        await server.gone.wait()
 
 
 async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_for(
@@ -109,13 +101,7 @@ async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_f
 ) -> None:
     made = UpstreamConnection.connection_made
 
-    gone = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.gone()
-        gone.set()
-
-    async with RawServer(script) as server:
+    async with RawServer(Peer.gone) as server:
         http = HttpClient(connect_seconds=5)
         task = asyncio.ensure_future(http.open(server.request()))
 
@@ -126,7 +112,7 @@ async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_f
         monkeypatch.setattr(UpstreamConnection, "connection_made", cancelled)
         with pytest.raises(asyncio.CancelledError):
             await task
-        await gone.wait()
+        await server.gone.wait()
         await http.close()
 
 

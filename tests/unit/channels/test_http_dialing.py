@@ -231,17 +231,10 @@ def test_header_that_would_break_the_head_is_refused_without_its_value(
 
 
 async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
-    heads: list[bytes] = []
-
-    async def script(peer: Peer) -> None:
-        while True:
-            head, _ = await peer.request()
-            heads.append(head)
-            await peer.send(OK)
-
-    async with RawServer(script) as server, new_http() as http:
+    async with RawServer(answering) as server, new_http() as http:
         for method in ("GET", "POST"):
             await (await http.open(server.request(b"", method))).read(10)
+    heads = [head for head, _ in server.requests]
     assert b"Content-Length" not in heads[0]
     assert b"\r\nContent-Length: 0\r\n" in heads[1]
 

@@ -18,6 +18,7 @@ from tests.unit.channels.raw_server import (
     Peer,
     RawServer,
     chunk,
+    holding,
     new_http,
     once,
     silent,
@@ -27,22 +28,16 @@ pytestmark = both_loops
 
 
 async def test_request_carries_headers_body_and_nothing_of_the_library() -> None:
-    heads: list[bytes] = []
-
-    async def script(peer: Peer) -> None:
-        head, body = await peer.request()
-        heads.append(head)
-        assert body == b'{"a":1}'
-        await peer.send(OK)
-
-    async with RawServer(script) as server, new_http() as http:
+    async with RawServer(once(OK)) as server, new_http() as http:
         response = await http.open(server.request(b'{"a":1}'))
         assert response.status == 200
         assert response.header("content-TYPE") == "application/json"
         assert response.header("x-none") is None
         assert await response.read(100) == b"{}"
         response.close()
-    head = heads[0].lower()
+    ((sent, body),) = server.requests
+    assert body == b'{"a":1}'
+    head = sent.lower()
     assert head.startswith(b"post /v1/chat/completions http/1.1\r\n")
     assert b"\r\nuser-agent: gw/" in head
     assert b"\r\naccept-encoding: identity\r\n" in head
@@ -222,9 +217,9 @@ async def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
 
 async def test_answer_without_a_length_ends_with_the_connection() -> None:
     answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
-    async with RawServer(once(answer)) as server, new_wire() as wire:
+    async with RawServer(once(answer)) as server, new_http() as http:
         for _ in range(2):
-            response = await wire.open(server.request())
+            response = await http.open(server.request())
             assert await response.read(1000) == b"data: 1\n\ndata: [DONE]\n\n"
         assert server.connections == 2
 
@@ -272,16 +267,9 @@ async def test_connect_time_out_is_unreachable() -> None:
 
 
 async def test_body_above_the_limit_is_malformed_and_closes() -> None:
-    gone = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 2000)
-        await peer.gone()
-        gone.set()
-
-    async with RawServer(script) as server, new_http() as http:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 2000
+    async with RawServer(holding(answer)) as server, new_http() as http:
         response = await http.open(server.request())
         with pytest.raises(UpstreamMalformed):
             await response.read(1000)
-        await gone.wait()
+        await server.gone.wait()

@@ -30,20 +30,12 @@ def request(server: RawServer, host: str = NAME, body: bytes = b"{}") -> Upstrea
 
 async def test_connection_is_kept_and_bodies_arrive_whole() -> None:
     served, trusting = contexts(NAME)
-
-    sizes: list[int] = []
-
-    async def script(peer: Peer) -> None:
-        while True:
-            _, body = await peer.request()
-            sizes.append(len(body))
-            await peer.send(OK)
-
-    async with RawServer(script, tls=served) as server:
+    async with RawServer(answering, tls=served) as server:
         http = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for size in (2, 3 << 20, 2):
             response = await http.open(request(server, body=b"x" * size))
             assert await response.read(100) == b"{}"
+        sizes = [len(body) for _, body in server.requests]
         assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
         await http.close()
 

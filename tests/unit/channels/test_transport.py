@@ -14,7 +14,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Proxy, Transport
 from tests.support.certificates import pem_files
 from tests.support.rows import cases
-from tests.unit.channels.raw_server import Peer, RawServer, answering
+from tests.unit.channels.raw_server import Peer, RawServer, answering, new_http
 
 NAME = "localhost"
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
