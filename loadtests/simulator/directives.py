@@ -266,7 +266,7 @@ class FaultBook:
 
     def _use(self, faults: dict[Any, Fault], name: str | None) -> Iterator[Layer]:
         fault = faults.get(name)
-        if fault is None or not self.applies(fault.layer):
+        if fault is None or not self._applies(fault.layer):
             return
         if fault.remaining is not None:
             fault.remaining -= 1
@@ -274,7 +274,13 @@ class FaultBook:
                 del faults[name]
         yield fault.layer
 
-    def applies(self, layer: Layer) -> bool:
+    def own(self, layers: list[Layer]) -> list[Layer]:
+        """Those of a request's own that apply this time; raises DirectiveError."""
+        if any(layer.get("times") is not None for layer in layers):
+            raise DirectiveError("sim: 'times' belongs to a standing directive, not a request")
+        return [layer for layer in layers if self._applies(layer)]
+
+    def _applies(self, layer: Layer) -> bool:
         """Whether this time the layer's `rate` lets it act; the seed decides."""
         rate: float = layer.get("rate", 1.0)
         return rate >= 1.0 or self._rng.random() < rate

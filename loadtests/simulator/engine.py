@@ -153,8 +153,7 @@ class Engine:
             return known
         ask = dialect.read(exchange)
         own = self._own_layers(ask)
-        applied = [layer for layer in own if self.faults.applies(layer)]
-        directive = directives.merge([*faults, *applied])
+        directive = directives.merge([*faults, *self.faults.own(own)])
         directive = _situated(directive, dialect, ask.model, exchange.api_key)
         answer = compose(ask, directive, self._seed_key, exchange.body)
         found = script.answer_script(dialect, ask, answer, directive)
@@ -180,9 +179,6 @@ class Engine:
                 layers.append(answered)
         if ask.sim is not None:
             layers.append(directives.parse(ask.sim))
-        for layer in layers:
-            if layer.get("times") is not None:
-                raise DirectiveError("sim: 'times' belongs to a standing directive, not a request")
         return layers
 
 

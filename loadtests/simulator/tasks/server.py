@@ -15,7 +15,6 @@ from loadtests.simulator.ask import Refusal
 from loadtests.simulator.dialects.base import JSON, bearer, encode
 from loadtests.simulator.directives import (
     Directive,
-    DirectiveError,
     Fault,
     FaultBook,
     Layer,
@@ -206,14 +205,9 @@ def _directive(
     if route.part != SUBMIT:
         layers = faults.take_part(exchange.api_key, route.part, task_parts)
         return directives.merge(layers), {}
-    standing = faults.take(exchange.api_key)
-    parts: dict[str, Fault] = {}
-    for layer in own:
-        if layer.get("times") is not None:
-            raise DirectiveError("sim: 'times' belongs to a standing directive, not a request")
-        parts |= fault_of(layer).parts
-    applied = [layer for layer in own if faults.applies(layer)]
-    return directives.merge([*standing, *applied]), parts
+    layers = [*faults.take(exchange.api_key), *faults.own(own)]
+    parts = {name: fault for layer in own for name, fault in fault_of(layer).parts.items()}
+    return directives.merge(layers), parts
 
 
 def _stated(wire: Wire, directive: Directive) -> Script:
