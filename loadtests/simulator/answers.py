@@ -237,8 +237,8 @@ def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
     tools = ask.tools or (Tool(name="lookup", schema=LOOKUP_SCHEMA),)
     called = [tools[number % len(tools)] for number in range(count)]
     return tuple(
-        _call(digest, number, tool.name, example_for(tool.schema, words))
-        for number, tool in enumerate(called)
+        _call(digest, n, tool.name, msgspec.json.encode(example_for(tool.schema, words)).decode())
+        for n, tool in enumerate(called)
     )
 
 
