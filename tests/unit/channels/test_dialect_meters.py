@@ -87,31 +87,20 @@ def test_names_for_the_log_are_bounded_and_printable(name: str, event: dict[str,
     assert len(meter.response_model or "") == 256
 
 
+PICTURE = "A" * 4_000_000
+DRAWN = {"type": "image_generation_call", "result": PICTURE}
+BESIDE = {"content": {"parts": [{"inlineData": {"data": PICTURE}}]}}
+
+
 @cases(
     "name, event",
-    (
-        "messages",
-        {"type": "content_block_start", "content_block": {"type": "x", "data": "A" * 4_000_000}},
-    ),
+    ("messages", {"type": "content_block_start", "content_block": {"type": "x", "data": PICTURE}}),
+    ("responses", {"type": "response.output_item.done", "output_index": 0, "item": DRAWN}),
     (
         "responses",
-        {
-            "type": "response.output_item.done",
-            "output_index": 0,
-            "item": {"type": "image_generation_call", "result": "A" * 4_000_000},
-        },
+        {"type": "response.image_generation_call.partial_image", "partial_image_b64": PICTURE},
     ),
-    (
-        "responses",
-        {
-            "type": "response.image_generation_call.partial_image",
-            "partial_image_b64": "A" * 4_000_000,
-        },
-    ),
-    (
-        "native",
-        {"candidates": [{"content": {"parts": [{"inlineData": {"data": "A" * 4_000_000}}]}}]},
-    ),
+    ("native", {"candidates": [BESIDE]}),
 )
 def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]) -> None:
     data = json.dumps(event).encode()

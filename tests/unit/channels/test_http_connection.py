@@ -1,62 +1,37 @@
 """A connection to an upstream whose transport a test holds: losses, and reading that stops."""
 
-from typing import Any
-
 from channels.errors import UpstreamLost
 from channels.http.connection import WAITING_BYTES_MAX, StaleConnection, UpstreamConnection
 from tests.support.rows import cases
+from tests.unit.channels.test_http_every_cut import NoOwner, SlowLine
 
 HEAD = b"POST / HTTP/1.1\r\nHost: upstream\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Owner:
+class Owner(NoOwner):
     """Whoever has the connection."""
 
     def __init__(self) -> None:
         self.idle = 0
 
-    def on_open(self, connection: UpstreamConnection) -> None: ...
-
     def on_idle(self, connection: UpstreamConnection) -> None:
         self.idle += 1
 
-    def on_closed(self, connection: UpstreamConnection) -> None: ...
 
-
-class Transport:
+class Transport(SlowLine):
     """Takes what is written; one that `breaks` finds with the next write that it is closed."""
 
-    def __init__(self) -> None:
-        self.breaks = False
-        self.is_reading = True
-        self._is_closing = False
+    breaks = False
 
-    def get_extra_info(self, name: str) -> None:
-        assert name == "sslcontext"
-
-    def set_write_buffer_limits(self, *, high: int, low: int) -> None: ...
-
-    def is_closing(self) -> bool:
-        return self._is_closing
-
-    def write(self, data: bytes) -> None:
-        self._is_closing = self.breaks
-
-    def pause_reading(self) -> None:
-        self.is_reading = False
-
-    def resume_reading(self) -> None:
-        self.is_reading = True
-
-    def abort(self) -> None:
-        self._is_closing = True
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.is_open = not self.breaks
 
 
-def connected() -> tuple[UpstreamConnection, Owner, Any]:
+def connected() -> tuple[UpstreamConnection, Owner, Transport]:
     owner, transport = Owner(), Transport()
     connection = UpstreamConnection(owner)
-    connection.connection_made(transport)  # type: ignore[arg-type]
+    connection.connection_made(transport)
     return connection, owner, transport
 
 
@@ -83,10 +58,10 @@ async def test_reading_that_stopped_goes_on_when_what_waited_is_taken() -> None:
     response = connection.exchange(HEAD, b"{}")
     connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
     connection.data_received(b"x" * (size - 1))
-    assert not transport.is_reading
+    assert not transport.is_read
 
     assert len(await anext(response.chunks())) == size - 1
-    assert transport.is_reading
+    assert transport.is_read
     assert not connection.is_reading_paused
     connection.data_received(b"x")
     assert owner.idle == 1
@@ -98,12 +73,12 @@ def test_connection_that_is_held_at_the_end_of_its_response_reads_on_for_the_nex
     size = WAITING_BYTES_MAX + 2
     connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
     connection.data_received(b"x" * (size - 1))
-    assert not transport.is_reading
+    assert not transport.is_read
 
     connection.data_received(b"x")
 
     assert owner.idle == 1
-    assert transport.is_reading
+    assert transport.is_read
     assert not connection.is_reading_paused
 
 
@@ -117,4 +92,4 @@ def test_closed_connection_is_not_asked_to_read_on() -> None:
 
     connection.resume()
 
-    assert not transport.is_reading
+    assert not transport.is_read

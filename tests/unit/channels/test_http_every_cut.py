@@ -66,6 +66,18 @@ class Line(asyncio.Transport):
         return _NoSocket()
 
 
+class SlowLine(Line):
+    """Says whether anybody wants more of it."""
+
+    is_read = True
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+
 class _NoSocket:
     def fileno(self) -> int:
         raise OSError("there is none")

@@ -10,24 +10,12 @@ from channels.http.connection import PIECES_MAX, WAITING_BYTES_MAX, UpstreamConn
 from tests.support.aio import run
 from tests.support.rows import each
 from tests.unit.channels.raw_server import STREAM
-from tests.unit.channels.test_http_every_cut import Line, NoOwner
+from tests.unit.channels.test_http_every_cut import NoOwner, SlowLine
 
 pytestmark = pytest.mark.long
 
 BODY_BYTES = 4 * 1024 * 1024
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % BODY_BYTES
-
-
-class SlowLine(Line):
-    """Says whether anybody wants more of it."""
-
-    is_read = True
-
-    def pause_reading(self) -> None:
-        self.is_read = False
-
-    def resume_reading(self) -> None:
-        self.is_read = True
 
 
 def in_reads(data: bytes, size: int) -> Iterator[bytes]:

