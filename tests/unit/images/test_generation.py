@@ -21,7 +21,6 @@ from tests.unit.calls.world import (
     TOTAL_SECONDS,
     RecordingWriter,
     Script,
-    Told,
     answer,
 )
 from tests.unit.images.stage import AREA, EACH, generate, made, prepare, stage
@@ -36,11 +35,6 @@ def key_refusals(expect_log: Callable[..., None]) -> None:
 ODD_ERROR = b'{"error":{"message":"no such size", "code": "Bad.Size"}, "request_id" : "r-1"}'
 
 
-def row_of(told: Told) -> dict[str, Any]:
-    assert told.row is not None
-    return told.row
-
-
 async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> None:
     body = b' {"data" : [{"url":"https://p.example/1?Expires=1"},{"b64_json":"aGk="}],"x":1}\n'
     async with stage(a=[answer(body)]) as w:
@@ -48,7 +42,7 @@ async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> 
         assert (told.writer.sent, told.writer.http_status) == (body, 200)
         assert told.writer.content_type == "application/json"
         assert (told.status, told.cost) == (("success", None), 2 * EACH)
-        row = row_of(told)
+        row = told.logged
         assert (row["unit_count"], row["unit_type"]) == (2, "image")
         assert row["result_urls"] == ["https://p.example/1?Expires=1"]
         assert row["result_expires_at"] is not None
@@ -61,9 +55,8 @@ async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
         assert (await generate(w, n=count)).cost == count * EACH
     async with stage(a=[answer(made(count))], balance=count * EACH - 1) as w:
         told = await generate(w, n=count)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (402, "quota_exceeded")
-        assert "fewer images" in told.error.message
+        assert (told.refusal.http_status, told.refusal.kind.code) == (402, "quota_exceeded")
+        assert "fewer images" in told.refusal.message
         assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
 
 
@@ -99,8 +92,8 @@ async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None
         assert (told.writer.http_status, told.writer.sent) == (status, ODD_ERROR)
         assert told.writer.content_type == "application/problem+json"
         assert (told.row is not None and told.status[0], told.cost) == ("error", 0)
-        assert row_of(told)["error_message"] == "no such size"
-        assert row_of(told)["unit_count"] == 0
+        assert told.logged["error_message"] == "no such size"
+        assert told.logged["unit_count"] == 0
         assert (w.http.tried, w.verdict("a")) == (["a"], "success")
 
 
@@ -113,16 +106,14 @@ async def test_retry_after_of_a_refusal_is_passed_on() -> None:
 async def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
     async with stage(a=[answer(body, status=400)]) as w:
         told = await generate(w)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (400, "invalid_request")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (400, "invalid_request")
 
 
 async def test_error_that_is_compressed_gets_ours() -> None:
     packed = answer(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
     async with stage(a=[packed]) as w:
         told = await generate(w)
-        assert told.error is not None
-        assert (told.error.http_status, told.writer.blocks) == (422, [])
+        assert (told.refusal.http_status, told.writer.blocks) == (422, [])
 
 
 async def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
@@ -132,17 +123,16 @@ async def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
         assert told.writer.sent == (
             b'{"error":{"message":"key [redacted] is no good at http://[host]/v1"}}'
         )
-        assert "a.example" not in row_of(told)["error_message"]
+        assert "a.example" not in told.logged["error_message"]
 
 
 async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_elsewhere() -> None:
     body = b'{"error": {"message": "content policy"}}'
     async with stage(a=[answer(body)], b=[answer(made(1))]) as w:
         told = await generate(w)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.message) == (502, "content policy")
+        assert (told.refusal.http_status, told.refusal.message) == (502, "content policy")
         assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-        assert row_of(told)["error_message"] == "content policy"
+        assert told.logged["error_message"] == "content policy"
         assert (w.http.tried, w.verdict("a")) == (["a"], "success")
 
 
@@ -150,8 +140,7 @@ async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_els
 async def test_answer_beyond_the_bound_is_not_read_to_its_end() -> None:
     async with stage(a=[answer(made(1, padding="x" * 1_000_000))]) as w:
         told = await generate(w)
-        assert told.error is not None
-        assert told.error.http_status == 502
+        assert told.refusal.http_status == 502
 
 
 @cases("where", (FOR_EVER,), answer(b'{"data"', FOR_EVER))
@@ -162,8 +151,7 @@ async def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) ->
         await eventually(lambda: w.http.tried == ["a"])
         jump(ATTEMPT_SECONDS + 1)
         told = await w.end(call, writer)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
         assert (told.status, told.cost) == (("interrupted", "upstream_timeout"), 0)
         assert w.http.tried == ["a"]
 
@@ -201,8 +189,7 @@ async def test_all_attempts_together_have_their_own_bound() -> None:
         await eventually(lambda: w.http.tried == ["a", "b"])
         jump(TOTAL_SECONDS - ATTEMPT_SECONDS + 2)
         told = await w.end(call, writer)
-        assert told.error is not None
-        assert told.error.http_status == 504
+        assert told.refusal.http_status == 504
 
 
 @cases("where", (FOR_EVER,), answer(made(1)[:20], FOR_EVER))
@@ -216,14 +203,14 @@ async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_onc
         writer.leave()
         told = await w.end(call, writer)
         assert (told.status, told.cost) == (("interrupted", "client_disconnected"), 0)
-        assert (row_of(told)["unit_count"], row_of(told)["unit_type"]) == (0, "image")
+        assert (told.logged["unit_count"], told.logged["unit_type"]) == (0, "image")
         assert w.ledger.balances[ACCOUNT] == 10**9
 
 
 async def test_row_keeps_the_price_and_the_pieces() -> None:
     body = json.dumps({"data": [{"url": "https://p.example/1"}], "model": "v/p"}).encode()
     async with stage(price=AREA, multiplier="0.6", a=[answer(body)]) as w:
-        detail = row_of(await generate(w, image=["https://a.example/1"]))["detail"]
+        detail = (await generate(w, image=["https://a.example/1"])).logged["detail"]
         assert detail["price"] == {
             "per_image": "0.04",
             "per_image_large": "0.08",
@@ -278,9 +265,8 @@ async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_els
 
     async with stage(a=[script], b=[answer(made(1))]) as w:
         told = await generate(w)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-        assert told.error.headers == {}
+        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
+        assert told.refusal.headers == {}
         assert (told.status, told.cost) == (("error", "upstream_error"), 0)
         assert (w.http.tried, told.attempts) == (["a"], [code])
         assert w.verdict("a") == "failure"
