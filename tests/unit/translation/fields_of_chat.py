@@ -71,9 +71,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "messages.image_url",
         said(type="image_url", image_url={"url": PNG}),
-        'messages.0.content.1.source.data="iVBORw0KGgoAAAAN" '
-        'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN" '
-        'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAAN"',
+        'image = "iVBORw0KGgoAAAAN"',
     ),
     (
         "messages.image_url.detail",
@@ -95,9 +93,7 @@ FIELDS: list[tuple[Any, ...]] = [
     (
         "messages.file",
         said(type="file", file={"file_data": "data:application/pdf;base64,JVBERi0x"}),
-        'messages.0.content.1.source.data="JVBERi0x" '
-        'contents.0.parts.1.inlineData.data="JVBERi0x" '
-        'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0x"',
+        'pdf = "JVBERi0x"',
     ),
     (
         "messages.file.filename",
@@ -130,11 +126,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("modalities", {"modalities": ["text", "audio"]}, DROPPED),
     ("moderation", {"moderation": {"model": "m"}}, '- - moderation.model = "m"'),
     ("n", {"n": 2}, DROPPED),
-    (
-        "parallel_tool_calls",
-        {"tools": [FUNCTION], "parallel_tool_calls": False},
-        "tool_choice.disable_parallel_tool_use=true - parallel_tool_calls=false",
-    ),
+    ("parallel_tool_calls", {"tools": [FUNCTION], "parallel_tool_calls": False}, "not_parallel"),
     ("prediction", {"prediction": {"type": "content", "content": "x"}}, DROPPED),
     ("presence_penalty", {"presence_penalty": -1}, "presence_penalty = -1"),
     ("prompt_cache_key", {"prompt_cache_key": "k"}, '~ ~ prompt_cache_key = "k"'),
@@ -148,17 +140,8 @@ FIELDS: list[tuple[Any, ...]] = [
         {"prompt_cache_retention": "24h"},
         '- - prompt_cache_retention = "24h"',
     ),
-    (
-        "reasoning_effort",
-        {"reasoning_effort": "high"},
-        'output_config.effort="high" generationConfig.thinkingConfig.thinkingLevel="HIGH" '
-        'reasoning.effort="high"',
-    ),
-    (
-        "response_format",
-        {"response_format": {"type": "json_object"}},
-        '- generationConfig.responseMimeType="application/json" text.format.type="json_object"',
-    ),
+    ("reasoning_effort", {"reasoning_effort": "high"}, "effort_high"),
+    ("response_format", {"response_format": {"type": "json_object"}}, "json_object"),
     ("response_format", schema_format(), 'schema.type = "object"'),
     ("response_format.json_schema.name", schema_format(), 'schema.name = "n"'),
     (
@@ -176,11 +159,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("safety_identifier", {"safety_identifier": "s"}, 'safety_identifier = "s"'),
     ("seed", {"seed": 7}, "- generationConfig.seed - = 7"),
     ("service_tier", {"service_tier": "flex"}, 'service_tier = "flex"'),
-    (
-        "service_tier",
-        {"service_tier": "default"},
-        'service_tier="standard_only" - service_tier="default"',
-    ),
+    ("service_tier", {"service_tier": "default"}, "default_tier"),
     ("stop", {"stop": "END"}, 'stop = "END"'),
     ("store", {"store": True}, DROPPED),
     ("stream", {"stream": True}, "stream = true"),
@@ -196,11 +175,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     ("temperature", {"temperature": 0.5}, "temperature = 0.5"),
     ("temperature", {"temperature": 1.5}, "temperature_above_1 = 1.5"),
-    (
-        "tool_choice",
-        {"tools": [FUNCTION], "tool_choice": "required"},
-        'tool_choice.type="any" toolConfig.functionCallingConfig.mode="ANY" tool_choice="required"',
-    ),
+    ("tool_choice", {"tools": [FUNCTION], "tool_choice": "required"}, "tool_required"),
     (
         "tool_choice",
         {"tools": [FUNCTION], "tool_choice": {"type": "custom", "custom": {"name": "k"}}},
@@ -208,12 +183,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     ("tools", {"tools": [FUNCTION]}, 'tool.name = "f"'),
     ("tools.function.description", function(description="d"), 'tool.description = "d"'),
-    (
-        "tools.function.parameters",
-        function(parameters=SCHEMA),
-        'tools.0.input_schema.type="object" tools.0.functionDeclarations.0.name="f" '
-        'tools.0.parameters.type="object"',
-    ),
+    ("tools.function.parameters", function(parameters=SCHEMA), "parameters"),
     ("tools.function.strict", function(strict=True), "tool.strict = true"),
     ("tools.custom", {"tools": [{"type": "custom", "custom": {"name": "k"}}]}, DROPPED),
     ("tools.web_search", {"tools": [{"type": "web_search"}]}, '- - tools.0.type = "web_search"'),

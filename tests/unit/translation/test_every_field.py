@@ -31,7 +31,8 @@ TABLES: dict[Protocol, tuple[list[Any], tuple[Protocol, ...]]] = {
 }
 
 
-# Where each protocol has what a field says: chat, messages, native-content, responses.
+# Where each protocol has what a field says: chat, messages, native-content, responses; `{}` is the
+# value where they do not have it alike.
 MEMBERS: dict[str, str] = {
     "model": "model model ~ model",
     "message": "messages.0.content messages.0.content ~ input.0.content.0.text",
@@ -92,6 +93,42 @@ MEMBERS: dict[str, str] = {
     "user": "user metadata.user_id - user",
     "safety_identifier": "- metadata.user_id - safety_identifier",
     "service_tier": "service_tier - - service_tier",
+    "image": (
+        'messages.0.content.1.image_url.url="data:image/png;base64,{}" '
+        'messages.0.content.1.source.data="{}" contents.0.parts.1.inlineData.data="{}" '
+        'input.0.content.1.image_url="data:image/png;base64,{}"'
+    ),
+    "pdf": (
+        'messages.0.content.1.file.file_data="data:application/pdf;base64,{}" '
+        'messages.0.content.1.source.data="{}" contents.0.parts.1.inlineData.data="{}" '
+        'input.0.content.1.file_data="data:application/pdf;base64,{}"'
+    ),
+    "effort_high": (
+        'reasoning_effort="high" output_config.effort="high" '
+        'generationConfig.thinkingConfig.thinkingLevel="HIGH" reasoning.effort="high"'
+    ),
+    "tool_required": (
+        'tool_choice="required" tool_choice.type="any" '
+        'toolConfig.functionCallingConfig.mode="ANY" tool_choice="required"'
+    ),
+    "not_parallel": (
+        "parallel_tool_calls=false tool_choice.disable_parallel_tool_use=true - "
+        "parallel_tool_calls=false"
+    ),
+    "json_object": (
+        'response_format.type="json_object" - '
+        'generationConfig.responseMimeType="application/json" text.format.type="json_object"'
+    ),
+    "default_tier": 'service_tier="default" service_tier="standard_only" - service_tier="default"',
+    "parameters": (
+        'tools.0.function.parameters.type="object" tools.0.input_schema.type="object" '
+        'tools.0.functionDeclarations.0.name="f" tools.0.parameters.type="object"'
+    ),
+    "low_detail": (
+        'messages.0.content.1.image_url.detail="low" - '
+        'generationConfig.mediaResolution="MEDIA_RESOLUTION_LOW" '
+        'input.0.content.1.detail="low"'
+    ),
     "nothing": "~ ~ ~ ~",
 }
 PROTOCOLS: tuple[Protocol, ...] = ("chat", "messages", "native", "responses")
@@ -109,6 +146,8 @@ def held_by(places: str | None, upstreams: tuple[Protocol, ...]) -> Iterator[str
     for _, path in zip(upstreams, paths.split(), strict=True):
         if path in ("-", "~"):
             yield None if path == "-" else ""
+        elif "{}" in path:
+            yield path.replace("{}", json.loads(value))
         else:
             yield f"{path}={value}" if value else path
 

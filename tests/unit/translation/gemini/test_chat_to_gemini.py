@@ -47,6 +47,14 @@ def details(*entries: dict[str, Any]) -> list[dict[str, Any]]:
 
 F = ("c", "f", "{}")
 
+# name: content of a tool's message, and the response that it is.
+RESULTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a call and its result, by name and id": ("42", {"output": "42"}),
+    "a result that is an object stays one": ('{"a": [1, 2]}', {"a": [1, 2]}),
+    "a result that is any other JSON is wrapped": ("[1]", {"output": "[1]"}),
+    "an empty result": ("", {"output": ""}),
+    "a result in parts": ([{"type": "text", "text": t} for t in ("a", "b")], {"output": "a\nb"}),
+}
 # name: messages of chat, then systemInstruction's texts, contents, and what was dropped.
 CONVERSATIONS: dict[str, tuple[Any, ...]] = {
     "system and developer are instructions": (
@@ -76,31 +84,14 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
         [],
         [HI],
     ),
-    "a call and its result, by name and id": (
-        [USER, called(F), tool("c", "42")],
-        [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "42"}, id="c"))],
-    ),
-    "a result that is an object stays one": (
-        [USER, called(F), tool("c", '{"a": [1, 2]}')],
-        [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"a": [1, 2]}, id="c"))],
-    ),
-    "a result that is any other JSON is wrapped": (
-        [USER, called(F), tool("c", "[1]")],
-        [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "[1]"}, id="c"))],
-    ),
-    "an empty result": (
-        [USER, called(F), tool("c", "")],
-        [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": ""}, id="c"))],
-    ),
-    "a result in parts": (
-        [USER, called(F), tool("c", [{"type": "text", "text": t} for t in ("a", "b")])],
-        [],
-        [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "a\nb"}, id="c"))],
-    ),
+    **{
+        name: (
+            [USER, called(F), tool("c", content)],
+            [],
+            [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", response, id="c"))],
+        )
+        for name, (content, response) in RESULTS.items()
+    },
     "an image in a result follows all results": (
         [
             USER,
