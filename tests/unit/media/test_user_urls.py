@@ -8,6 +8,46 @@ from hypothesis import strategies as st
 from gw.media.reading import URL_CHARACTERS_MAX, fault_of, is_embedded_image
 from tests.support.rows import each
 
+SPECIAL = [
+    "127.0.0.1",
+    "127.255.255.254",
+    "10.0.0.1",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "0.0.0.0",
+    "255.255.255.255",
+    "224.0.0.1",
+    "240.0.0.1",
+    "192.0.2.1",
+    "198.18.0.1",
+    "198.51.100.7",
+    "203.0.113.9",
+]
+
+
+def spellings(address: IPv4Address) -> list[str]:
+    value = int(address)
+    octets = list(address.packed)
+    return [
+        str(address),
+        str(value),
+        hex(value),
+        f"0{value:o}",
+        ".".join(hex(octet) for octet in octets),
+        ".".join(f"0{octet:o}" for octet in octets),
+        f"{octets[0]}.{value & 0xFFFFFF}",
+        f"{octets[0]}.{octets[1]}.{value & 0xFFFF}",
+        f"[::ffff:{address}]",
+        f"[::{address}]",
+        f"[{IPv6Address(0xFFFF << 32 | value)}]",
+        f"[64:ff9b::{address}]",
+        f"[{IPv6Address(0x2002 << 112 | value << 80)}]",
+    ]
+
+
 REFUSED_HOSTS = [
     # names
     "localhost",
@@ -33,39 +73,16 @@ REFUSED_HOSTS = [
     "xn--pple-43d-\N{SOFT HYPHEN}",
     "xn--",
     "xn--a\u0000",
-    # IPv4 as it is usually written
-    "127.0.0.1",
+    # IPv4, each in every spelling that is a number
+    *(spelling for address in SPECIAL for spelling in spellings(IPv4Address(address))),
     "127.0.0.1.",
-    "127.255.255.254",
-    "10.0.0.1",
-    "172.16.0.1",
-    "172.31.255.255",
-    "192.168.1.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "0.0.0.0",
-    "255.255.255.255",
-    "224.0.0.1",
-    "240.0.0.1",
-    "192.0.2.1",
-    "198.18.0.1",
-    "198.51.100.7",
-    "203.0.113.9",
     # in other ways
-    "2130706433",
-    "017700000001",
-    "0x7f000001",
     "0X7F000001",
     "0x7f.0.0.1",
     "0177.0.0.1",
-    "127.1",
-    "127.0.1",
-    "0",
     "0x",
     "0x.0x.0x.0x",
     "10.0x1",
-    "3232235777",
-    "0xc0a80101",
     "0300.0250.1.1",
     "010.0.0.1",
     "0010.0.0.1",
@@ -93,15 +110,9 @@ REFUSED_HOSTS = [
     "[::]",
     "[0:0:0:0:0:0:0:1]",
     "[0000:0000:0000:0000:0000:0000:0000:0001]",
-    "[::127.0.0.1]",
-    "[::ffff:127.0.0.1]",
     "[::FFFF:7f00:1]",
-    "[::ffff:10.0.0.1]",
-    "[::ffff:a9fe:a9fe]",
     "[::ffff:0:10.0.0.1]",
-    "[64:ff9b::10.0.0.1]",
     "[64:ff9b:1::1]",
-    "[2002:7f00:1::]",
     "[2002:c0a8:101::1]",
     "[2001:0:53aa:64c:0:0:80ff:fffe]",
     "[fe80::1]",
@@ -233,26 +244,6 @@ def test_url_that_is_refused(url: str) -> None:
 @each("url", TAKEN)
 def test_url_that_is_taken(url: str) -> None:
     assert fault_of(url) is None
-
-
-def spellings(address: IPv4Address) -> list[str]:
-    value = int(address)
-    octets = list(address.packed)
-    return [
-        str(address),
-        str(value),
-        hex(value),
-        f"0{value:o}",
-        ".".join(hex(octet) for octet in octets),
-        ".".join(f"0{octet:o}" for octet in octets),
-        f"{octets[0]}.{value & 0xFFFFFF}",
-        f"{octets[0]}.{octets[1]}.{value & 0xFFFF}",
-        f"[::ffff:{address}]",
-        f"[::{address}]",
-        f"[{IPv6Address(0xFFFF << 32 | value)}]",
-        f"[64:ff9b::{address}]",
-        f"[{IPv6Address(0x2002 << 112 | value << 80)}]",
-    ]
 
 
 @given(st.ip_addresses(v=4))
