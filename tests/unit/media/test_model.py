@@ -32,11 +32,9 @@ from gw.media.reading import (
     read_list,
 )
 from gw.media.videos import (
-    held_milliseconds,
     priced_resolution,
     read_general,
     read_video,
-    unreported_milliseconds,
 )
 from loadtests.attacks.body_shapes import FILMS, film_of
 from tests.support.rows import cases, each
@@ -245,23 +243,6 @@ def test_price_follows_the_resolution(kind: str, resolution: Any, nano_usd_per_s
     assert price.cost_nano_usd(1000) == nano_usd_per_second
 
 
-@cases(
-    "kind, duration, held_usd, unreported_usd",
-    ("general", ABSENT, "1.2", "1.2"),
-    ("general", 7.25, "0.725", "0.725"),
-    ("realman", 60, "30", "6"),
-    ("news", 1, "30", "0.5"),
-)
-def test_hold_and_the_cost_without_a_report(
-    kind: str, duration: Any, held_usd: str, unreported_usd: str
-) -> None:
-    request = read(kind, duration=duration)
-    price = MediaPrice.of(film(), resolution=priced_resolution(request))
-    assert price.cost_nano_usd(held_milliseconds(request)) == Decimal(held_usd) * 10**9
-    cost = price.cost_nano_usd(unreported_milliseconds(request))
-    assert cost == Decimal(unreported_usd) * 10**9
-
-
 prices = st.decimals(min_value=0, max_value=100, places=9)
 multipliers = st.sampled_from([Decimal(1), Decimal("0.6"), Decimal("0.333333333333"), Decimal(3)])
 
@@ -274,13 +255,6 @@ def test_cost_is_the_exact_product_rounded_once(
     exact = Fraction(price) * Fraction(multiplier) * Fraction(milliseconds, 1000) * 10**9
     cost = MediaPrice.of(model).cost_nano_usd(milliseconds)
     assert cost == min((exact + Fraction(1, 2)).__floor__(), MAX_NANO_USD)
-
-
-@given(price=prices, one=st.integers(0, 10**8), other=st.integers(0, 10**8))
-def test_longer_films_cost_no_less(price: Decimal, one: int, other: int) -> None:
-    compiled = MediaPrice.of(film(price=PriceSpec(per_second=price)))
-    shorter, longer = sorted((one, other))
-    assert compiled.cost_nano_usd(shorter) <= compiled.cost_nano_usd(longer)
 
 
 @given(price=prices, characters=st.integers(1, 50_000))

@@ -25,7 +25,6 @@ from gw.media.reading import parameters_of
 from gw.media.videos import (
     ITEMS_MAX,
     held_milliseconds,
-    priced_resolution,
     read_video,
     unit_count,
     unreported_milliseconds,
@@ -426,18 +425,6 @@ def test_duration_that_is_withheld_is_held_all_the_same() -> None:
     request = video(VideoSpec(third_party=True), content=[TEXT, SOURCE], duration=20)
     assert request.duration is None
     assert (held_milliseconds(request), unreported_milliseconds(request)) == (20_000, 20_000)
-
-
-@cases(
-    "kind, resolution, priced",
-    ("general", None, None),
-    ("general", "1080p", "1080p"),
-    ("dh-avatar", None, None),
-    ("dh-motion", None, "standard"),
-    ("dh-motion", "max", "max"),
-)
-def test_resolution_that_may_have_a_price(kind: str, resolution: Any, priced: str | None) -> None:
-    assert priced_resolution(read(kind, resolution=resolution)) == priced
 
 
 @cases(
