@@ -19,8 +19,7 @@ from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provid
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
 from tests.acceptance.dialogues.cases import PROTOCOLS, TRANSLATIONS
 from tests.acceptance.dialogues.streamed import read_stream
-from tests.acceptance.dialogues.told import Told
-from tests.acceptance.dialogues.whole import read_whole
+from tests.acceptance.dialogues.whole import Told, read_whole
 from tests.support.client import Reply
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
@@ -120,7 +119,7 @@ def ask(payer: Tenant, way: Way, asked: Asked | None = None, *, model_id: str = 
 def told_by(way: Way, reply: Reply) -> Told:
     if way.form == "whole":
         return read_whole(way.client, reply.json)
-    return read_stream(way.client, way.form, reply.body)
+    return read_stream(way.client, reply.body)
 
 
 def sent_by(h: House, way: Way) -> bytes:

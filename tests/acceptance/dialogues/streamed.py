@@ -4,16 +4,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.acceptance.dialogues.told import Told, call, chat_usage, messages_usage
-from tests.acceptance.dialogues.whole import read_whole, take_gemini
+from tests.acceptance.dialogues.whole import (
+    Told,
+    call,
+    chat_usage,
+    messages_usage,
+    read_whole,
+    take_gemini,
+)
 
 DONE = "[DONE]"
 
 
-def read_stream(client: str, form: str, body: bytes) -> Told:
+def read_stream(client: str, body: bytes) -> Told:
     """Read a stream, be it cut; the data of its events are all JSON but for chat's last."""
-    if form == "array":
-        return _array(body)
     events = list(_events(body.decode()))
     return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
@@ -42,8 +46,6 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
     ids: list[str] = []
     names: list[str] = []
     arguments: list[str] = []
-    extras: list[dict[str, Any]] = []
-    details: list[dict[str, Any]] = []
     identity = set()
     for number, (name, chunk) in enumerate(events):
         assert name is None
@@ -69,7 +71,6 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
         told.text += delta.get("content") or ""
         told.refusal += delta.get("refusal") or ""
         told.thinking += delta.get("reasoning_content") or ""
-        details += delta.get("reasoning_details", ())
         for one in delta.get("tool_calls", ()):
             if "id" in one:
                 assert one["index"] == len(ids), "calls are numbered by themselves"
@@ -77,13 +78,9 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
                 ids.append(one["id"])
                 names.append(one["function"]["name"])
                 arguments.append("")
-                extras.append(one.get("extra_content", {}))
             arguments[one["index"]] += one["function"].get("arguments", "")
         told.finish = choice["finish_reason"]
     assert len(identity) <= 1, identity
-    told.signatures = [entry["signature"] for entry in details]
-    told.signatures += [extra["thought_signature"] for one in extras for extra in one.values()]
-    told.call_ids = ids
     if told.has_end:
         told.calls = [call(*pair) for pair in zip(names, arguments, strict=True)]
     return told
@@ -124,7 +121,6 @@ def _messages(events: list[tuple[str | None, Any]]) -> Told:
             assert not is_open
             assert told.finish is None
             told.finish = event["delta"]["stop_reason"]
-            told.stop_sequence = event["delta"]["stop_sequence"]
             if "usage" in event:
                 messages_usage(event["usage"], told)
         elif kind == "message_stop":
@@ -138,7 +134,6 @@ def _messages(events: list[tuple[str | None, Any]]) -> Told:
         for block, arguments in zip(blocks, pieces, strict=True):
             if block["type"] == "tool_use":
                 told.calls.append(call(block["name"], arguments))
-                told.call_ids.append(block["id"])
     return told
 
 
@@ -157,7 +152,6 @@ def _add_delta(delta: dict[str, Any], block: dict[str, Any], pieces: list[str], 
         block["thinking"] += delta["thinking"]
     else:
         assert (kind, block["type"]) == ("signature_delta", "thinking")
-        told.signatures.append(delta["signature"])
         block["signature"] = delta["signature"]
 
 
@@ -208,21 +202,3 @@ def _take_chunk(chunk: dict[str, Any], told: Told) -> None:
         told.error = chunk["error"]
     else:
         take_gemini(chunk, told)
-
-
-def _array(body: bytes) -> Told:
-    """One JSON array, which a cut leaves open."""
-    told = Told()
-    text = body.decode()
-    decoder = json.JSONDecoder()
-    assert text.startswith("["), text
-    at = 1
-    while at < len(text) and text[at] != "]":
-        chunk, at = decoder.raw_decode(text, at)
-        _take_chunk(chunk, told)
-        while at < len(text) and text[at] in ",\r\n ":
-            at += 1
-    told.has_end = text[at:].strip() == "]"
-    if told.has_end:
-        json.loads(text)
-    return told

@@ -1,15 +1,57 @@
-"""A whole answer, as the client of each protocol reads it."""
+"""What a client was told, in no protocol any more, and a whole answer read as one."""
 
+import json
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.acceptance.dialogues.told import (
-    Told,
-    call,
-    chat_usage,
-    gemini_usage,
-    messages_usage,
-    responses_usage,
-)
+
+@dataclass
+class Told:
+    """One answer as its client understands it; `finish` is the protocol's own word."""
+
+    text: str = ""
+    refusal: str = ""  # where the protocol keeps it apart from the text
+    thinking: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    finish: str | None = None
+    usage: tuple[int, int, int] | None = None  # input, output, cached: totals
+    reasoning: int = 0  # of the output
+    has_end: bool = False  # the protocol's mark of a complete answer
+    error: dict[str, Any] | None = None  # an error event
+
+
+def call(name: str, arguments: str) -> tuple[str, Any]:
+    """A call whose arguments came as text, which has to be an object."""
+    read = json.loads(arguments)
+    assert isinstance(read, dict), arguments
+    return name, read
+
+
+def chat_usage(usage: dict[str, Any], told: Told) -> None:
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    cached = usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+    told.usage = (usage["prompt_tokens"], usage["completion_tokens"], cached)
+    told.reasoning = usage.get("completion_tokens_details", {}).get("reasoning_tokens", 0)
+
+
+def messages_usage(usage: dict[str, Any], told: Told) -> None:
+    cached = usage.get("cache_read_input_tokens") or 0
+    written = usage.get("cache_creation_input_tokens") or 0
+    told.usage = (usage["input_tokens"] + cached + written, usage["output_tokens"], cached)
+
+
+def responses_usage(usage: dict[str, Any], told: Told) -> None:
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+    cached = usage["input_tokens_details"]["cached_tokens"]
+    told.usage = (usage["input_tokens"], usage["output_tokens"], cached)
+    told.reasoning = usage["output_tokens_details"]["reasoning_tokens"]
+
+
+def gemini_usage(usage: dict[str, Any], told: Told) -> None:
+    told.reasoning = usage.get("thoughtsTokenCount", 0)
+    output = usage.get("candidatesTokenCount", 0) + told.reasoning
+    assert usage["totalTokenCount"] == usage["promptTokenCount"] + output
+    told.usage = (usage["promptTokenCount"], output, usage.get("cachedContentTokenCount", 0))
 
 
 def read_whole(client: str, body: dict[str, Any]) -> Told:
@@ -31,38 +73,27 @@ def _chat(body: dict[str, Any]) -> Told:
     told = Told(text=message["content"] or "", finish=choice["finish_reason"])
     told.refusal = message.get("refusal") or ""
     told.thinking = message.get("reasoning_content") or ""
-    told.signatures = [
-        entry["signature"] for entry in message.get("reasoning_details", ()) if "signature" in entry
-    ]
     for one in message.get("tool_calls") or ():
         assert one["type"] == "function"
         told.calls.append(call(one["function"]["name"], one["function"]["arguments"]))
-        told.call_ids.append(one["id"])
-        told.signatures += _extra_signatures(one)
     if body.get("usage") is not None:
         chat_usage(body["usage"], told)
     return told
 
 
-def _extra_signatures(one: dict[str, Any]) -> list[str]:
-    return [extra["thought_signature"] for extra in one.get("extra_content", {}).values()]
-
-
 def _messages(body: dict[str, Any]) -> Told:
     assert (body["type"], body["role"]) == ("message", "assistant")
     told = Told(finish=body["stop_reason"])
-    told.stop_sequence = body["stop_sequence"]
     for block in body["content"]:
         if block["type"] == "text":
             told.text += block["text"]
         elif block["type"] == "thinking":
             told.thinking += block["thinking"]
-            told.signatures.append(block["signature"])
+            assert block["signature"]
         else:
             assert block["type"] == "tool_use"
             assert isinstance(block["input"], dict)
             told.calls.append((block["name"], block["input"]))
-            told.call_ids.append(block["id"])
     if body.get("usage") is not None:
         messages_usage(body["usage"], told)
     return told
@@ -76,11 +107,8 @@ def _responses(body: dict[str, Any]) -> Told:
     for item in body["output"]:
         if item["type"] == "reasoning":
             told.thinking += "".join(part["text"] for part in item["summary"])
-            if item.get("encrypted_content") not in (None, "translated:unsigned"):
-                told.signatures.append(item["encrypted_content"])
         elif item["type"] == "function_call":
             told.calls.append(call(item["name"], item["arguments"]))
-            told.call_ids.append(item["call_id"])
         else:
             assert item["type"] == "message"
             for part in item["content"]:
@@ -112,13 +140,10 @@ def take_gemini(body: dict[str, Any], told: Told) -> None:
     for part in content["parts"]:
         if "functionCall" in part:
             told.calls.append((part["functionCall"]["name"], part["functionCall"]["args"]))
-            told.call_ids.append(part["functionCall"].get("id", ""))
         elif part.get("thought"):
             told.thinking += part["text"]
         else:
             told.text += part["text"]
-        if "thoughtSignature" in part:
-            told.signatures.append(part["thoughtSignature"])
     if "finishReason" in candidate:
         assert told.finish is None, "it finishes once"
         told.finish = candidate["finishReason"]
