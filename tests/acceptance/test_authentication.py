@@ -72,19 +72,3 @@ def test_models_take_neither_the_query_nor_the_alternative_header(h: House, tena
     assert_refused(
         ask(h, path, **placed({"x-api-key": UNKNOWN, "bearer": tenant.key})), MESSAGES["unknown"]
     )
-
-
-def test_agent_key_works_on_chat_and_nowhere_else(h: House, tenant: Tenant) -> None:
-    agent = h.agent(tenant)
-    assert agent.client.chat().status == 200
-    assert h.another(tenant, kind="agent", agent_id="agent_1").client.chat().status == 403
-    for method, path in (
-        ("GET", "/v1/models"),
-        ("GET", "/v1/key/balance"),
-        ("GET", "/v1/dashboard/billing/subscription"),
-        ("GET", "/dashboard/billing/usage"),
-        ("POST", "/v1/embeddings"),
-    ):
-        reply = agent.client.send(method, path, {} if method == "POST" else None)
-        assert reply.refusal == (403, "permission_error", "permission_denied"), path
-    assert agent.client.get("/api/v1/models/public").status == 200

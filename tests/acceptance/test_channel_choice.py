@@ -9,28 +9,20 @@ from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
 FAILURES = 3
-# A breaker that opens and stays open for longer than any test, and one that soon lets a probe by.
-STAYS_OPEN = {"failures": FAILURES, "cooldown": 3_600}
+# A breaker that soon lets a probe by.
 RECOVERS = {"failures": FAILURES, "cooldown": 0.2}
 # With three keys each.
 KEYED = ("first", "second")
-FAILING: dict[str, dict[str, Any]] = {
-    "5xx": {"status": 503},
-    "lost-connections": {"refuse": True},
-    "cut-streams": {"events": 5, "cut_after_events": 3},
-    "error-events": {"events": 5, "error_event": 3},
-}
-# Models on a channel of the same name, which fails or not as the test likes, and on `backup`.
+# A model on a channel of the same name, which fails or not as the test likes, and on `backup`.
 PROBED = "probe-succeeds"
 SETTINGS: dict[str, Any] = {
     "channels": [
-        *(channel(name, priority=1, health=STAYS_OPEN) for name in FAILING),
         channel(PROBED, priority=1, health=RECOVERS),
         channel("backup", priority=2),
         *(channel(name, api_key=[f"{name}-key-{n}" for n in range(3)]) for name in KEYED),
     ],
     "models": [
-        *(model(name, name, "backup") for name in (*FAILING, PROBED)),
+        model(PROBED, PROBED, "backup"),
         model("keyed", *KEYED),
     ],
 }
@@ -68,17 +60,6 @@ def open_breaker(h: House, client: Client, name: str, **directive: Any) -> None:
         client.chat(model=name, stream=True)
     assert state_of(h, name) == "open"
     assert requested(h, name) == FAILURES
-
-
-@each("name", FAILING)
-def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name: str) -> None:
-    h.upstream.reset()
-    open_breaker(h, tenant.client, name, **FAILING[name])
-    until(lambda: logged(h, "channel_opened", name), what="a line of the log")
-    served = requested(h, "backup")
-    for _ in range(5):
-        assert tenant.client.chat(model=name).status == 200
-    assert h.upstream.requested(name, "backup") == [FAILURES, served + 5]
 
 
 def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:

@@ -61,24 +61,10 @@ def test_size_without_pixels_is_refused_where_the_price_is_by_the_area(
     assert h.upstream.stats()["requests"] == 0
 
 
-def test_other_refusals_have_the_images_shape_too(h: House) -> None:
-    poor = h.tenant(nano_usd=EACH)
-    quota = (402, "insufficient_quota", "quota_exceeded", None)
-    assert refusal(generate(poor.client, n=2)) == quota
-    assert generate(poor.client).status == 200
-    assert refusal(generate(poor.client)) == quota
-    agent = h.another(poor, kind="agent", agent_id="agent_x")
-    assert refusal(generate(agent.client)) == (403, "permission_error", "permission_denied", None)
-    stranger = generate(poor.client, headers={"Authorization": "Bearer nobody"})
-    assert refusal(stranger) == (401, "authentication_error", "invalid_api_key", None)
-    limited = h.tenant(rpm=1)
-    assert generate(limited.client).headers["x-ratelimit-remaining-requests"] == "0"
-    told = generate(limited.client)
-    assert refusal(told) == (429, "rate_limit_error", "rate_limit_exceeded", None)
-    assert int(told.headers["retry-after"]) > 0
-    talker = generate(h.tenant().client, model="sim-model")
-    assert refusal(talker) == (503, "server_error", "no_channel_available", "model")
-    assert b" It is served on: chat_completions, messages." in talker.body
+def test_model_of_other_endpoints_is_told_where_it_is_served(h: House, tenant: Tenant) -> None:
+    reply = generate(tenant.client, model="sim-model")
+    assert refusal(reply) == (503, "server_error", "no_channel_available", "model")
+    assert b" It is served on: chat_completions, messages." in reply.body
 
 
 def test_call_log_tells_of_images_made_and_not_made(h: House, tenant: Tenant) -> None:

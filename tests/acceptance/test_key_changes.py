@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gw.keys.principal import MESSAGES, RefusalReason
-from tests.acceptance.common import MODELS
 from tests.support.client import Client
 from tests.support.house import House
 from tests.support.tenants import Tenant
@@ -41,38 +40,6 @@ def test_key_is_disabled_enabled_and_revoked_for_good(h: House, tenant: Tenant) 
         h.gw("key", "enable", tenant.key_id)
     assert_refused(tenant.client, "revoked")
     assert_works(other.client)
-
-
-def test_account_is_disabled_with_all_its_keys(h: House, tenant: Tenant) -> None:
-    other = h.another(tenant)
-    stranger = h.tenant()
-    for one in (tenant, other, stranger):
-        assert_works(one.client)
-    h.gw("account", "disable", tenant.account)
-    assert_refused(tenant.client, "account_inactive")
-    assert_refused(other.client, "account_inactive")
-    assert_works(stranger.client)
-    h.gw("account", "enable", tenant.account)
-    assert_works(other.client)
-
-
-def test_allow_list_is_replaced_and_lifted(h: House, tenant: Tenant) -> None:
-    def outcome(name: str) -> str:
-        reply = tenant.client.chat(model=name)
-        return "ok" if reply.status == 200 else str(reply.error["code"])
-
-    def listed() -> list[str]:
-        return [one["id"] for one in tenant.client.get("/v1/models").json["data"]]
-
-    assert (outcome("sim-model"), outcome("other-model")) == ("ok", "ok")
-    h.gw("key", "set", tenant.key_id, "--allow", "other-latest")
-    assert (outcome("sim-model"), outcome("other-model")) == ("model_not_allowed", "ok")
-    assert listed() == ["other-model"]
-    h.gw("key", "set", tenant.key_id, "--allow-none")
-    assert (outcome("sim-model"), outcome("other-model")) == ("model_not_allowed",) * 2
-    assert listed() == []
-    h.gw("key", "set", tenant.key_id, "--allow-all")
-    assert (outcome("sim-model"), listed()) == ("ok", MODELS)
 
 
 def test_expiry_and_spend_cap_are_edited(h: House, tenant: Tenant) -> None:

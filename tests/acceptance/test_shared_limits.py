@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests.support.client import Client, Reply
+from tests.support.client import Client
 from tests.support.folders import temporary_folder
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
@@ -19,7 +19,7 @@ from tests.support.processes import GatewayProcess
 from tests.support.streams import Stream, follow, unlimited
 from tests.support.tenants import Tenant
 from tests.support.valkey import running_valkey
-from tests.support.waiting import until, within_one_window
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -103,20 +103,3 @@ def test_hundred_calls_at_once_are_exactly_ten_over_both(
     assert {row["status"] for row in h.rows(tenant)} == {"rejected", "interrupted"}
     for url in urls:
         assert Client(url, tenant.key).chat().status == 200
-
-
-def test_the_rate_of_the_call_logs_is_one_over_both(h: House, second: GatewayProcess) -> None:
-    """Spec: Limits, Log API rate."""
-
-    def ask() -> tuple[list[Reply], list[Reply]]:
-        """What each gateway in turn answers, and what then of the summary."""
-        tenant = h.tenant()
-        clients = [tenant.client, Client(second.url, tenant.key)]
-        rows = [clients[number % 2].get("/v1/logs") for number in range(60)]
-        return rows, [client.get("/v1/logs/summary") for client in clients]
-
-    rows, summaries = within_one_window(ask)
-    left = [reply.headers["x-ratelimit-remaining"] for reply in rows]
-    assert left == [str(number) for number in reversed(range(60))]
-    for reply in summaries:
-        assert reply.refusal == (429, "rate_limit_error", "logs_rate_limited")

@@ -32,17 +32,6 @@ async def two_processes(url: str, balance: int) -> AsyncIterator[tuple[Database,
         assert (await verify(database)).faults == []
 
 
-async def test_balance_is_admitted_exactly_whoever_asks(database_url: str) -> None:
-    async with two_processes(database_url, 3700) as (database, *processes):
-        answers = await asyncio.gather(
-            *(p.hold(100) for _ in range(60) for p in processes), return_exceptions=True
-        )
-        granted = [a for a in answers if not isinstance(a, BaseException)]
-        refused = [a for a in answers if isinstance(a, HoldRefused)]
-        assert (len(granted), len(refused)) == (37, 83)
-        assert await read_balance(database, ACCOUNT) == (3700, 3700)
-
-
 async def test_spend_cap_of_a_key_is_kept_exactly_across_processes(database_url: str) -> None:
     async with two_processes(database_url, 1_000_000) as (_, *processes):
         answers = await asyncio.gather(

@@ -39,7 +39,10 @@ def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
 CHAOS_SECONDS = 240  # of a machine that has other work
 
 
-@pytest.mark.parametrize("fault", ["worker-killed", "postgres-killed"])
+FAULTS = ["worker-killed", "postgres-killed", "channels-cutting", "clients-leaving"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
     table = tmp_path / "table.md"
     command = [sys.executable, "-m", "loadtests", "chaos", "--only", fault, "--seconds", "2"]

@@ -277,14 +277,6 @@ def insert(session: Session | Database, n: int) -> Awaitable[int]:
     return session.execute("INSERT INTO numbers VALUES (%s)", (n,))
 
 
-async def test_transaction_that_ends_well_is_committed(empty_url: str) -> None:
-    async with opened(empty_url) as database:
-        async with database.transaction() as session:
-            await insert(session, 1)
-            await insert(session, 2)
-        assert await numbers(database) == [1, 2]
-
-
 async def test_transaction_that_raises_is_rolled_back_and_gives_its_connection_back(
     empty_url: str,
 ) -> None:

@@ -242,16 +242,6 @@ async def test_key_is_in_flight_until_settled_and_then_stored_for_seven_days(
         assert row == ("executing", None)
 
 
-async def test_answer_too_large_is_remembered_without_its_body(database_url: str) -> None:
-    async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.settle(first, ResponseTooLarge())
-        assert await b.ask(b.hold(), b.hold(body=b"two")) == ["too_large", "reuse"]
-        await b.age(days=7)
-        assert await b.ask(b.hold()) == ["granted"]
-
-
 async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) -> None:
     async with book(database_url) as b:
         first, second = b.hold(), b.hold(body=b"two")
@@ -265,29 +255,6 @@ async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) 
         assert await b.ask(b.hold()) == ["granted"]
 
 
-async def test_key_of_a_call_that_was_cut_off_frees_itself_after_ten_minutes(
-    database_url: str,
-) -> None:
-    async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.settle(first, None, cost=0)
-        await b.age(secs=590)
-        assert await b.ask(b.hold()) == ["in_flight"]
-        await b.age(secs=10)
-        assert await b.ask(b.hold()) == ["granted"]
-
-
-async def test_call_under_way_keeps_its_key_however_long_it_takes(database_url: str) -> None:
-    async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.age(mins=30)
-        assert await b.ask(b.hold(), b.hold(body=b"two")) == ["in_flight"] * 2
-        await b.settle(first, KEPT)
-        assert await b.ask(b.hold()) == ["stored"]
-
-
 async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_url: str) -> None:
     async with book(database_url) as b:
         rich = b.hold()
@@ -296,14 +263,6 @@ async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_ur
         asked = [poor, stranger, rich, b.hold(), b.hold(body=b"two"), b.hold("other")]
         granted = ["insufficient_funds", "granted", "granted"]
         assert await b.ask(*asked) == [*granted, "in_flight", "in_flight", "granted"]
-
-
-async def test_replay_needs_no_funds(database_url: str) -> None:
-    async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.settle(first, KEPT, cost=1000)
-        assert await b.ask(b.hold(), b.hold("other")) == ["stored", "insufficient_funds"]
 
 
 async def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:

@@ -90,21 +90,6 @@ async def permits(url: str, name: str = A) -> int:
         return count
 
 
-async def test_hundred_at_once_over_two_processes_are_exactly_the_limit(redis_url: str) -> None:
-    url = redis_url + PATIENT
-    async with process(url) as one, process(url, name="proc_2") as two:
-        asked = [
-            asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
-            for _ in range(100)
-            for which in (one, two)
-        ]
-        answers = [await task for task in asked]
-        admitted = [standing for standing, _ in answers if standing.refused is None]
-        assert len(admitted) == 10
-        assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
-        assert await permits(redis_url) == 10
-
-
 async def test_window_is_one_for_all_processes(redis_url: str) -> None:
     url = redis_url + PATIENT
     async with process(url) as one, process(url, name="proc_2") as two:
