@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tests.acceptance import sounds
 from tests.support.client import Client, Reply
 from tests.support.house import House, channel, model
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 VIDEOS = "/v1/videos/generations"
 SECOND = 100_000_000  # nano-USD
@@ -83,20 +82,8 @@ def polled(client: Client, task_id: str) -> dict[str, Any]:
 
 def ended(client: Client, task_id: str) -> dict[str, Any]:
     """What a task has become."""
-    shown: list[dict[str, Any]] = []
-
-    def is_over() -> bool:
-        shown.append(polled(client, task_id))
-        return shown[-1]["status"] not in ("queued", "running")
-
-    until(is_over, what=f"the end of {task_id}")
-    return shown[-1]
-
-
-def spent(h: House, tenant: Tenant, granted: int = 10**9) -> int:
-    """What an account has paid in nano-USD, once no hold is open."""
-    until(lambda: h.held_nano_usd(tenant) == 0, what="every hold released")
-    return granted - h.balance_nano_usd(tenant)
+    shown: dict[str, Any] = sounds.ended(client, VIDEOS, task_id)
+    return shown
 
 
 def posted(h: House) -> list[dict[str, Any]]:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.client import Client, Reply
-from tests.support.house import House, channel, model
-from tests.support.tenants import Tenant
+from tests.support.house import channel, model
 from tests.support.waiting import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
@@ -156,9 +155,3 @@ def ended(client: Client, path: str, task_id: str) -> Any:
 
     until(is_over, what=f"the end of {task_id}")
     return shown[-1]
-
-
-def spent_nano_usd(h: House, tenant: Tenant, granted: int = 10**9) -> int:
-    """What an account has paid, once no hold is open."""
-    until(lambda: h.held_nano_usd(tenant) == 0, what="every hold released")
-    return granted - h.balance_nano_usd(tenant)

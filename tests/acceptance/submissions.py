@@ -4,11 +4,9 @@ that ask for them, and keys that grow old at once.
 
 from typing import Any
 
-from tests.support.client import NANO_PER_USD, Call, Client, Reply
+from tests.support.client import Call, Client, Reply
 from tests.support.house import House, channel, model
-from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 PATH = "/v1/images/generations"
 PRICE = 40_000_000  # nano-USD of one picture
@@ -41,22 +39,9 @@ def submit(client: Client, key: str | None, **members: Any) -> Reply:
     return begin(client, key, **members).reply()
 
 
-def refusal(reply: Reply) -> tuple[int, str, str, str | None]:
-    """Status, type, code and param of an error in the images shape."""
-    error = reply.json["error"]
-    assert set(error) == {"message", "type", "code", "param"}
-    return reply.status, error["type"], error["code"], error["param"]
-
-
 def conflict(name: str) -> tuple[int, str, str, str | None]:
     """What `refusal` is for a key that is not free."""
     return 409, "invalid_request_error", f"idempotency_{name}", "Idempotency-Key"
-
-
-def spent(h: House, tenant: Tenant) -> int:
-    """What an account of one USD has paid, once everything is settled."""
-    until(lambda: h.held_nano_usd(tenant) == 0, what="every hold released")
-    return NANO_PER_USD - h.balance_nano_usd(tenant)
 
 
 def age_keys(h: House, *, state: str | None = None, **interval: int) -> None:

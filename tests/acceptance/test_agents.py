@@ -11,7 +11,7 @@ from openai import OpenAI
 from channels.families import ErrorShape
 from gw.api.base import ApiHandler
 from gw.app import routes
-from tests.acceptance.agents import ME, SETTINGS, said, sent
+from tests.acceptance.agents import ME, SETTINGS, said
 from tests.support.client import HELLO, Reply
 from tests.support.house import House
 from tests.support.rows import each
@@ -58,7 +58,7 @@ def test_the_client_has_its_turns_and_nothing_of_the_agents(
         seed=7,
     )
     assert reply.status == 200, reply
-    assert sent(h) == {
+    assert h.upstream.last_body() == {
         "model": "sim-model",
         "messages": [ME, *messages],
         "max_tokens": 9,
@@ -76,7 +76,7 @@ def test_whatever_stands_for_the_model_is_ignored(
     body = json.dumps({"messages": [HELLO], "stream": True}).encode()
     reply = agent.client.chat(body)
     assert (reply.status, reply.is_complete) == (200, True)
-    assert sent(h)["model"] == "sim-model"
+    assert h.upstream.last_body()["model"] == "sim-model"
 
 
 def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(h: House, tenant: Tenant) -> None:
@@ -89,10 +89,10 @@ def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(h: House, tena
         if options:
             h.gw("account", "set", tenant.account, *options)
         assert agent.client.chat().status == 200
-        assert sent(h)["model"] == model
+        assert h.upstream.last_body()["model"] == model
     h.gw("agent", "set", agent.agent_id, "--model", "sees")
     assert agent.client.chat().status == 200
-    assert sent(h)["model"] == "sees"
+    assert h.upstream.last_body()["model"] == "sees"
     assert [row["model"] for row in h.rows(tenant)] == ["other", "sim-model", "other", "sees"]
 
 
@@ -133,7 +133,7 @@ def test_what_an_agent_may_not_is_refused_from_the_next_request_on(
     h.gw("account", "set", tenant.account, "--allow-all")
     h.gw("agent", "set", agent.agent_id, "--system-prompt", str(tmp_path / "p.md"))
     assert agent.client.chat().status == 200
-    assert sent(h)["messages"][0] == said("New persona.", "system")
+    assert h.upstream.last_body()["messages"][0] == said("New persona.", "system")
     gone = h.agent(tenant, model="soon")  # as one that was taken out of the configuration since
     refused(h, gone.client.chat(), gone, "no_model")
     h.gw("key", "revoke", agent.key_id)
@@ -148,7 +148,7 @@ def test_pictures_go_to_models_that_see(h: House, tenant: Tenant) -> None:
         reply = blind.client.chat(messages=messages)
         assert reply.refusal == (400, "invalid_request_error", "model_no_vision")
         assert seeing.client.chat(messages=messages).status == 200
-        assert sent(h)["messages"][1:] == messages
+        assert h.upstream.last_body()["messages"][1:] == messages
     lenient = {"type": "image_url", "image_url": {"url": "data:"}, "text": 5}
     odd = blind.client.chat(messages=[said([{"type": 5}, lenient])])
     assert odd.refusal[2] == "model_no_vision"
@@ -229,7 +229,7 @@ def test_a_tool_is_on_where_it_is_switched_on_and_run(
     )
     assert reply.status == 200, reply
     request = h.upstream.last_request()
-    body = sent(h)
+    body = h.upstream.last_body()
     if tools is None:
         assert request["path"] == "/v1/chat/completions"
         assert "tools" not in body

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, sent, write_base
+from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, write_base
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -41,7 +41,7 @@ def agent(h: House, tenant: Tenant, tmp_path: Path) -> Tenant:
 
 def reading(h: House) -> list[tuple[str, str]]:
     """Id and body of each page in the call that was sent last."""
-    texts = [one["content"] for one in sent(h)["messages"] if one["role"] == "user"]
+    texts = [one["content"] for one in h.upstream.last_body()["messages"] if one["role"] == "user"]
     (frame,) = [one for one in texts if isinstance(one, str) and one.startswith("<reference")]
     return re.findall(r'<page id="(.*?)" kb_id=".*?" title=".*?">\n(.*?)\n</page>', frame, re.S)
 
@@ -50,10 +50,10 @@ def test_pages_stand_directly_before_the_latest_question(h: House, agent: Tenant
     history = [said("Moorings?"), said("Twelve.", "assistant")]
     after = [said("I look it up.", "assistant"), said("noon", "system")]
     assert agent.client.chat(messages=[*history, ASK, *after]).status == 200
-    assert sent(h)["messages"] == [ME, *history, said(TIDES), ASK, *after]
+    assert h.upstream.last_body()["messages"] == [ME, *history, said(TIDES), ASK, *after]
     parts = [{"type": "text", "text": "High"}, {"type": "x"}, {"type": "text", "text": "water"}]
     assert agent.client.chat(messages=[said(parts)]).status == 200
-    assert sent(h)["messages"] == [ME, said(TIDES), said(parts)]
+    assert h.upstream.last_body()["messages"] == [ME, said(TIDES), said(parts)]
 
 
 @each(
@@ -72,7 +72,7 @@ def test_pages_stand_directly_before_the_latest_question(h: House, agent: Tenant
 )
 def test_nothing_is_added_where_nothing_is_found(h: House, agent: Tenant, messages: Any) -> None:
     assert agent.client.chat(messages=messages).status == 200
-    assert sent(h)["messages"] == [ME, *messages]
+    assert h.upstream.last_body()["messages"] == [ME, *messages]
 
 
 def test_several_bases_are_searched_together(h: House, agent: Tenant, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_several_bases_are_searched_together(h: House, agent: Tenant, tmp_path: 
     assert agent.client.chat(messages=[ASK]).status == 200
     assert {one for one, _ in reading(h)} == {"Log", "Tides", "Wind"}
     assert reading(h)[0][0] == "Log"
-    assert f'kb_id="{shared}"' in sent(h)["messages"][1]["content"]
+    assert f'kb_id="{shared}"' in h.upstream.last_body()["messages"][1]["content"]
 
 
 def test_a_base_that_its_user_may_not_read_ends_the_agents_calls(
@@ -111,4 +111,4 @@ def test_a_base_that_its_user_may_not_read_ends_the_agents_calls(
     assert agent.client.chat(messages=[ASK]).refusal == DENIED
     h.gw("agent", "set", agent.agent_id, "--no-kb")
     assert agent.client.chat(messages=[ASK]).status == 200
-    assert sent(h)["messages"] == [ME, ASK]
+    assert h.upstream.last_body()["messages"] == [ME, ASK]

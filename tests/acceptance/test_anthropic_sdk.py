@@ -8,7 +8,7 @@ import pytest
 from anthropic import Anthropic
 from anthropic.types import MessageParam, ToolParam
 
-from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, sent, told_to
+from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -46,7 +46,7 @@ def test_answer_has_text_and_usage(h: House, sdk: Anthropic, tenant: Tenant, of_
         100,
     )
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
-    body = sent(h)
+    body = h.upstream.last_body()
     if of_model == "claude":
         assert body["system"] == "Be brief."
     elif of_model == "codex":
@@ -93,7 +93,7 @@ def test_tool_calls_and_their_results_make_two_turns(
     second = sdk.messages.create(model=of_model, max_tokens=500, messages=messages, tools=TOOLS)
     assert second.stop_reason == "end_turn"
     if of_model == "gpt":
-        results = [one for one in sent(h)["messages"] if one["role"] == "tool"]
+        results = [one for one in h.upstream.last_body()["messages"] if one["role"] == "tool"]
         assert [one["content"] for one in results] == ["7 degrees", "9 degrees"]
         assert [one["tool_call_id"] for one in results] == [call.id for call in calls]
 

@@ -17,7 +17,6 @@ from tests.acceptance.sounds import (
     ended,
     post,
     register,
-    spent_nano_usd,
 )
 from tests.support.client import Client
 from tests.support.house import House
@@ -58,7 +57,7 @@ def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) ->
         reply = tenant.client.send(method, f"{AVATARS}/{avatar}")
         assert reply.refusal == (404, BAD, "not_found")
     assert tenant.client.get(AVATARS).json == {"avatars": []}
-    assert spent_nano_usd(h, tenant) == AVATAR
+    assert h.spent_nano_usd(tenant) == AVATAR
 
 
 def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:

@@ -63,11 +63,6 @@ def asked(h: House, tenant: Tenant, *tools: Any, **members: Any) -> Reply:
     return tenant.client.chat(**body)
 
 
-def sent(h: House) -> Any:
-    """The body that the upstream was sent last."""
-    return json.loads(h.upstream.last_request()["body"])
-
-
 def content_of(chunks: list[ChatCompletionChunk]) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
@@ -102,7 +97,7 @@ def test_sdk_streams_a_web_search_with_its_source(h: House, sdk: OpenAI, tenant:
     assert "x-protocol-translation" not in raw.headers
     assert "x-protocol-warning" not in raw.headers
     assert h.upstream.last_request()["path"] == "/v1/responses"
-    body = sent(h)
+    body = h.upstream.last_body()
     assert body["tools"] == [SEARCH]
     assert body["instructions"] == "Be brief."
     assert (body["max_output_tokens"], body["reasoning"]) == (300, {"effort": "low"})
@@ -135,7 +130,7 @@ def test_sdk_streams_an_image_as_markdown(h: House, sdk: OpenAI, tenant: Tenant,
     assert content_of(chunks).endswith("A cat")
     assert all(chunk.usage is None for chunk in chunks)
     assert charged(tenant) == COST_NANO_USD
-    assert sent(h)["tools"] == [DRAW]
+    assert h.upstream.last_body()["tools"] == [DRAW]
 
 
 def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> None:

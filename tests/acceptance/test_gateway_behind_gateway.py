@@ -25,7 +25,6 @@ from tests.acceptance.sounds import (
     extract,
     register,
     speak,
-    spent_nano_usd,
 )
 from tests.support.house import House, channel, house
 from tests.support.postgres import PostgresForTests
@@ -90,8 +89,8 @@ def test_everything_is_made_and_paid_for_once_on_either_side(
         assert ask.send("DELETE", f"{AVATARS}/{avatar}").status == 200
         assert account.client.get(AVATARS).json == {"avatars": []}
         cost = VOICE + SCRIPT + SONG + AVATAR + 2 * len("Hello there") * CHARACTER
-        assert spent_nano_usd(h, client, 100 * USD) == cost
-        assert spent_nano_usd(upstream, account, 100 * USD) == cost
+        assert h.spent_nano_usd(client, 100 * USD) == cost
+        assert upstream.spent_nano_usd(account, 100 * USD) == cost
 
 
 def test_films_are_made_and_paid_for_once_on_either_side(
@@ -128,6 +127,6 @@ def test_films_are_made_and_paid_for_once_on_either_side(
         assert [one["status"] for one in done] == ["succeeded"] * 4
         far = account.client.get(films.VIDEOS).json["data"]
         assert {one["video_url"] for one in done} == {one["video_url"] for one in far}
-        cost = films.spent(h, tenant, 100 * USD)
-        assert cost == films.spent(upstream, account, 100 * USD)
+        cost = h.spent_nano_usd(tenant, 100 * USD)
+        assert cost == upstream.spent_nano_usd(account, 100 * USD)
         assert cost >= 9 * films.SECOND

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.genai import Client, errors, types
 
-from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, sent, told_to
+from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -90,7 +90,7 @@ def test_answer_has_text_and_usage(
         usage.total_token_count,
     ) == (1000, 100, 400, 1100)
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
-    body = sent(h)
+    body = h.upstream.last_body()
     if of_model == "codex":
         assert (body["instructions"], body["max_output_tokens"]) == ("Be brief.", 500)
     elif of_model == "gemini":
@@ -138,7 +138,7 @@ def test_tool_calls_and_their_results_make_two_turns(
     (second,) = ask(sdk, of_model, turns, is_stream=False, tools=[TOOL])
     assert second.candidates
     assert second.candidates[0].finish_reason == types.FinishReason.STOP
-    body = sent(h)
+    body = h.upstream.last_body()
     if of_model == "gpt":
         results_sent = [one["content"] for one in body["messages"] if one["role"] == "tool"]
         assert results_sent == ['{"degrees":7}', '{"degrees":9}']

@@ -9,7 +9,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.acceptance.submissions import PRICE, age_keys, begin, conflict, refusal, spent, submit
+from tests.acceptance.pictures import refusal
+from tests.acceptance.submissions import PRICE, age_keys, begin, conflict, submit
 from tests.acceptance.submissions import SETTINGS as SETTINGS
 from tests.support.house import House
 from tests.support.tenants import Tenant
@@ -35,7 +36,7 @@ def test_same_submission_is_replayed_and_charged_once(h: House, tenant: Tenant) 
     assert again.trace == first.trace
     assert [row["request_id"].replace("-", "") for row in h.rows(tenant)] == [first.trace]
     assert h.upstream.requested("one") == [1]
-    assert spent(h, tenant) == PRICE
+    assert h.spent_nano_usd(tenant) == PRICE
 
 
 def test_key_is_the_accounts_not_one_api_keys(h: House, tenant: Tenant) -> None:
@@ -82,7 +83,7 @@ def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tena
     call.leave()
     h.upstream.wait(active=0)
     until(lambda: "interrupted" in statuses(h, tenant), what="the row of the cut call")
-    assert spent(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0
 
 
 def test_chat_takes_no_notice_of_it(h: House, tenant: Tenant) -> None:
@@ -125,7 +126,7 @@ def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant, sdk: open
         generate("a ship")
     assert conflicted.value.code == "idempotency_key_reuse"
     assert conflicted.value.param == "Idempotency-Key"
-    assert spent(h, tenant) == PRICE
+    assert h.spent_nano_usd(tenant) == PRICE
 
 
 def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
@@ -136,4 +137,4 @@ def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
     assert h.upstream.requested("one") == [2]
     keys = h.query("SELECT state FROM idempotency WHERE account_id = %s", tenant.account)
     assert keys == [{"state": "stored"}]
-    assert spent(h, tenant) == PRICE
+    assert h.spent_nano_usd(tenant) == PRICE

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.pictures import refusal
 from tests.acceptance.submissions import (
     PRICE,
     SETTINGS,
     age_keys,
     begin,
     conflict,
-    refusal,
-    spent,
     submit,
 )
 from tests.support.client import Call, Client, Reply
@@ -71,7 +70,7 @@ def test_hundred_at_once_and_the_gateway_killed_are_one_charge(
         (alive,) = gateways.values()
         client = Client(alive.url, tenant.key)
 
-        assert spent(h, tenant) == 0
+        assert h.spent_nano_usd(tenant) == 0
         assert "interrupted" in costs(h, tenant)
         h.upstream.heal("one")
         assert refusal(submit(client, "k")) == conflict("in_flight")
@@ -81,7 +80,7 @@ def test_hundred_at_once_and_the_gateway_killed_are_one_charge(
         assert first.status == 200
         assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
         assert h.upstream.requested("one") == [2]
-        assert spent(h, tenant) == PRICE
+        assert h.spent_nano_usd(tenant) == PRICE
         assert alive.terminate() == 0
 
 
@@ -134,5 +133,5 @@ def test_every_submission_is_charged_once_through_many_kills(
         for one in pursued:
             one.result()
         assert [len(set(bodies)) for bodies in seen.values()] == [1] * len(keys)
-        assert spent(h, tenant) == len(keys) * PRICE
+        assert h.spent_nano_usd(tenant) == len(keys) * PRICE
         assert [row["status"] for row in h.rows(tenant)].count("success") == len(keys)

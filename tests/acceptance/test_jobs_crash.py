@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance import sounds
-from tests.acceptance.sounds import LISTS, SUBMITS, spent_nano_usd
+from tests.acceptance.sounds import LISTS, SUBMITS
 from tests.support.client import Client
 from tests.support.house import House, channel, house
 from tests.support.seeded_jobs import HOLD_NANO_USD, seed, submitted
@@ -138,7 +138,7 @@ def test_kill_within_submits_is_refunded_and_none_is_sent_again(
             ("interrupted", 0)
         }
         assert {row["unit_count"] for row in h.rows(tenant)} == {0}
-        assert spent_nano_usd(h, tenant, 2 * 10**9) == 0
+        assert h.spent_nano_usd(tenant, 2 * 10**9) == 0
         assert h.upstream.requested("one", "two") == [len(calls), 0]
         for kind, name in LISTS.items():
             assert client.get(SUBMITS[kind][0]).json == {name: []}

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from openai import AsyncOpenAI
 
 from tests.acceptance.bases import PAGES, imported
-from tests.acceptance.translated import SETTINGS, sent, told_to
+from tests.acceptance.translated import SETTINGS, told_to
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
@@ -68,7 +68,7 @@ def turns(h: House, of_model: str) -> Iterator[None]:
 
 def check_results_were_seen(h: House) -> None:
     """The model was sent every result: entries, the page, and why there is no other."""
-    history = json.dumps(sent(h)["messages"], ensure_ascii=False)
+    history = json.dumps(h.upstream.last_body()["messages"], ensure_ascii=False)
     assert h.upstream.stats()["requests"] == len(CALLS) + 1
     for seen in (QUESTION, "total_hits", BODY, "There is no page of this id"):
         assert seen in history

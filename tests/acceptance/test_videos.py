@@ -27,7 +27,6 @@ from tests.acceptance.films import (
     image,
     polled,
     posted,
-    spent,
     submit,
 )
 from tests.acceptance.links import EXPIRED_URL, expire_link
@@ -76,7 +75,7 @@ def test_film_is_made_paid_by_its_real_seconds_and_plays(h: House, tenant: Tenan
     assert (row["status"], row["unit_type"], row["unit_count"]) == ("success", "video", 3)
     assert (row["cost_nano_usd"], row["task_id"]) == (320_000_000, task_id)
     assert row["result_urls"] == [done["video_url"]]
-    assert spent(h, tenant) == 320_000_000
+    assert h.spent_nano_usd(tenant) == 320_000_000
     assert tenant.client.get(VIDEOS).json == {"data": [done]}
     detail = tenant.client.get(f"/v1/logs/{row['id']}").json
     assert detail["kind"] == "video"
@@ -146,7 +145,7 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
     assert tenant.client.get(VIDEOS).json == {"data": []}
     row = h.row(reply.trace)
     assert (row["status"], row["cost_nano_usd"]) == ("rejected", 0)
-    assert spent(h, tenant) == 0
+    assert h.spent_nano_usd(tenant) == 0
 
 
 # --- To whom it is submitted ---
@@ -168,7 +167,7 @@ def test_client_that_leaves_stops_nothing_and_counts_until_the_submit_is_over(h:
     again = submit(tenant.client, key)
     assert (again.json["id"], again.headers["idempotency-replayed"]) == (task["id"], "true")
     assert len(posted(h)) == 1
-    until(lambda: spent(h, tenant) == 4 * SECOND, what="the settlement")
+    until(lambda: h.spent_nano_usd(tenant) == 4 * SECOND, what="the settlement")
 
 
 @pytest.mark.long
@@ -191,7 +190,7 @@ def test_stopping_gateway_waits_for_submits_that_were_left_alone(
         h.upstream.finish()
         client = Client(h.gateway.url, tenant.key)
         assert ended(client, job["id"])["status"] == "succeeded"
-        assert spent(h, tenant) == 4 * SECOND
+        assert h.spent_nano_usd(tenant) == 4 * SECOND
 
 
 # --- Links: renewed after they have expired, our own where the upstream has none ---

@@ -69,11 +69,6 @@ def told_to(h: House, of_model: str, **directive: Any) -> None:
     h.upstream.fault(CHANNELS[of_model], **directive)
 
 
-def sent(h: House) -> Any:
-    """The body that the upstream was sent last."""
-    return json.loads(h.upstream.last_request()["body"])
-
-
 def chat(h: House, **members: Any) -> Reply:
     return h.client.chat(**{"model": "gemini", **members})
 

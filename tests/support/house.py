@@ -24,7 +24,7 @@ import psycopg2
 import psycopg2.extras
 import yaml
 
-from tests.support.client import Client
+from tests.support.client import NANO_PER_USD, Client
 from tests.support.folders import temporary_folder
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import GatewayProcess, ProcessDied, SimulatorProcess, gw
@@ -253,6 +253,11 @@ class House:
         query = "SELECT balance_nano_usd FROM accounts WHERE id = %s"
         balance: int = self.query(query, tenant.account)[0]["balance_nano_usd"]
         return balance
+
+    def spent_nano_usd(self, tenant: Tenant, granted: int = NANO_PER_USD) -> int:
+        """What the account has paid of what it was granted, once no hold is open."""
+        until(lambda: self.held_nano_usd(tenant) == 0, what="every hold released")
+        return granted - self.balance_nano_usd(tenant)
 
     # What the gateway says of itself
 

@@ -46,6 +46,10 @@ class Upstream:
         """The most recent request."""
         return self.requests(1)[0]
 
+    def last_body(self) -> Any:
+        """What its body says."""
+        return json.loads(self.last_request()["body"])
+
     def wait(self, *, channel: str | None = None, **wanted: int) -> None:
         """Wait until counters get there (`cancelled=1`) or gauges equal (`active=0`)."""
         asked: dict[str, Any] = {**wanted, "timeout": WAIT_SECONDS}
