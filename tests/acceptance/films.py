@@ -14,7 +14,6 @@ SOURCE = "https://media.example/talk.mp4"
 RECORDING = "https://media.example/talk.mp3"
 
 PROTOCOLS = ["chat", "videos", "avatars", "clips", "voices"]
-GENERAL = {"endpoint_type": "videos_generations", "price": {"per_second": "0.1"}}
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(
@@ -27,10 +26,10 @@ SETTINGS: dict[str, Any] = {
     ],
     "models": [
         model("sim-model", "one"),
-        model("film", {"id": "one", "as": "vendor-film"}, "two", "three", **GENERAL),
-        model("film-down", "down", "two", "three", **GENERAL),
-        model("film-lite", "one", aliases=["film-small"], **GENERAL),
-        model("film-faces", "one", **GENERAL, video={"real_person": True}),
+        model("film", {"id": "one", "as": "vendor-film"}, "two", "three", **sounds.FILMED),
+        model("film-down", "down", "two", "three", **sounds.FILMED),
+        model("film-lite", "one", aliases=["film-small"], **sounds.FILMED),
+        model("film-faces", "one", **sounds.FILMED, video={"real_person": True}),
         model(
             "film-other",
             "one",
@@ -38,21 +37,21 @@ SETTINGS: dict[str, Any] = {
             price={"per_second": "0.1", "per_second_by_resolution": {"1080p": "0.3"}},
             video={"third_party": True},
         ),
-        model("film-studio", "studio", **GENERAL),
-        model("film-ark", "ark", **GENERAL),
-        model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
-        model("dh-avatar", "one", **GENERAL),
-        model("dh-lipsync-pro", "one", **GENERAL),
+        model("film-studio", "studio", **sounds.FILMED),
+        model("film-ark", "ark", **sounds.FILMED),
+        model("avatar-create", "one", **sounds.SHOWN),
+        model("dh-avatar", "one", **sounds.FILMED),
+        model("dh-lipsync-pro", "one", **sounds.FILMED),
         model(
             "dh-motion",
             "one",
             endpoint_type="videos_generations",
             price={"per_second": "0.1", "per_second_by_resolution": {"fast": "0.05", "max": "0.3"}},
         ),
-        model("clip-realman", "one", **GENERAL),
-        model("clip-mixcut", "one", **GENERAL),
-        model("clip-news", "one", **GENERAL),
-        model("dh-of-another-kind", "one", **GENERAL),
+        model("clip-realman", "one", **sounds.FILMED),
+        model("clip-mixcut", "one", **sounds.FILMED),
+        model("clip-news", "one", **sounds.FILMED),
+        model("dh-of-another-kind", "one", **sounds.FILMED),
     ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
 }

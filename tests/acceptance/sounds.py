@@ -21,6 +21,12 @@ AVATAR = 200_000_000
 RECORDING = "https://media.example/speaker.mp3"
 PORTRAIT = "https://media.example/face.png"
 
+SPOKEN = {"endpoint_type": "audio_speech", "price": {"per_character": "0.00003"}}
+CLONED = {"endpoint_type": "audio_voices", "price": {"per_call": "0.5"}}
+WRITTEN = {"endpoint_type": "transcripts_extract", "price": {"per_call": "0.02"}}
+SUNG = {"endpoint_type": "music_generations", "price": {"per_generation": "0.12"}}
+SHOWN = {"endpoint_type": "videos_avatars", "price": {"per_call": "0.2"}}
+FILMED = {"endpoint_type": "videos_generations", "price": {"per_second": "0.1"}}
 _ALL = ["speech", "voices", "transcripts", "music", "avatars", "clips", "videos"]
 SETTINGS: dict[str, Any] = {
     "channels": [
@@ -33,42 +39,17 @@ SETTINGS: dict[str, Any] = {
     ],
     "models": [
         model("sim-model", "one"),
-        model(
-            "tts", "one", "two", endpoint_type="audio_speech", price={"per_character": "0.00003"}
-        ),
-        model("tts-hex", "hex", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
-        model(
-            "tts-quiet", "quiet", endpoint_type="audio_speech", price={"per_character": "0.00003"}
-        ),
-        model("clone", "one", "two", endpoint_type="audio_voices", price={"per_call": "0.5"}),
-        model(
-            "script",
-            {"id": "one", "as": "vendor-script"},
-            "two",
-            endpoint_type="transcripts_extract",
-            price={"per_call": "0.02"},
-        ),
-        model(
-            "script-quiet", "quiet", endpoint_type="transcripts_extract", price={"per_call": "0.02"}
-        ),
-        model(
-            "song",
-            "one",
-            "two",
-            endpoint_type="music_generations",
-            price={"per_generation": "0.12"},
-        ),
-        model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
-        model(
-            "dh-avatar",
-            *("one", "two"),
-            endpoint_type="videos_generations",
-            price={"per_second": "0.001"},
-        ),
-        model(
-            "film", "one", "two", endpoint_type="videos_generations", price={"per_second": "0.1"}
-        ),
-        model("clip-news", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
+        model("tts", "one", "two", **SPOKEN),
+        model("tts-hex", "hex", **SPOKEN),
+        model("tts-quiet", "quiet", **SPOKEN),
+        model("clone", "one", "two", **CLONED),
+        model("script", {"id": "one", "as": "vendor-script"}, "two", **WRITTEN),
+        model("script-quiet", "quiet", **WRITTEN),
+        model("song", "one", "two", **SUNG),
+        model("avatar-create", "one", **SHOWN),
+        model("dh-avatar", "one", "two", **{**FILMED, "price": {"per_second": "0.001"}}),
+        model("film", "one", "two", **FILMED),
+        model("clip-news", "one", **FILMED),
     ],
     "tasks": {"poll_first": 0.2, "poll_max": 0.5, "catalog_seconds": 1},
     "idempotency_max_kb": 64,

@@ -8,14 +8,12 @@ from typing import Any
 import av
 import pytest
 
+from tests.acceptance.sounds import FILMED, MUSIC, SPEECH, SPOKEN, SUNG, VIDEOS
 from tests.support.house import channel, house, model
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 
-SONGS = "/v1/music/generations"
-SPEECH = "/v1/audio/speech"
-VIDEOS = "/v1/videos/generations"
 FILM = {"content": [{"type": "text", "text": "a boat"}], "duration": 8}
 SETTINGS: dict[str, Any] = {
     "channels": [
@@ -23,12 +21,10 @@ SETTINGS: dict[str, Any] = {
         channel("sora", protocols=["videos"], wire={"videos": "openai"}),
     ],
     "models": [
-        *(
-            model(name, at, endpoint_type="videos_generations", price={"per_second": "0.1"})
-            for name, at in (("film", "one"), ("sora-film", "sora"))
-        ),
-        model("song", "one", endpoint_type="music_generations", price={"per_generation": "0.12"}),
-        model("tts", "one", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
+        model("film", "one", **FILMED),
+        model("sora-film", "sora", **FILMED),
+        model("song", "one", **SUNG),
+        model("tts", "one", **SPOKEN),
     ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.2},
     "media_store": {"kind": "local"},
@@ -44,7 +40,7 @@ def test_what_was_made_is_there_when_their_upstream_is_not(
         tasks = [
             (path, built.client.send("POST", path, body).json["id"])
             for path, body in (
-                (SONGS, {"model": "song", "prompt": "rain"}),
+                (MUSIC, {"model": "song", "prompt": "rain"}),
                 (SPEECH, spoken),
                 (VIDEOS, {"model": "film", **FILM}),
                 (VIDEOS, {"model": "sora-film", **FILM}),
@@ -63,7 +59,7 @@ def test_what_was_made_is_there_when_their_upstream_is_not(
         found = until(links, what="the copies")
         assert len(found) == 5
         assert all(link.startswith(built.gateway.url) for link in found)
-        (listed,) = built.client.get(SONGS).json["data"]
+        (listed,) = built.client.get(MUSIC).json["data"]
         assert [track["audio_url"] for track in listed["tracks"]] == found[:2]
         assert "/v1/media/" in listed["tracks"][0]["image_url"]
         built.simulator.close()

@@ -196,53 +196,6 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
     assert "mcp__files__read" in json.dumps(h.upstream.last_body())
 
 
-@TRANSLATED
-def test_tools_that_the_client_runs_are_called_and_answered_in_their_own_items(
-    h: House, sdk: OpenAI, of_model: str
-) -> None:
-    """A search for tools gives one that the next turn may call."""
-    search = {"type": "tool_search", "execution": "client", "description": "Search."}
-    tools: Any = [
-        {"type": "local_shell"},
-        {"type": "shell", "environment": {"type": "local"}},
-        {"type": "apply_patch"},
-        {**search, "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}},
-    ]
-    made = [
-        {"name": "local_shell", "arguments": {"command": ["ls"]}},
-        {"name": "shell", "arguments": {"commands": ["pwd"]}},
-        {"name": "apply_patch", "arguments": {"type": "delete_file", "path": "é"}},
-        {"name": "tool_search", "arguments": {"query": "mail"}},
-    ]
-    told_to(h, of_model, tool_calls=made)
-    with sdk.responses.stream(model=of_model, input="Go on.", tools=tools) as stream:
-        list(stream)
-        final: Any = stream.get_final_response().output
-    called = [item for item in final if item.type != "reasoning"]
-    ran, shell, patch, found = called
-    assert (ran.type, ran.action.command, ran.action.env) == ("local_shell_call", ["ls"], {})
-    assert (shell.type, shell.action.commands) == ("shell_call", ["pwd"])
-    assert (patch.type, patch.operation.type) == ("apply_patch_call", "delete_file")
-    assert (found.type, found.arguments) == ("tool_search_call", {"query": "mail"})
-    h.upstream.reset()
-    mail = {"type": "function", "name": "send_mail", "defer_loading": True, "parameters": {}}
-    printed = [{"stdout": "/", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
-    done = {"execution": "client", "status": "completed", "tools": [mail]}
-    turns: Any = [
-        {"role": "user", "content": "Go on."},
-        *(item.to_dict() for item in final),
-        {"type": "local_shell_call_output", "id": ran.call_id, "output": "a.txt"},
-        {"type": "shell_call_output", "call_id": shell.call_id, "output": printed},
-        {"type": "apply_patch_call_output", "call_id": patch.call_id, "status": "completed"},
-        {"type": "tool_search_output", "call_id": found.call_id, **done},
-    ]
-    answer = sdk.responses.with_raw_response.create(model=of_model, input=turns, tools=tools)
-    warning = answer.headers.get("x-protocol-warning", "")
-    assert "input." not in warning.replace("input.reasoning", "")
-    went = json.dumps(h.upstream.last_body(), ensure_ascii=False)
-    assert all(text in went for text in ("a.txt", "stdout", "completed", "send_mail"))
-
-
 @each("of_model", ["codex", "gpt", "claude", "gemini"])
 def test_error_within_a_response_is_raised(h: House, sdk: OpenAI, of_model: str) -> None:
     told_to(h, of_model, events=30, error_event=10, message="The model fell over.")

@@ -28,9 +28,9 @@ SETTINGS: dict[str, Any] = {
     **every_family.SETTINGS,
     "models": [
         *every_family.SETTINGS["models"],
-        model("dh-avatar", "one", **films.GENERAL),
-        model("dh-motion", "one", **films.GENERAL),
-        model("clip-news", "one", **films.GENERAL),
+        model("dh-avatar", "one", **sounds.FILMED),
+        model("dh-motion", "one", **sounds.FILMED),
+        model("clip-news", "one", **sounds.FILMED),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.001"}),
         model("guard", "one", endpoint_type="moderations", price={}),
     ],

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.acceptance import sounds
 from tests.acceptance.pictures import picture
 from tests.support.collector import ReadSpan, Sink
 from tests.support.house import House, channel, model
@@ -12,7 +13,6 @@ USAGE = {"input": 100, "output": 20, "cached": 40, "reasoning": 5}
 CHANNELS = ("one", "two", "three")
 HOLD, SETTLE = "gw.wallet.hold", "gw.wallet.settle"
 SPEECH = "/v1/audio/speech"
-PER_CHARACTER = {"per_character": "0.00003"}
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(
@@ -29,8 +29,8 @@ SETTINGS: dict[str, Any] = {
         model("renamed", {"id": "one", "as": "vendor/sim"}, owned_by="vendor"),
         model("abroad", "far", owned_by="elsewhere"),
         picture("picture", "one"),
-        model("tts", "one", endpoint_type="audio_speech", price=PER_CHARACTER),
-        model("film", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
+        model("tts", "one", **sounds.SPOKEN),
+        model("film", "one", **sounds.FILMED),
     ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.3},
 }

@@ -1,7 +1,5 @@
 """The life of one job on PostgreSQL: the same machine that runs on the in-memory twin."""
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,11 +10,11 @@ from actors.jobs import store
 from actors.jobs.ending import settlement
 from actors.jobs.job import End, State
 from actors.jobs.store import Booked, Claimed
-from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, Hold, Settle
 from actors.wallet.verify import verify
+from tests.integration.driver import Driver
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
 from tests.support.job_machine import BALANCE, CLAIM_SECONDS, DEADLINE_SECONDS, HOLD, JobMachine
 from tests.support.jobs import CHANNEL, acceptance, new_job
@@ -33,28 +31,6 @@ TRUNCATE entries, holds, jobs, job_polls, call_logs, call_log_rollups, recovered
 TRUNCATE key_spend, keys, accounts CASCADE;
 {entry_guards("ENABLE")}; ALTER TABLE key_views ENABLE TRIGGER USER;
 """
-
-
-class Driver:
-    """One loop and one database for every example."""
-
-    def __init__(self, url: str) -> None:
-        self.runner = asyncio.Runner()
-        self.database = Database(url, size=1)
-
-    def run(self, coroutine: Any) -> Any:
-        return self.runner.run(coroutine)
-
-    def close(self) -> None:
-        self.run(self.database.close())
-        self.runner.close()
-
-
-@pytest.fixture
-def driver(database_url: str) -> Iterator[Driver]:
-    driver = Driver(database_url)
-    yield driver
-    driver.close()
 
 
 def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:

@@ -1,11 +1,10 @@
 """The accounts of these tests, and one database and loop for all examples of a test."""
 
-import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from actors.store.database import Database
+from tests.integration.driver import Driver
 from tests.support.call_log import Row, write_rows
 
 START = datetime(2026, 10, 30, 22, tzinfo=UTC)
@@ -32,17 +31,9 @@ async def fill(database: Database, rows: Iterable[Row]) -> list[Row]:
     return await write_rows(database, rows)
 
 
-class Table:
-    """One database and one loop for all examples."""
+class Table(Driver):
+    """The call log of both accounts."""
 
     def __init__(self, url: str) -> None:
-        self.runner = asyncio.Runner()
-        self.database = Database(url, size=1)
+        super().__init__(url)
         self.run(make_keys(self.database))
-
-    def run(self, coroutine: Any) -> Any:
-        return self.runner.run(coroutine)
-
-    def close(self) -> None:
-        self.run(self.database.close())
-        self.runner.close()

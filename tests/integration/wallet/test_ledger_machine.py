@@ -1,7 +1,5 @@
 """The ledger's rules on PostgreSQL: the same machine that runs on the in-memory twin."""
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +9,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from actors.jobs import store
 from actors.process import SQL, ProcessIdentity, register, reregister
-from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.messages import CallFacts
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
+from tests.integration.driver import Driver
 from tests.integration.money import entry_guards
 from tests.support.claim_machine import ClaimRows
 from tests.support.jobs import acceptance
@@ -25,29 +23,6 @@ from tests.support.ledger_machine import KEYS
 from tests.support.logs import logs
 
 pytestmark = pytest.mark.long
-
-
-class Driver:
-    """One loop and one database for every example; each example gets accounts of its own."""
-
-    def __init__(self, database_url: str) -> None:
-        self.runner = asyncio.Runner()
-        self.database = Database(database_url, size=1)
-        self.examples = 0
-
-    def run(self, coroutine: Any) -> Any:
-        return self.runner.run(coroutine)
-
-    def close(self) -> None:
-        self.run(self.database.close())
-        self.runner.close()
-
-
-@pytest.fixture
-def driver(database_url: str) -> Iterator[Driver]:
-    driver = Driver(database_url)
-    yield driver
-    driver.close()
 
 
 @logs("taken_for_dead", required=False)
