@@ -29,13 +29,32 @@ from tests.acceptance.films import (
     posted,
     submit,
 )
-from tests.acceptance.links import EXPIRED_URL, expire_link
 from tests.support.client import Client, Reply
 from tests.support.house import House, house
 from tests.support.rows import each
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
+
+EXPIRED_URL = "https://media.example/expired"
+
+
+def expire_link(h: House, task_id: str) -> int:
+    """Let the link of a task be another one, over for a minute; return when it ended (Unix time).
+
+    The upstream's own stays as it is, so that it is seen who was asked again.
+    """
+    ended_at = int(time.time()) - 60
+    with transaction(h.settings["database_url"]) as cursor:
+        cursor.execute(
+            "UPDATE jobs SET result = (result::jsonb || jsonb_build_object("
+            "'url', %s::text, 'expires_at', %s::bigint))::json WHERE id = %s",
+            (EXPIRED_URL, ended_at, task_id),
+        )
+        assert cursor.rowcount == 1
+    return ended_at
+
 
 SETTINGS = films.SETTINGS
 EXPECTED_LOG = ("film_cut",)
