@@ -85,22 +85,6 @@ async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -
         assert isinstance(actor.try_acquire(), Lease)
 
 
-async def test_what_is_sent_behind_a_message_that_waits_waits_too() -> None:
-    async with channel(slots=1) as (actor, _):
-        held = lease(actor)
-        actor.tell(Configure(make_channel("one", max_concurrency=2, health=HEALTH)))
-        assert actor.try_acquire() is None
-        asked = [asyncio.ensure_future(actor.acquire()) for _ in range(2)]
-        await asyncio.sleep(0)
-        held.release("success")  # behind them, so one of them finds both slots taken
-        assert actor.in_use == 1
-        first, second = await asyncio.gather(*asked)
-        assert isinstance(first, Lease)
-        assert second == Denied("full")
-        await settle(actor)
-        assert actor.in_use == 1
-
-
 @cases("turns", 1, 2)
 async def test_slot_of_an_asker_who_has_gone_is_free_again(turns: int) -> None:
     async with channel(slots=1) as (actor, _):

@@ -4,6 +4,7 @@ import asyncio
 import select
 import socket
 import ssl
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -155,14 +156,16 @@ def answer(body: bytes) -> bytes:
 class BlockingServer:
     """One connection after the other, without a loop: what it sends is there when it returns."""
 
-    def __init__(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, listener: socket.socket, tls: ssl.SSLContext | None, body: bytes = b"{}"
+    ) -> None:
         self._listener = listener
         self._tls = tls
         self._peer: Any = None
         self.connections = 0
         scheme = "http" if tls is None else "https"
         url = f"{scheme}://{NAME}:{listener.getsockname()[1]}/v1"
-        self.request = UpstreamRequest("POST", url, (), b"{}")
+        self.request = UpstreamRequest("POST", url, (), body)
 
     def accept(self) -> None:
         """Take the next connection."""
@@ -175,8 +178,8 @@ class BlockingServer:
 
     def serve(self, data: bytes) -> None:
         """Read a request, and answer it with this."""
-        read = b""
-        while not read.endswith(b"\r\n\r\n{}"):
+        read = bytearray()
+        while not read.endswith(b"\r\n\r\n" + self.request.body):
             piece = self._peer.recv(65536)
             assert piece
             read += piece
@@ -193,7 +196,11 @@ class BlockingServer:
         except (ConnectionError, ssl.SSLError):
             return True
 
-    def close(self) -> None:
+    def close(self, *, resets: bool = False) -> None:
+        """Close the connection; the client, whose loop stands still, learns of it late."""
+        if resets:
+            linger = struct.pack("ii", 1, 0)  # not at all
+            self._peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         if self._peer is not None:
             self._peer.close()
 
@@ -206,10 +213,10 @@ def wait_for_bytes(http: HttpClient) -> None:
 
 
 @contextmanager
-def serving(tls: ssl.SSLContext | None) -> Iterator[BlockingServer]:
+def serving(tls: ssl.SSLContext | None, body: bytes = b"{}") -> Iterator[BlockingServer]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_SECONDS)
-        server = BlockingServer(listener, tls)
+        server = BlockingServer(listener, tls, body)
         try:
             yield server
         finally:
@@ -251,4 +258,17 @@ async def test_next_request_gets_its_own_answer_on_another_connection(
             assert await asyncio.to_thread(server.is_closed)
         assert await asked(http, server, answer(b"second"), dials=True) == b"second"
         assert server.connections == 2
+        await http.close()
+
+
+@cases(
+    "size, resets", (2, False), (200_000, False), (20_000_000, False), (2, True), (200_000, True)
+)
+async def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
+    with serving(None, b"x" * size) as server:
+        http = HttpClient(connect_seconds=5)
+        for _ in range(3):
+            assert await asked(http, server, OK, dials=True) == b"{}"
+            server.close(resets=resets)
+        assert server.connections == 3
         await http.close()

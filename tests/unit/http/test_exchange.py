@@ -261,23 +261,6 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
         assert (await address.ask(echo, b"x" * size)).status == 200
 
 
-async def half_a_body(client: Client) -> None:
-    head = request("POST", "/v1/echo", "Content-Length: 100")
-    await client.send(head.replace("\n", "\r\n").encode() + b"x" * 50)
-
-
-async def test_a_client_that_leaves_in_its_body_leaves_only_a_count() -> None:
-    world = World()
-    async with served(make_app(world)) as address, address.client() as client:
-        await half_a_body(client)
-        await eventually(lambda: world.limits.in_flight("acct_1") == 1)
-        client.vanish()
-        await eventually(lambda: world.metrics.responses == [("/v1/echo", 499)])
-    assert world.limits.in_flight("acct_1") == 0
-    assert len(world.in_flight) == 0
-    assert world.refusals == []
-
-
 # --- Bodies within a bound, and what is done with the rest of a refused one ---
 
 LIMIT = 1000
