@@ -32,7 +32,6 @@ from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"
@@ -150,22 +149,6 @@ def test_voice_is_cloned_for_its_price_and_listed_after_the_presets(
     assert [row["request_id"] for row in found] == [reply.trace]
     assert tenant.client.get(f"/v1/logs/{found[0]['id']}").json["kind"] == "audio"
     assert own(h.tenant()) == []
-
-
-def test_client_that_leaves_finds_its_voice_and_its_answer(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", pause="headers")
-    body = {"model": "clone", "name": "Gone", "audio_url": RECORDING}
-    key = {"Idempotency-Key": "k"}
-    call = tenant.client.begin("POST", VOICES, body, headers=key)
-    h.upstream.wait(paused=1)
-    call.leave()
-    h.upstream.heal("one")
-    h.upstream.resume()
-    until(lambda: own(tenant) == ["Gone"], what="the voice")
-    until(lambda: len(h.rows(tenant)) == 1, what="the row")
-    again = tenant.client.send("POST", VOICES, body, headers=key)
-    assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
-    assert h.spent_nano_usd(tenant) == VOICE
 
 
 def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_does(

