@@ -37,16 +37,6 @@ def order(found: list[Candidate]) -> list[str]:
     return [candidate.channel_id for candidate in found]
 
 
-def test_equal_priorities_share_by_least_load_of_their_slots() -> None:
-    views = {
-        "busy": View(channel("busy", slots=10), load=5),
-        "large": View(channel("large", slots=100), load=20),
-        "idle": View(channel("idle", slots=1)),
-    }
-    bound = make_model(*(Binding(name) for name in views))
-    assert order(candidates(bound, "chat", views)) == ["idle", "large", "busy"]
-
-
 def test_equal_loads_take_turns() -> None:
     views = {"a": View(channel("a"), leases_granted=7), "b": View(channel("b"), leases_granted=6)}
     assert order(candidates(make_model(Binding("a"), Binding("b")), "chat", views)) == ["b", "a"]

@@ -180,21 +180,6 @@ async def test_want_of_files_closes_the_idlest_connection_of_any_origin_before_a
     assert files.metrics._freed[("upstreams",)].value == 3
 
 
-@both_loops
-async def test_connection_that_the_upstream_closes_while_idle_is_not_used_again() -> None:
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(OK)
-        peer.close()
-
-    async with RawServer(script) as server, new_http() as http:
-        await (await http.open(server.request())).read(10)
-        await eventually(lambda: "0 connections" in repr(http), what="its end")
-        assert "0 idle" in repr(http)
-        await (await http.open(server.request())).read(10)
-        assert server.connections == 2
-
-
 @cases(
     "url, address, host",
     ("http://a.example/v1", ParsedUrl(Origin("http", "a.example", 80), "/v1"), "a.example"),

@@ -309,20 +309,6 @@ def test_faulty_configuration_is_refused(
     assert "gone" in capsys.readouterr().err
 
 
-def test_kinds_are_shown_with_what_is_known_of_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "gw.yaml"
-    path.write_text("channels: [{id: one, kind: moonshot, api_key: key-of-one}]\n")
-    shown = said(capsys, "--config", str(path))
-    assert "kind" in shown
-    assert "https://platform.moonshot.ai/docs/api/chat" in shown
-    (kind,) = json.loads(said(capsys, "--config", str(path), "--json"))["kinds"]
-    assert (kind["channel"], kind["kind"], kind["auth"]) == ("one", "moonshot", "bearer")
-    assert kind["protocols"] == ["chat", "messages"]
-    assert "key-of-one" not in shown
-
-
 # --- `gw check-config --probe`: each channel is asked once, over a real connection ---
 
 KEY = "key-of-the-channel"

@@ -14,7 +14,6 @@ from actors.limits.accounts import AccountLimits, Limiter, Permit
 from actors.store.connection import StoreUnavailable
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING
-from gw.http.request import Request
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases
@@ -122,42 +121,6 @@ async def test_a_write_that_fails_is_a_client_that_left() -> None:
         await eventually(lambda: world.metrics.responses == [("/v1/torrent", 499)])
         await eventually(lambda: len(world.in_flight) == 0)
     assert world.limits.in_flight("acct_1") == 0
-
-
-def slow_funds(world: World) -> tuple[asyncio.Event, asyncio.Event]:
-    """Hold the check for funds back: the first event says that it has begun, the second lets it."""
-    asked, gate = asyncio.Event(), asyncio.Event()
-    available = world.money.available
-
-    async def slow(account_id: str) -> int:
-        asked.set()
-        await gate.wait()
-        return await available(account_id)
-
-    world.money.available = slow  # type: ignore[method-assign]
-    return asked, gate
-
-
-@cases("has_body", True, False)
-async def test_a_client_that_leaves_while_it_is_checked_is_noticed(has_body: bool) -> None:
-    world, script = World(), Script()
-    asked, gate = slow_funds(world)
-    async with served(make_app(world, script)) as address, address.client() as client:
-        if has_body:
-            await begin(client, WORK)
-        else:
-            await client.send(request("POST", "/v1/work").replace("\n", "\r\n").encode())
-        await asked.wait()
-        client.vanish()
-        if not has_body:
-            (one,) = world.in_flight._requests
-            assert isinstance(one, Request)
-            await eventually(lambda: one.client_gone)
-        gate.set()
-        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
-        await eventually(lambda: len(world.in_flight) == 0)
-    assert world.limits.in_flight("acct_1") == 0
-    assert script.events in ([], ["cancelled gone=True", "ended"])[: 2 if has_body else 1]
 
 
 @cases("head", WORK, STREAM)
@@ -288,17 +251,6 @@ async def test_a_drain_waits_for_an_answer_on_its_way() -> None:
         assert not drained.done()
         assert len((await client.answer()).body) == HUGE_BYTES
         assert await drained == 0
-
-
-async def test_a_client_that_leaves_an_answer_unread_is_forgotten() -> None:
-    world, script = World(), Script()
-    async with served(make_app(world, script)) as address, address.client() as client:
-        await begin(client, HUGE)
-        await eventually(lambda: "ended" in script.events)
-        assert len(world.in_flight) == 1
-        client.vanish()
-        await eventually(lambda: len(world.in_flight) == 0)
-    assert world.metrics.responses == [("/v1/huge", 200)]
 
 
 @cases("key", KEY, None)

@@ -8,7 +8,6 @@ import pytest
 from actors.store.connection import StoreUnavailable
 from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS, new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
-from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 
@@ -188,21 +187,6 @@ def test_every_reason_has_a_message_of_its_own() -> None:
     assert len(set(MESSAGES.values())) == len(MESSAGES) == 6
     for reason, message in MESSAGES.items():
         assert str(KeyRefused(reason)) == message
-
-
-@in_world()
-async def test_time_to_live_counts_from_the_beginning_of_the_read(world: World) -> None:
-    world.table.holds_reads = True
-    asked = world.begin()
-    await eventually(lambda: len(world.table.held) == 1)
-    world.clock.advance(4)
-    world.table.held[0].release()
-    world.table.held[0].release()
-    await asked
-    world.table.holds_reads = False
-    world.clock.advance(1)
-    await world.name_of()
-    assert world.table.reads == 2
 
 
 @in_world(Row("key_1", KEY), Row("key_2", OTHER), Row("key_3", new_key_text(), account_id="a"))

@@ -181,18 +181,6 @@ def scene(body: Callable[[SummaryCache, Maker, FakeClock], Coroutine[Any, Any, N
     run(main())
 
 
-def test_an_answer_holds_until_its_minute_ends() -> None:
-    async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
-        assert await cache.get("a", maker) == b"1"
-        clock.advance(59.9)
-        assert await cache.get("a", maker) == b"1"
-        assert await cache.get("b", maker) == b"2"
-        clock.advance(0.2)
-        assert await cache.get("a", maker) == b"3"
-
-    scene(body)
-
-
 def test_a_crowd_shares_one_making_and_one_who_leaves_does_not_end_it() -> None:
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         maker.go_on.clear()
