@@ -255,6 +255,19 @@ async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) 
         assert await b.ask(b.hold()) == ["granted"]
 
 
+async def test_key_of_a_call_that_was_cut_off_frees_itself_after_ten_minutes(
+    database_url: str,
+) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.settle(first, None, cost=0)
+        await b.age(secs=590)
+        assert await b.ask(b.hold()) == ["in_flight"]
+        await b.age(secs=10)
+        assert await b.ask(b.hold()) == ["granted"]
+
+
 async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_url: str) -> None:
     async with book(database_url) as b:
         rich = b.hold()
