@@ -14,7 +14,7 @@ from channels.translation.session import (
     upstream_protocols,
 )
 from tests.support.rows import cases, each
-from tests.unit.translation.pieces import assistant, result, text, use
+from tests.unit.translation.pieces import assistant, text, use
 from tests.unit.translation.translated import data_of, read, sse, translated
 
 LONG = "mcp__" + "x" * 70
@@ -399,26 +399,6 @@ def test_empty_instructions_alone_are_no_conversation(client: Protocol, upstream
     with pytest.raises(InvalidRequest) as refusal:
         translated(client, upstream, request(client, message(client, "system", "")))
     assert refusal.value.param == TURNS.get(client, "messages")
-
-
-# --- What a tool gave back ---
-
-
-@cases("content", "", [], None)
-@each("upstream", [upstream for client, upstream in PATHS if client == "chat"])
-def test_empty_result_is_a_result(upstream: Protocol, content: Any) -> None:
-    function = {"name": "f", "arguments": "{}"}
-    call = {"id": "call_1", "type": "function", "function": function}
-    body = request(
-        "chat",
-        message("chat", "user", "A"),
-        assistant("", tool_calls=[call]),
-        result("call_1", content),
-    )
-    sent, dropped = translated("chat", upstream, body)
-    assert dropped == []
-    told = str(sent)
-    assert "tool_result" in told or "functionResponse" in told or "function_call_output" in told
 
 
 # --- Messages of which nothing can be said ---

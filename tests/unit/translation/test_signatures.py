@@ -142,15 +142,6 @@ def test_envelope_of_an_unknown_maker_proves_nothing() -> None:
     assert request.turns[1].parts == (Thinking("hm"), Text("x"))
 
 
-def test_signature_of_a_call_travels_with_the_call() -> None:
-    call = ToolCall("c", "f", "{}", signature="theirs", signer="native")
-    answer = Response(id=None, model=None, parts=(call,), finish="tool_calls")
-    said = whole("chat", answer)["choices"][0]["message"]
-    assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "theirs"}}
-    request = decoded("chat", {"messages": [said]})
-    assert request.turns[0].parts == (call,)
-
-
 def test_foreign_signature_comes_back_from_a_messages_client_as_it_was() -> None:
     thought = Thinking("hm", signature="theirs", signer="native")
     hidden = Thinking("", redacted="blob", signer="responses")

@@ -21,7 +21,7 @@ from channels.translation.model import (
     UsageStated,
 )
 from tests.support.rows import cases, each
-from tests.unit.translation.translated import data_of, names_of, written
+from tests.unit.translation.translated import data_of, written
 
 USAGE = UsageStated(Usage(3, 4))
 
@@ -51,13 +51,6 @@ def test_nothing_follows_the_end() -> None:
     one.encode(Ended())
     assert one.encode(TextDelta("late")) == b""
     assert one.encode(Ended()) == b""
-
-
-def test_empty_answer_is_a_whole_stream() -> None:
-    chunks = data_of(written("chat", [Began(None, None), Finished("length"), Ended()]))
-    assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
-    assert chunks[0]["choices"][0]["finish_reason"] == "length"
-    assert chunks[1:] == ["[DONE]"]
 
 
 FORM = "anthropic-claude-v1"
@@ -203,11 +196,6 @@ def last(*events: Event) -> Any:
     return data_of(written("messages", events))[-2]
 
 
-def test_usage_known_at_the_start_is_stated_there() -> None:
-    start = data_of(written("messages", [UsageStated(Usage(3, 1)), TextDelta("a")]))[0]
-    assert start["message"]["usage"]["input_tokens"] == 3
-
-
 def test_no_block_is_written_before_there_is_something_to_say() -> None:
     one = MessagesEncoder(id="a", created=1, model="m", include_usage=False)
     assert one.encode(Began("x", "up")) == b""
@@ -215,27 +203,6 @@ def test_no_block_is_written_before_there_is_something_to_say() -> None:
     assert one.encode(Finished("stop")) == b""
     assert one.encode(TextDelta("")) == b""
     assert one.encode(TextDelta("a")) != b""
-
-
-def test_nothing_follows_the_end_of_a_message() -> None:
-    stream = written("messages", [TextDelta("a"), Ended(), TextDelta("late"), Ended()])
-    assert names_of(stream)[-1] == "message_stop"
-    assert b"late" not in stream
-
-
-def test_empty_message_is_a_whole_stream() -> None:
-    stream = written("messages", [Began(None, None), Finished("length"), Ended()])
-    assert names_of(stream) == ["message_start", "message_delta", "message_stop"]
-
-
-def test_calls_one_after_the_other_are_streamed_as_they_come() -> None:
-    one = MessagesEncoder(id="a", created=1, model="m", include_usage=False)
-    one.encode(CallBegan(0, "c1", "f"))
-    one.encode(CallDelta(0, '{"a": {}'))
-    one.encode(CallDelta(0, "}"))
-    began = one.encode(CallBegan(1, "c2", "g"))
-    assert names_of(began) == ["content_block_stop", "content_block_start"]
-    assert names_of(one.encode(CallDelta(1, "{}"))) == ["content_block_delta"]
 
 
 IMAGE = Media("image", None, url="https://a.example/x.png")
@@ -310,9 +277,3 @@ def test_finish_is_said_in_the_protocols_words(
     events: list[Event], expected: dict[str, Any]
 ) -> None:
     assert last(*events, Ended())["delta"] == expected
-
-
-def test_error_is_the_protocols_own_and_ends_without_stop() -> None:
-    stream = written("messages", [TextDelta("a"), StreamFailed("503", "Busy."), Ended()])
-    assert names_of(stream)[-1] == "error"
-    assert data_of(stream)[-1]["error"] == {"type": "overloaded_error", "message": "Busy."}

@@ -57,22 +57,6 @@ def test_signature_of_a_call_comes_back_by_a_chat_client() -> None:
     ]
 
 
-def test_client_that_loses_the_signature_skips_its_check() -> None:
-    said = chunk(call("f", {}, "sig", id="x"), call("f", {}, id="y"), finishReason="STOP")
-    message = whole("chat", answered("native", said))["choices"][0]["message"]
-    for made in message["tool_calls"]:
-        made.pop("extra_content", None)
-    assert told_back(message)[1] == model(call("f", {}, ESCAPE, id="x"), call("f", {}, id="y"))
-
-
-def test_signed_thought_and_text_come_back_by_a_chat_client() -> None:
-    said = chunk(thought("hm", "s"), {"text": "a", "thoughtSignature": "t"}, finishReason="STOP")
-    message = whole("chat", answered("native", said))["choices"][0]["message"]
-    assert told_back(message)[1] == model(
-        thought("hm", "s"), {"text": "a", "thoughtSignature": "t"}
-    )
-
-
 THOUGHTS: tuple[Part, ...] = (
     Thinking("hm", "sig/+=", "messages"),
     Thinking("", redacted="da/ta", signer="messages"),
@@ -242,8 +226,3 @@ def test_arguments_of_other_types_are_kept_as_json(args: Any, arguments: str) ->
     stated = chunk({"functionCall": {"name": "f", "args": args}}, finishReason="STOP")
     found = events_from("native", sse(stated))
     assert found[2] == CallDelta(0, arguments)
-
-
-def test_cut_call_stays_open() -> None:
-    found = events_from("native", sse(began(), piece(value("$.a", "x"))))
-    assert isinstance(found[-1], CallBegan)

@@ -1,9 +1,7 @@
 """What a chat-completions request with built-in tools becomes on a responses channel."""
 
-import json
 from typing import Any
 
-from channels.dialects.responses.encode import LIMITS
 from tests.support.rows import cases
 from tests.unit.translation.pieces import developer, system
 from tests.unit.translation.translated import translated
@@ -170,23 +168,3 @@ def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
 
 def test_what_happens_anyway_is_not_listed() -> None:
     assert sent(n=1, store=False, logprobs=False, stop=None, modalities=["text"])[1] == []
-
-
-def test_names_that_are_too_long_are_made_to_fit_and_belong_together() -> None:
-    name = "x" * 80
-    tool = {"type": "function", "function": {"name": name}}
-    call = {"id": "i" * 90, "type": "function", "function": {"name": name, "arguments": "{}"}}
-    body, dropped = sent(
-        user("Hi"),
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "i" * 90, "content": "ok"},
-        tools=[SEARCH, tool],
-        tool_choice={"type": "function", "function": {"name": name}},
-    )
-    made = LIMITS.name(name)
-    assert len(made) == 64
-    assert body["tools"][0]["name"] == body["tool_choice"]["name"] == made
-    assert body["input"][1]["name"] == made
-    assert body["input"][1]["call_id"] == body["input"][2]["call_id"]
-    assert json.dumps(body).count(name) == 0
-    assert dropped == []

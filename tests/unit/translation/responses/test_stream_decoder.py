@@ -3,8 +3,6 @@
 from typing import Any
 
 from channels.dialects.meter import Usage
-from channels.dialects.responses.codec import StreamDecoder
-from channels.dialects.responses.events import read_event
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -117,23 +115,6 @@ def test_image_comes_whole_and_once(stated: str | None, data: str, kind: str) ->
 def test_image_that_was_not_made_says_nothing() -> None:
     item: dict[str, Any] = {"type": "image_generation_call", "result": None}
     assert read(done(**item), completed(item)) == ENDING
-
-
-def test_call_without_an_id_gets_one_that_is_always_the_same() -> None:
-    item = {"type": "function_call", "name": "f", "arguments": "{}"}
-    one, two = read(completed(item)), read(completed(item))
-    assert one == two
-    assert isinstance(one[0], CallBegan)
-    assert one[0].id.startswith("call_")
-
-
-def test_ids_that_change_from_event_to_event_do_not_matter() -> None:
-    assert read(
-        event("output_item.added", 1, item=call(id="x1", arguments="")),
-        event("function_call_arguments.delta", 1, item_id="x2", delta="{}"),
-        done(1, **call(id="x3", arguments="{}")),
-        completed(),
-    )[:2] == [CallBegan(0, "call_a", "f"), CallDelta(0, "{}")]
 
 
 def test_ids_serve_where_there_is_no_index() -> None:
@@ -250,14 +231,6 @@ def test_failure_waits_for_what_belongs_to_it() -> None:
 )
 def test_error_event_in_any_shape(event: dict[str, Any], failed: StreamFailed) -> None:
     assert read(event) == [failed]
-
-
-def test_nothing_is_said_after_the_end() -> None:
-    decoder = StreamDecoder()
-    parts = sse(completed(), text("late"), CREATED)
-    ended = [one for part in parts for one in decoder.take(read_event(part.data or b""))]
-    assert ended == ENDING
-    assert decoder.end() == []
 
 
 def test_item_of_which_neither_index_nor_id_can_be_read_is_told_all_the_same() -> None:
