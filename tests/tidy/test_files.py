@@ -8,7 +8,7 @@ from tests.tidy.files import FOLDERS, ROOT, SOURCES, files, name_of, texts, tree
 
 LINES_MAX = 600
 # Of Python below a folder: what a change adds, it takes away elsewhere. They only fall.
-FOLDER_LINES_MAX = {"tests": 89_341, "loadtests": 14_264}
+FOLDER_LINES_MAX = {"tests": 89_190, "loadtests": 14_264}
 COMPLEXITY_MAX = 15
 # Statements that the formatter leaves alone: tables of numbers that are read by column.
 UNFORMATTED_MAX = 31
