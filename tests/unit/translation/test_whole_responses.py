@@ -161,12 +161,6 @@ def test_refusal_of_the_provider_is_explained() -> None:
     assert whole("messages", answer)["stop_details"]["explanation"] == "Not this."
 
 
-def test_refusal_without_an_explanation_is_empty() -> None:
-    answer = answered("messages", message(stop_reason="refusal", stop_details=None))
-    said = whole("chat", answer)["choices"][0]["message"]
-    assert said == assistant("", refusal=None)
-
-
 def test_refusal_in_the_models_words_is_said() -> None:
     answer = answered("chat", completion("stop", content=None, refusal="I won't."))
     assert answer.parts == (Refusal("I won't."),)

@@ -166,5 +166,11 @@ def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
     assert dropped == ["messages.reasoning_content"]
 
 
+def test_schema_that_is_not_given_is_any() -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "n"}}
+    body, _ = sent(response_format=form)
+    assert body["text"]["format"] == {"type": "json_schema", "name": "n", "schema": {}}
+
+
 def test_what_happens_anyway_is_not_listed() -> None:
     assert sent(n=1, store=False, logprobs=False, stop=None, modalities=["text"])[1] == []
