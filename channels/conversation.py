@@ -50,6 +50,8 @@ _HEAD_BYTES = 2 * 1024
 _TURN_CHARACTERS, _TURN_PARTS = 8 * 1024, 32
 # Windows in which the user's first turn is searched; it usually ends within the first.
 _WINDOWS = (64 * 1024, 256 * 1024)
+# Turns of this length are decoded together, at less than a scan costs.
+_SHORT_BYTES = 16 * 1024
 _FIXED = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 _TURNS = ("messages", "input", "contents")
 # Numbers stay strings: one of a million digits would raise.
@@ -67,7 +69,14 @@ class _Metadata(Struct):
     user_id: object = None
 
 
+class _Turn(Struct, gc=False):
+    role: object = "user"
+    content: object = None
+
+
 _NO_METADATA = _Metadata()
+_SHORT_TURNS = msgspec.json.Decoder(list[Raw])
+_SHORT_TURN = msgspec.json.Decoder(_Turn)
 
 
 def session_of(raw: Mapping[str, Raw]) -> str | None:
@@ -156,8 +165,7 @@ def _prefix_of(raw: Mapping[str, Raw]) -> str | None:
 
 
 def _add(digest: blake2b, value: bytes | memoryview) -> None:
-    digest.update(b"%d:" % len(value))
-    digest.update(value[:_HEAD_BYTES])
+    digest.update(b"%d:%b" % (len(value), bytes(value[:_HEAD_BYTES])))
 
 
 def _add_turns(digest: blake2b, turns: Raw) -> None:
@@ -165,6 +173,11 @@ def _add_turns(digest: blake2b, turns: Raw) -> None:
 
     Clients move cache marks from turn to turn, and write a text as a string or a part.
     """
+    if (short := _short_turns(turns)) is not None:
+        for raw in short[0]:
+            _add(digest, memoryview(raw))
+        digest.update(short[1].encode())
+        return
     view = memoryview(turns)
     for window in _WINDOWS:
         text = bytes(view[:window]).decode(errors="replace")
@@ -176,6 +189,23 @@ def _add_turns(digest: blake2b, turns: Raw) -> None:
     if not isinstance(last, str):  # it is longer, or missing
         last = text[last : last + _TURN_CHARACTERS]
     digest.update(last.encode(errors="replace"))
+
+
+def _short_turns(turns: Raw) -> tuple[list[Raw], str] | None:
+    """Return the turns before the user's first, and the text of that one; None: scan them."""
+    if len(turns) > _SHORT_BYTES:
+        return None
+    before: list[Raw] = []
+    try:
+        for raw in _SHORT_TURNS.decode(turns):
+            turn = _SHORT_TURN.decode(raw)
+            if turn.role == "user":
+                text = turn.content
+                return (before, text[:_TURN_CHARACTERS]) if isinstance(text, str) else None
+            before.append(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        pass  # the scan takes what a decoder refuses
+    return None
 
 
 def _until_user(text: str) -> tuple[list[str], str | int]:

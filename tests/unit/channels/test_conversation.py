@@ -47,7 +47,7 @@ def test_first_name_of_the_table_counts(members: dict[str, Any], expected: str |
     assert named(members) == expected
 
 
-SYSTEM = {"role": "system", "content": "You write code. " * 2_000}  # longer than what is hashed
+SYSTEM = {"role": "system", "content": "You write code. " * 200}  # longer than what is hashed
 CHAT = {"messages": [SYSTEM, *ASKED], "tools": [{"type": "function"}]}
 MESSAGES = {"messages": ASKED, "system": "You write code.", "tools": [{"name": "read"}]}
 RESPONSES = {"input": ASKED, "instructions": "You write code.", "tools": [{"type": "custom"}]}
