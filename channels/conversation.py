@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -35,6 +35,8 @@ MEMBERS = frozenset(
         *("system", "instructions", "systemInstruction", "system_instruction", "tools"),
     }
 )
+# Members of `metadata` that name a conversation and nothing else.
+SESSIONS = frozenset({"session_id", "conversation_id"})
 # Prefix of a digest, which distinguishes it from a client's own name.
 PREFIX = "prefix/"
 # Providers limit `metadata` to 16 short strings; a longer one is not parsed.
@@ -57,10 +59,6 @@ _TURNS = ("messages", "input", "contents")
 # Numbers stay strings: one of a million digits would raise.
 _SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
-
-
-# Members of `metadata` that name a conversation and nothing else.
-SESSIONS = frozenset({"session_id", "conversation_id"})
 
 
 class _Metadata(Struct):
@@ -156,16 +154,16 @@ def _prefix_of(raw: Mapping[str, Raw]) -> str | None:
     digest = blake2b(digest_size=16)
     for name in _FIXED:
         if name in raw:
-            _add(digest, memoryview(raw[name]))
+            _add(digest, raw[name])
     if _is_text(turns):  # one turn
-        _add(digest, memoryview(turns))
+        _add(digest, turns)
     else:
         _add_turns(digest, turns)
     return PREFIX + digest.hexdigest()
 
 
-def _add(digest: blake2b, value: bytes | memoryview) -> None:
-    digest.update(b"%d:%b" % (len(value), bytes(value[:_HEAD_BYTES])))
+def _add(digest: blake2b, value: bytes | Raw) -> None:
+    digest.update(b"%d:%b" % (len(value), bytes(memoryview(value)[:_HEAD_BYTES])))
 
 
 def _add_turns(digest: blake2b, turns: Raw) -> None:
@@ -173,25 +171,13 @@ def _add_turns(digest: blake2b, turns: Raw) -> None:
 
     Clients move cache marks from turn to turn, and write a text as a string or a part.
     """
-    if (short := _short_turns(turns)) is not None:
-        for raw in short[0]:
-            _add(digest, memoryview(raw))
-        digest.update(short[1].encode())
-        return
-    view = memoryview(turns)
-    for window in _WINDOWS:
-        text = bytes(view[:window]).decode(errors="replace")
-        before, last = _until_user(text)
-        if isinstance(last, str) or len(view) <= window:
-            break
+    before, text = _short_turns(turns) or _scanned_turns(turns)
     for turn in before:
-        _add(digest, turn.encode())
-    if not isinstance(last, str):  # it is longer, or missing
-        last = text[last : last + _TURN_CHARACTERS]
-    digest.update(last.encode(errors="replace"))
+        _add(digest, turn)
+    digest.update(text.encode(errors="replace"))
 
 
-def _short_turns(turns: Raw) -> tuple[list[Raw], str] | None:
+def _short_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str] | None:
     """Return the turns before the user's first, and the text of that one; None: scan them."""
     if len(turns) > _SHORT_BYTES:
         return None
@@ -206,6 +192,19 @@ def _short_turns(turns: Raw) -> tuple[list[Raw], str] | None:
     except (msgspec.MsgspecError, RecursionError):
         pass  # the scan takes what a decoder refuses
     return None
+
+
+def _scanned_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str]:
+    """Return the turns before the user's first, and the texts of that one, as far as they reach."""
+    view = memoryview(turns)
+    for window in _WINDOWS:
+        text = bytes(view[:window]).decode(errors="replace")
+        before, last = _until_user(text)
+        if isinstance(last, str) or len(view) <= window:
+            break
+    if not isinstance(last, str):  # it is longer, or missing
+        last = text[last : last + _TURN_CHARACTERS]
+    return [turn.encode() for turn in before], last
 
 
 def _until_user(text: str) -> tuple[list[str], str | int]:

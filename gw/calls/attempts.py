@@ -293,8 +293,9 @@ class Attempts:
             self._silence.reschedule(now + self.candidate.first_event_seconds)
 
     def watched(self, request: UpstreamRequest) -> UpstreamRequest:
-        """Return the request with the headers of the call's trace; that it is sent is noted."""
-        return replace(self.observer.traced(request), on_sent=self._sent)
+        """Return the request with the call's trace; that it is sent is noted."""
+        trace = self.observer.request_trace(request)
+        return replace(request, trace=trace, on_sent=self._sent)
 
     def may_take_long(self) -> None:
         """The head of a whole response, or of an error, was received: stop the time."""

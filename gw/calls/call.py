@@ -53,6 +53,7 @@ from metrics.spans import (
     AttributeValue,
     CallSpan,
     ChildSpan,
+    RequestTrace,
 )
 
 
@@ -421,16 +422,15 @@ class CallObserver:
                 },
             )
 
-    def traced(self, request: UpstreamRequest) -> UpstreamRequest:
-        """Return the request with the headers of the trace, if the call has one."""
+    def request_trace(self, request: UpstreamRequest) -> RequestTrace | None:
+        """Return the trace of a request of the call, if that has one."""
         span = self._call.span
         if span.trace_id is None:
-            return request
-        trace = span.request_trace(
+            return None
+        return span.request_trace(
             propagates=self._propagates,
             attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
         )
-        return request if trace is None else msgspec.structs.replace(request, trace=trace)
 
     def response_head(self) -> None:
         """Record the head of the attempt's response."""
