@@ -14,6 +14,7 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -243,6 +244,7 @@ RATE_WINDOWS = 3  # when only the rate is asked
 STOLEN_MAX = 0.02
 ATTEMPTS_MAX = 3
 PAUSE_SECONDS = 0.2  # between windows, for the last settlements
+_say = partial(print, file=sys.stderr, flush=True)
 
 
 class Bench(NamedTuple):
@@ -385,8 +387,3 @@ class Bench(NamedTuple):
 def _stolen(windows: Sequence[Window]) -> float:
     """The largest share of the cores that others took in one of them."""
     return max(window["stolen"] for window in windows)
-
-
-def _say(text: str) -> None:
-    """Report the progress on stderr."""
-    print(text, file=sys.stderr, flush=True)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
+import signal
 import time
 from array import array
 from collections import Counter, deque
@@ -192,7 +194,7 @@ class Load:
         self._idle: deque[Connection] = deque()
         self._due: deque[float] = deque()  # requests that wait for a connection, and since when
         self._random = random.Random(7)
-        self._timer: asyncio.TimerHandle | None = None
+        self._next_at = math.inf  # when the next request arrives
 
     @property
     def faults(self) -> Counter[str]:
@@ -217,8 +219,10 @@ class Load:
             opening.append(asyncio.create_task(self._connect()))
             opening[-1].add_done_callback(lambda _: at_once.release())
         await asyncio.gather(*opening)
-        if self._ask.rate is not None:
-            self._arrive(self._ask.rate, time.perf_counter())
+        if (rate := self._ask.rate) is not None:
+            self._next_at = time.perf_counter()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGALRM, self._arrive, rate)
+            self._arrive(rate)
 
     async def close(self) -> None:
         """Let every answer under way arrive. Raises TimeoutError."""
@@ -227,8 +231,7 @@ class Load:
             for connection in self._connections:
                 connection.close()
         closed = [connection.closed for connection in self._connections]
-        _, open_still = await asyncio.wait(closed, timeout=DRAIN_SECONDS)
-        if open_still:
+        if open_still := (await asyncio.wait(closed, timeout=DRAIN_SECONDS))[1]:
             raise TimeoutError(f"{len(open_still)} answers do not end")
 
     def abort(self) -> None:
@@ -269,15 +272,15 @@ class Load:
             self._left -= 1
         connection.ask(next(self.requests), time.perf_counter())
 
-    def _arrive(self, rate: float, next_at: float) -> None:
+    def _arrive(self, rate: float) -> None:
         """Let what is due arrive. It counts from here: a late timer is no one else's delay."""
         now = time.perf_counter()
-        while next_at <= now:
+        while self._next_at <= now:
             self.arrive(now)
-            next_at += self._random.expovariate(rate)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(TICK_SECONDS, self._arrive, rate, next_at)
+            self._next_at += self._random.expovariate(rate)
+        if self._next_at < math.inf:  # in bursts by the loop's clock, which counts milliseconds
+            signal.setitimer(signal.ITIMER_REAL, max(self._next_at - time.perf_counter(), 1e-6))
 
     def _stop_arrivals(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._next_at = math.inf  # for a signal that has come already
+        signal.setitimer(signal.ITIMER_REAL, 0)
