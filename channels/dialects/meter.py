@@ -6,7 +6,7 @@ Each dialect's own meter decodes its events. `gw/calls/bills.py` prices the coun
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -75,9 +75,9 @@ class Usage(Struct, frozen=True):
     parts: UsageParts | None = None
 
     def __post_init__(self) -> None:
-        assert min(self.cached_tokens, self.cache_write_tokens, self.reasoning_tokens) >= 0, self
-        assert self.cached_tokens + self.cache_write_tokens <= self.input_tokens, self
-        assert self.reasoning_tokens <= self.output_tokens, self
+        unwritten = self.input_tokens - self.cache_write_tokens
+        assert 0 <= self.cached_tokens <= unwritten <= self.input_tokens, self
+        assert 0 <= self.reasoning_tokens <= self.output_tokens, self
 
 
 # Far above the tool calls of one response; a larger count is ignored.
@@ -167,20 +167,6 @@ def _within(count: int, whole: int) -> int:
     return max(0, min(count, whole))
 
 
-def whole_output(
-    *, input_tokens: int, output_tokens: int, reasoning_tokens: int, total_tokens: int | None
-) -> tuple[int, int]:
-    """Return tokens of the whole output and of its reasoning (contract §7: Reasoning tokens).
-
-    Reasoning is included in the stated output, unless the total is large enough for both. Without a
-    total nothing is added: tokens that are not stated are not charged.
-    """
-    beside = input_tokens + output_tokens + reasoning_tokens
-    if total_tokens is not None and total_tokens >= beside:
-        output_tokens += reasoning_tokens
-    return output_tokens, min(reasoning_tokens, output_tokens)
-
-
 def usage_of(
     *,
     input_tokens: int | None,
@@ -194,31 +180,27 @@ def usage_of(
     """Return the usage of stated counts; None if one is negative, or missing.
 
     One of input and output may be missing if the total is stated. Tokens read from a cache and
-    written to one are clamped to the input, and `parts` to their wholes.
+    written to one are clamped to the input, and `parts` to their wholes. Reasoning is included in
+    the stated output, unless the total is large enough for both (contract §7: Reasoning tokens);
+    without a total nothing is added: tokens that are not stated are not charged.
     """
-    if total_tokens is not None:
-        if input_tokens is None and output_tokens is not None:
-            input_tokens = total_tokens - output_tokens
-        elif output_tokens is None and input_tokens is not None:
-            output_tokens = total_tokens - input_tokens
     if input_tokens is None or output_tokens is None:
-        return None
+        known = output_tokens if input_tokens is None else input_tokens
+        if total_tokens is None or known is None:
+            return None
+        rest = total_tokens - known
+        input_tokens, output_tokens = (rest, known) if input_tokens is None else (known, rest)
     if min(input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens) < 0:
         return None
-    output_tokens, reasoning_tokens = whole_output(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        reasoning_tokens=reasoning_tokens,
-        total_tokens=total_tokens,
-    )
-    cached_tokens = min(cached_tokens, input_tokens)
-    usage = Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cached_tokens=cached_tokens,
-        cache_write_tokens=min(cache_write_tokens, input_tokens - cached_tokens),
-        reasoning_tokens=reasoning_tokens,
-    )
+    if reasoning_tokens:
+        beside = input_tokens + output_tokens + reasoning_tokens
+        if total_tokens is not None and total_tokens >= beside:
+            output_tokens += reasoning_tokens
+        reasoning_tokens = min(reasoning_tokens, output_tokens)
+    if cached_tokens or cache_write_tokens:
+        cached_tokens = min(cached_tokens, input_tokens)
+        cache_write_tokens = min(cache_write_tokens, input_tokens - cached_tokens)
+    usage = Usage(input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens)
     return usage if parts is None else with_parts(usage, parts)
 
 
@@ -249,22 +231,28 @@ class ToolUsage(Struct, gc=False):
     server_tool_use: _ServerTools | None = None
     server_side_tool_usage_details: _XaiTools | None = None
 
-    def tools(self) -> UsageParts | None:
-        """Return the counts of these members; None without any."""
+    def parts(self, given: InputDetails | None, made: OutputDetails | None) -> UsageParts | None:
+        """Return the parts stated here and in these details; None without any, as is usual."""
+        # Written without calls, because every call's usage passes here.
         own, xai = self.server_tool_use, self.server_side_tool_usage_details
-        sources, queries = self.num_sources_used, self.num_search_queries
-        if own is None and xai is None and not (sources or queries):
-            return None
+        parts = None
         if xai is not None:
-            return UsageParts(
+            parts = UsageParts(
                 web_searches=tool_calls(xai.web_search_calls, xai.x_search_calls),
                 file_searches=tool_calls(xai.file_search_calls, xai.document_search_calls),
                 code_sessions=tool_calls(xai.code_interpreter_calls),
             )
-        return UsageParts(
-            web_searches=tool_calls(sources, queries, own.web_search_requests if own else None),
-            web_search_size=search_size(self.search_context_size),
-        )
+        elif own is not None or self.num_sources_used or self.num_search_queries:
+            searches = None if own is None else own.web_search_requests
+            parts = UsageParts(
+                web_searches=tool_calls(self.num_sources_used, self.num_search_queries, searches),
+                web_search_size=search_size(self.search_context_size),
+            )
+        if (
+            given is not None and (given.audio_tokens or given.image_tokens or given.cache_creation)
+        ) or (made is not None and (made.audio_tokens or made.image_tokens)):
+            return _modal_parts(parts or _NO_PARTS, given or _NO_INPUT, made or _TEXT_ONLY)
+        return parts
 
 
 class Modal(Struct, gc=False):
@@ -290,11 +278,6 @@ class InputDetails(Modal, gc=False):
     cached_tokens_details: Modal | None = None
     cache_creation: _Written | None = None  # of Alibaba, and of gateways
 
-    def hour(self) -> int:
-        """Return the tokens written to a cache for an hour."""
-        kept = self.cache_creation
-        return 0 if kept is None else kept.ephemeral_1h_input_tokens or 0
-
 
 class OutputDetails(Modal, gc=False):
     """The details of an output."""
@@ -305,22 +288,15 @@ class OutputDetails(Modal, gc=False):
 _NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
 
 
-def modal_parts(
-    known: UsageParts | None, given: InputDetails | None, made: OutputDetails | None
-) -> UsageParts | None:
-    """Return these parts with the tokens of details added, if any are stated."""
-    # Written without calls, because every call's usage passes here.
-    hour = 0 if given is None or given.cache_creation is None else given.hour()
-    has_given = given is not None and (given.audio_tokens or given.image_tokens)
-    if not (hour or has_given or (made is not None and (made.audio_tokens or made.image_tokens))):
-        return known
-    taken, output = given or _NO_INPUT, made or _TEXT_ONLY
-    audio, image = taken.counts()
-    cached_audio, cached_image = (taken.cached_tokens_details or _TEXT_ONLY).counts()
-    audio_output, image_output = output.counts()
+def _modal_parts(known: UsageParts, given: InputDetails, made: Modal) -> UsageParts:
+    """Return these parts with the tokens of details added."""
+    kept = given.cache_creation
+    audio, image = given.counts()
+    cached_audio, cached_image = (given.cached_tokens_details or _TEXT_ONLY).counts()
+    audio_output, image_output = made.counts()
     return replace(
-        known or UsageParts(),
-        cache_write_1h_tokens=hour,
+        known,
+        cache_write_1h_tokens=0 if kept is None else kept.ephemeral_1h_input_tokens or 0,
         audio_input_tokens=audio,
         cached_audio_tokens=cached_audio,
         image_input_tokens=image,
@@ -398,35 +374,24 @@ class ErrorEvent:
     message: str | None
 
 
-class ResponseMeter(ABC, Generic[Read]):
+class ResponseMeter(Struct, Generic[Read], eq=False):
     """Meters one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
     `finished`: the response's end was received, or it is whole.
     """
 
-    __slots__ = (
-        "characters",
-        "error_seen",
-        "finish_reason",
-        "finished",
-        "malformed_events",
-        "response_id",
-        "response_model",
-    )
-
     # Members of an error that may have its code, the most trusted first.
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
     reads_any_size: ClassVar[bool] = False  # see Meter
 
-    def __init__(self) -> None:
-        self.characters = 0
-        self.finished = False
-        self.finish_reason: str | None = None
-        self.response_id: str | None = None
-        self.response_model: str | None = None
-        self.error_seen: ErrorEvent | None = None
-        self.malformed_events = 0
+    characters: int = 0
+    finished: bool = False
+    finish_reason: str | None = None
+    response_id: str | None = None
+    response_model: str | None = None
+    error_seen: ErrorEvent | None = None
+    malformed_events: int = 0
 
     def __repr__(self) -> str:
         return (

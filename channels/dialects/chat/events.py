@@ -27,7 +27,6 @@ from channels.dialects.meter import (
     add_parts,
     fit_name,
     loosely,
-    modal_parts,
     served_tier,
     tools_member,
     usage_of,
@@ -332,11 +331,6 @@ class _Usage(ToolUsage, gc=False):
     cached_tokens: Tokens | None = None
     prompt_cache_hit_tokens: Tokens | None = None
 
-    def parts(self) -> UsageParts | None:
-        """Return the parts that it states; None if there are none, the common case."""
-        given, made = self.prompt_tokens_details, self.completion_tokens_details
-        return modal_parts(self.tools(), given, made)
-
 
 _COUNTS = msgspec.json.Decoder(_Counts)
 _USAGE = msgspec.json.Decoder(_Usage)
@@ -344,29 +338,23 @@ _USAGE = msgspec.json.Decoder(_Usage)
 _SEARCHING = "-search-"
 
 
-class UsageReader:
+class UsageReader(Struct, eq=False):
     """The usage of one response so far: some upstreams state a running count in every chunk.
 
     `tier` is the last service tier stated, `model` the model of the response.
     """
 
-    __slots__ = ("_is_own", "model", "tier", "total_tokens", "usage")
-
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
-        self.total_tokens: int | None = None  # stated without the others
-        self._is_own = False  # stated in the protocol's own member
-        self.tier: str | None = None
-        self.model: str | None = None
-
-    def __repr__(self) -> str:
-        return f"<UsageReader {self.usage}>"
+    usage: Usage | None = None
+    total_tokens: int | None = None  # stated without the others
+    is_own: bool = False  # stated in the protocol's own member
+    tier: str | None = None
+    model: str | None = None
 
     def take(self, stated: msgspec.Raw) -> bool:
         """Take a `usage` member. False if its counts cannot be read."""
         usage = self._read(stated)
         if usage is not None:
-            self.usage, self._is_own = usage, True
+            self.usage, self.is_own = usage, True
             return True
         total = total_alone(stated)
         if total is not None:
@@ -375,7 +363,7 @@ class UsageReader:
 
     def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
         """Take usage stated elsewhere. False if it is empty, or the protocol's own was stated."""
-        if self._is_own:
+        if self.is_own:
             return False
         stated = () if groq is None else (groq.usage,)
         usages = (self._read(usage) for usage in (*stated, *of_choices) if usage is not NULL)
@@ -388,11 +376,12 @@ class UsageReader:
     def _read(self, stated: msgspec.Raw) -> Usage | None:
         """Return the usage, with tier and searches stated elsewhere."""
         usage = read_usage(stated)
-        tier, model = served_tier(self.tier), self.model
-        if usage is None or (tier is None and (model is None or _SEARCHING not in model)):
+        tier = None if self.tier is None else served_tier(self.tier)
+        is_searching = self.model is not None and _SEARCHING in self.model
+        if usage is None or not (is_searching or tier):
             return usage
         parts = replace(usage.parts or UsageParts(), service_tier=tier)
-        if model is not None and _SEARCHING in model and not parts.web_searches:
+        if is_searching and not parts.web_searches:
             parts = replace(parts, web_searches=1)
         return with_parts(usage, parts)
 
@@ -402,29 +391,30 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
     stated: _Usage | _Counts
     parts: UsageParts | None = None
     try:
-        stated = _USAGE.decode(usage)
-        parts = stated.parts()
+        stated = found = _USAGE.decode(usage)
+        parts = found.parts(found.prompt_tokens_details, found.completion_tokens_details)
     except (msgspec.DecodeError, RecursionError):
         try:
             stated = _COUNTS.decode(usage)
         except (msgspec.DecodeError, RecursionError):
             return None
     details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
-    cached = details.cached_tokens if details else None
-    if cached is None:
-        cached = stated.cached_tokens
+    cached, written = stated.cached_tokens, None
+    if details is not None:
+        if details.cached_tokens is not None:
+            cached = details.cached_tokens
+        written = details.cache_write_tokens
+        if written is None and isinstance(details, _Input):
+            written = details.cache_creation_input_tokens
     if cached is None:
         cached = stated.prompt_cache_hit_tokens
-    written = details.cache_write_tokens if details else None
-    if written is None and isinstance(details, _Input):
-        written = details.cache_creation_input_tokens
     return usage_of(
         input_tokens=stated.prompt_tokens,
         output_tokens=stated.completion_tokens,
         total_tokens=stated.total_tokens,
         cached_tokens=cached or 0,
         cache_write_tokens=written or 0,
-        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
+        reasoning_tokens=0 if output_details is None else output_details.reasoning_tokens or 0,
         parts=parts,
     )
 
@@ -462,11 +452,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 class ChatMeter(ResponseMeter[Chunk]):
     """Meters one response. `finished`: the terminator was received, or the response is whole."""
 
-    __slots__ = ("_stated",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._stated = UsageReader()
+    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
 
     @property
     def usage(self) -> Usage | None:

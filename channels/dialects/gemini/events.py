@@ -399,15 +399,11 @@ def _write_modal(text: int, audio: int, image: int) -> list[dict[str, Any]]:
 class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
     """Meters one response. `finished`: it is complete if it ends here."""
 
-    __slots__ = ("_has_ended", "_stated", "_unended")
-
     _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._has_ended: dict[int, bool] = {}  # by candidate
-        self._unended = 0  # candidates that have not ended
-        self._stated = UsageReader()
+    _has_ended: dict[int, bool] = msgspec.field(default_factory=dict)  # by candidate
+    _unended: int = 0  # candidates that have not ended
+    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
 
     @property
     def usage(self) -> Usage | None:

@@ -404,13 +404,9 @@ _END = "message_stop"
 class MessagesMeter(ResponseMeter[Event]):
     """Meters one response. `finished`: `message_stop` was received, or the response is whole."""
 
-    __slots__ = ("_stated",)
-
     _error_names: ClassVar[tuple[str, ...]] = ("type", "code")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._stated = UsageReader()
+    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
 
     @property
     def usage(self) -> Usage | None:

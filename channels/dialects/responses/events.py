@@ -25,7 +25,6 @@ from channels.dialects.meter import (
     UsageParts,
     fit_name,
     loosely,
-    modal_parts,
     search_size,
     served_tier,
     usage_of,
@@ -202,10 +201,6 @@ class _Usage(ToolUsage, gc=False):
     input_tokens_details: InputDetails | None = None
     output_tokens_details: OutputDetails | None = None
 
-    def parts(self) -> UsageParts | None:
-        """Return the parts that it states; None if there are none, the common case."""
-        return modal_parts(self.tools(), self.input_tokens_details, self.output_tokens_details)
-
 
 class _Action(Struct, gc=False):
     type: str | None = None
@@ -355,8 +350,8 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
     stated: _Usage | _Counts
     parts: UsageParts | None = None
     try:
-        stated = _USAGE.decode(usage)
-        parts = stated.parts()
+        stated = found = _USAGE.decode(usage)
+        parts = found.parts(found.input_tokens_details, found.output_tokens_details)
     except (msgspec.DecodeError, RecursionError):
         try:
             stated = _COUNTS.decode(usage)
@@ -367,9 +362,9 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         input_tokens=stated.input_tokens,
         output_tokens=stated.output_tokens,
         total_tokens=stated.total_tokens,
-        cached_tokens=(details.cached_tokens if details else None) or 0,
-        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
-        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
+        cached_tokens=0 if details is None else details.cached_tokens or 0,
+        cache_write_tokens=0 if details is None else details.cache_write_tokens or 0,
+        reasoning_tokens=0 if output_details is None else output_details.reasoning_tokens or 0,
         parts=parts,
     )
 
@@ -393,18 +388,14 @@ class ResponsesMeter(ResponseMeter[Event]):
     `finish_reason` is the status of the response, or why it is incomplete.
     """
 
-    __slots__ = ("_counted", "_stated")
-
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
     # The last event repeats the response with its tools and the probabilities of its tokens: the
     # charged counts are read, and its texts are skipped if it has too many values.
     reads_any_size: ClassVar[bool] = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        # Characters counted of each unfinished item, by its index in the output.
-        self._counted: dict[int | None, int] = {}
-        self._stated = UsageReader()
+    # Characters counted of each unfinished item, by its index in the output.
+    _counted: dict[int | None, int] = msgspec.field(default_factory=dict)
+    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
 
     @property
     def usage(self) -> Usage | None:

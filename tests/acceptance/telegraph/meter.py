@@ -35,11 +35,7 @@ decode_event = msgspec.json.Decoder(Event).decode
 class TelegraphMeter(ResponseMeter[Event]):
     """Follows one answer."""
 
-    __slots__ = ("_usage",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._usage: Usage | None = None
+    _usage: Usage | None = None
 
     @property
     def usage(self) -> Usage | None:
