@@ -55,7 +55,6 @@ _WINDOWS = (64 * 1024, 256 * 1024)
 # Turns of this length are decoded together, at less than a scan costs.
 _SHORT_BYTES = 16 * 1024
 _FIXED = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
-_TURNS = ("messages", "input", "contents")
 # Numbers stay strings: one of a million digits would raise.
 _SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
@@ -73,8 +72,8 @@ class _Turn(Struct, gc=False):
 
 
 _NO_METADATA = _Metadata()
-_SHORT_TURNS = msgspec.json.Decoder(list[Raw])
-_SHORT_TURN = msgspec.json.Decoder(_Turn)
+_decode_turns = msgspec.json.Decoder(list[Raw]).decode
+_decode_turn = msgspec.json.Decoder(_Turn).decode
 
 
 def session_of(raw: Mapping[str, Raw]) -> str | None:
@@ -86,16 +85,18 @@ def session_of(raw: Mapping[str, Raw]) -> str | None:
 
 def conversation_of(raw: Mapping[str, Raw]) -> str | None:
     """Return the conversation of a body, by its members; None if it has no turns."""
-    if "prompt_cache_key" in raw and (named := _text(raw["prompt_cache_key"])):
-        return named
-    if "metadata" in raw:
-        metadata = _metadata(raw)
-        for value in (metadata.session_id, metadata.conversation_id, metadata.user_id):
-            if value and isinstance(value, str):
-                return value[:NAME_CHARACTERS_MAX]
-    if "user" in raw and (named := _text(raw["user"])):
-        return named
-    return _prefix_of(raw)
+    hashed: list[bytes] = []
+    if not MEMBERS.isdisjoint(raw):
+        if named := _name_in(raw):
+            return named
+        hashed = [_sized(raw[name]) for name in _FIXED if name in raw]
+    turns = raw.get("messages") or raw.get("input") or raw.get("contents")
+    if turns is None:
+        return None
+    before, text = _short_turns(turns) or _long_turns(turns)
+    hashed += [_sized(turn) for turn in before]
+    hashed.append(text.encode(errors="replace"))
+    return PREFIX + blake2b(b"".join(hashed), digest_size=16).hexdigest()
 
 
 def naming_members(members: Mapping[str, Any]) -> set[str]:
@@ -127,6 +128,17 @@ def stand_in(members: JsonObject) -> JsonObject:
     return JsonObject(b"{}", named)
 
 
+def _name_in(raw: Mapping[str, Raw]) -> str | None:
+    if "prompt_cache_key" in raw and (named := _text(raw["prompt_cache_key"])):
+        return named
+    if "metadata" in raw:
+        metadata = _metadata(raw)
+        for value in (metadata.session_id, metadata.conversation_id, metadata.user_id):
+            if value and isinstance(value, str):
+                return value[:NAME_CHARACTERS_MAX]
+    return _text(raw["user"]) if "user" in raw else None
+
+
 def _metadata(raw: Mapping[str, Raw]) -> _Metadata:
     value = raw.get("metadata")
     if value is None or len(value) > METADATA_BYTES_MAX:
@@ -147,34 +159,13 @@ def _is_text(value: Raw) -> bool:
     return bytes(memoryview(value)[:1]) == b'"'
 
 
-def _prefix_of(raw: Mapping[str, Raw]) -> str | None:
-    turns = next((raw[name] for name in _TURNS if name in raw), None)
-    if turns is None:
-        return None
-    digest = blake2b(digest_size=16)
-    for name in _FIXED:
-        if name in raw:
-            _add(digest, raw[name])
-    if _is_text(turns):  # one turn
-        _add(digest, turns)
-    else:
-        _add_turns(digest, turns)
-    return PREFIX + digest.hexdigest()
+def _sized(value: bytes | Raw) -> bytes:
+    head = value if len(value) <= _HEAD_BYTES else bytes(memoryview(value)[:_HEAD_BYTES])
+    return b"%d:%b" % (len(value), head)
 
 
-def _add(digest: blake2b, value: bytes | Raw) -> None:
-    digest.update(b"%d:%b" % (len(value), bytes(memoryview(value)[:_HEAD_BYTES])))
-
-
-def _add_turns(digest: blake2b, turns: Raw) -> None:
-    """Hash the turns up to the first of the user, of which the texts are hashed.
-
-    Clients move cache marks from turn to turn, and write a text as a string or a part.
-    """
-    before, text = _short_turns(turns) or _scanned_turns(turns)
-    for turn in before:
-        _add(digest, turn)
-    digest.update(text.encode(errors="replace"))
+# The turns up to the first of the user, of which the texts are hashed: clients move cache marks
+# from turn to turn, and write a text as a string or a part.
 
 
 def _short_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str] | None:
@@ -183,8 +174,8 @@ def _short_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str] | None:
         return None
     before: list[Raw] = []
     try:
-        for raw in _SHORT_TURNS.decode(turns):
-            turn = _SHORT_TURN.decode(raw)
+        for raw in _decode_turns(turns):
+            turn = _decode_turn(raw)
             if turn.role == "user":
                 text = turn.content
                 return (before, text[:_TURN_CHARACTERS]) if isinstance(text, str) else None
@@ -194,8 +185,10 @@ def _short_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str] | None:
     return None
 
 
-def _scanned_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str]:
+def _long_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str]:
     """Return the turns before the user's first, and the texts of that one, as far as they reach."""
+    if _is_text(turns):  # one turn
+        return (turns,), ""
     view = memoryview(turns)
     for window in _WINDOWS:
         text = bytes(view[:window]).decode(errors="replace")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from channels.errors import InvalidRequest
 
@@ -96,16 +97,13 @@ class InvalidJson(InvalidRequest):
     """A body that is not a single well-formed JSON object."""
 
 
-class JsonObject:
+class JsonObject(Struct, eq=False):
     """A JSON object as received; the offsets of its members are found on demand."""
 
-    __slots__ = ("_members", "_outline", "body", "raw")
-
-    def __init__(self, body: bytes, raw: dict[str, msgspec.Raw]) -> None:
-        self.body = body
-        self.raw = raw
-        self._members: dict[str, _Span] | None = None
-        self._outline: bytes | None = None
+    body: bytes
+    raw: dict[str, msgspec.Raw]
+    _members: dict[str, _Span] | None = None
+    _outline: bytes | None = None
 
     def __repr__(self) -> str:
         return f"<JsonObject {len(self.body)} bytes: {', '.join(self.raw)}>"
@@ -132,14 +130,16 @@ class JsonObject:
             raise InvalidJson("The request body is nested too deeply.") from None
         if len(raw) > MEMBERS_MAX:
             raise InvalidJson(f"The request body has more than {MEMBERS_MAX} members.")
-        parsed = cls(body, raw)
-        if not _is_every_byte_accounted_for(body, raw):
-            parsed._members = _locate(body, raw)
-        return parsed
+        # One member per name makes up the whole of a compact body: no name occurs twice, since the
+        # second member's bytes would be left over. Only a body with white space needs the walk.
+        shortest = 1 + 4 * len(raw) + len("".join(raw)) + sum(map(len, raw.values()))
+        return cls(body, raw, None if shortest == len(body) else _locate(body, raw))
 
     @property
     def outline(self) -> bytes:
         """The body without the middle of its long strings."""
+        if len(self.body) < RUN_BYTES:
+            return self.body
         if self._outline is None:
             self._outline = outline(self.body)
         return self._outline
@@ -199,16 +199,6 @@ class JsonObject:
         if self._members is None:
             self._members = _locate(self.body, self.raw)
         return self._members
-
-
-def _is_every_byte_accounted_for(body: bytes, raw: dict[str, msgspec.Raw]) -> bool:
-    """Whether one member per name makes up the whole body, without white space between them.
-
-    Then no name occurs twice: the second member's bytes would be left over. The common, compact
-    body needs no walk.
-    """
-    size = 2 + sum([4 + len(value) for value in raw.values()]) - bool(raw)
-    return size + len("".join(raw)) == len(body)
 
 
 def _locate(body: bytes, raw: dict[str, msgspec.Raw]) -> dict[str, _Span]:

@@ -234,25 +234,27 @@ class ToolUsage(Struct, gc=False):
     def parts(self, given: InputDetails | None, made: OutputDetails | None) -> UsageParts | None:
         """Return the parts stated here and in these details; None without any, as is usual."""
         # Written without calls, because every call's usage passes here.
-        own, xai = self.server_tool_use, self.server_side_tool_usage_details
-        parts = None
-        if xai is not None:
-            parts = UsageParts(
-                web_searches=tool_calls(xai.web_search_calls, xai.x_search_calls),
-                file_searches=tool_calls(xai.file_search_calls, xai.document_search_calls),
-                code_sessions=tool_calls(xai.code_interpreter_calls),
-            )
-        elif own is not None or self.num_sources_used or self.num_search_queries:
-            searches = None if own is None else own.web_search_requests
-            parts = UsageParts(
-                web_searches=tool_calls(self.num_sources_used, self.num_search_queries, searches),
-                web_search_size=search_size(self.search_context_size),
-            )
+        own, xai, parts = self.server_tool_use, self.server_side_tool_usage_details, None
+        if own or xai or self.num_sources_used or self.num_search_queries:
+            parts = self._tools(own, xai)
         if (
             given is not None and (given.audio_tokens or given.image_tokens or given.cache_creation)
         ) or (made is not None and (made.audio_tokens or made.image_tokens)):
             return _modal_parts(parts or _NO_PARTS, given or _NO_INPUT, made or _TEXT_ONLY)
         return parts
+
+    def _tools(self, own: _ServerTools | None, xai: _XaiTools | None) -> UsageParts:
+        if xai is not None:
+            return UsageParts(
+                web_searches=tool_calls(xai.web_search_calls, xai.x_search_calls),
+                file_searches=tool_calls(xai.file_search_calls, xai.document_search_calls),
+                code_sessions=tool_calls(xai.code_interpreter_calls),
+            )
+        searches = None if own is None else own.web_search_requests
+        return UsageParts(
+            web_searches=tool_calls(self.num_sources_used, self.num_search_queries, searches),
+            web_search_size=search_size(self.search_context_size),
+        )
 
 
 class Modal(Struct, gc=False):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from email.message import Message
 from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from channels.dialects.validate import MODEL_CHARACTERS_MAX, check_model, setting
 from channels.errors import InvalidRequest
@@ -66,7 +66,7 @@ class FormRequest(Struct, frozen=True, kw_only=True):
     form: Form
     model: str
     parameters: Mapping[str, str]
-    object: JsonObject = NOTHING
+    object: JsonObject = field(default_factory=lambda: NOTHING)
 
     def body_for(self, body: bytes, upstream_model: str) -> bytes:
         """Return the client's body with the upstream's model name."""

@@ -277,9 +277,12 @@ def settings(
     texts: dict[str, str] = {}
     for name, raw in members.items():
         if name in names:
-            text = _shown(bytes(raw))
-            if text is not None:
-                texts[within + name] = text
+            text = str(raw, "utf-8")
+            if text == "null":
+                continue
+            if text[0] in '"[{' or len(text) > NUMBER_BYTES_MAX:
+                text = _shown(text)
+            texts[within + name] = text
     return texts
 
 
@@ -303,18 +306,15 @@ def counts(**found: int) -> dict[str, str]:
     return {name: str(count) for name, count in found.items() if count}
 
 
-def _shown(raw: bytes) -> str | None:
-    first = raw[:1]
+def _shown(text: str) -> str:
     try:
-        if first == b'"':
-            return setting(msgspec.json.decode(raw, type=str))
-        if first == b"[":
-            return str(len(_ARRAY.decode(raw)))
-        if first == b"{":
-            kind = _TYPED.decode(raw).type
+        if text[0] == '"':
+            return setting(msgspec.json.decode(text, type=str))
+        if text[0] == "[":
+            return str(len(_ARRAY.decode(text)))
+        if text[0] == "{":
+            kind = _TYPED.decode(text).type
             return "(object)" if kind is None else setting(kind)
     except msgspec.DecodeError:
         return "(object)"  # its type is not a string
-    if raw == b"null":
-        return None
-    return raw.decode() if len(raw) <= NUMBER_BYTES_MAX else "(number)"
+    return "(number)"

@@ -197,33 +197,36 @@ class ChatUpstream(BaseUpstream):
         self, call: ChatCall, plan: UpstreamPlan, body: bytes, attempts: Attempts
     ) -> CompleteResponse:
         """Meter a whole response, and translate it if the plan does. Raises UpstreamError."""
+        fault, written = None, None
         try:
-            read, written = await self._metered(call, plan, body)
-            attempts.meter = read.meter
-            _refuse_unusable(body, read.meter, plan)
+            if plan.translated is None and weight_of(body) <= READ_VALUES_MAX:
+                meter = plan.dialect.new_meter()
+                meter.body(body)
+            else:
+                read, written = await self._metered(call, plan, body)
+                meter, fault = read.meter, read.fault
+            attempts.meter = meter
+            if not meter.characters:
+                _refuse_unusable(body, meter, plan)
         except UpstreamError:
             raise
         except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
-        if read.fault is not None:
-            raise read.fault
-        return CompleteResponse(body if written is None else written, read.meter, plan.headers)
+        if fault is not None:
+            raise fault
+        return CompleteResponse(body if written is None else written, meter, plan.headers)
 
     async def _metered(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes
     ) -> tuple[Metered, bytes | None]:
-        """Read a response, in a helper process if that would block the loop for too long."""
+        """Read a response that is translated, or heavy and read in a helper process."""
         protocol, translated = plan.dialect.protocol, plan.translated
         arguments: tuple[Any, ...] = (protocol, None, {}, {})
-        if translated is None:
-            values_max = READ_VALUES_MAX
-        else:
+        if translated is not None:
             names = self._names(call, plan.dialect.new_meter())
-            client = translated.translation.client
-            values_max = TRANSLATED_VALUES_MAX
-            arguments = (protocol, client, translated.names, names)
-        if weight_of(body) <= values_max:
-            return metered(body, *arguments)
+            arguments = (protocol, translated.translation.client, translated.names, names)
+            if weight_of(body) <= TRANSLATED_VALUES_MAX:
+                return metered(body, *arguments)
         try:
             helpers = self._offload.of(call.facts.account_id)
             return await helpers.run(metered, body, *arguments)
@@ -262,11 +265,9 @@ def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
 def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     """Raise UpstreamError, with the upstream's message, for a body that is not a response.
 
-    A response has content, usage, a finish reason or at least an id; anything else is an error in
-    the dialect's form or in another.
+    A response has content, which this body has not, usage, a finish reason or at least an id;
+    anything else is an error in the dialect's form or in another.
     """
-    if meter.characters:
-        return
     if meter.error_seen is not None:
         raise _for_client(error_reported(body), plan)
     stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)

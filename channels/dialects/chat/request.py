@@ -20,7 +20,6 @@ from channels.dialects.validate import (
     TOOL_TYPE_CHARACTERS_MAX,
     Count,
     Tables,
-    counts,
     names_of,
     refuse_lookalikes,
     settings,
@@ -296,11 +295,12 @@ def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> 
     shown = settings(raw, _SETTINGS)
     if chat.stream_options is not None and chat.stream_options.include_usage:
         shown["stream_options.include_usage"] = "true"
-    if isinstance(chat, LenientBody):
-        return shown | counts(messages=len(chat.messages))
-    if chat.tools:
+    if isinstance(chat, ChatBody) and chat.tools:
         shown["tools"] = names_of([_name(tool) for tool in chat.tools])
-    return shown | counts(messages=len(chat.messages), images=_images(chat))
+    shown["messages"] = str(len(chat.messages))
+    if isinstance(chat, ChatBody) and (images := _images(chat)):
+        shown["images"] = str(images)
+    return shown
 
 
 def _name(tool: ToolSpec) -> str:
@@ -359,7 +359,7 @@ def read_request(body: bytes) -> ChatRequest:
     if not raw.keys() <= NAMES.keys():
         refuse_lookalikes(members, NAMES)
     chat, fault = _TABLES.read(members)
-    if fault is None and isinstance(chat, ChatBody) and chat.tools:
+    if chat.tools and isinstance(chat, ChatBody):
         fault = _function_missing(chat.tools)
     if not chat.model.isprintable():
         raise InvalidRequest("model: control characters are not allowed.", "model")

@@ -362,9 +362,9 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         input_tokens=stated.input_tokens,
         output_tokens=stated.output_tokens,
         total_tokens=stated.total_tokens,
-        cached_tokens=0 if details is None else details.cached_tokens or 0,
-        cache_write_tokens=0 if details is None else details.cache_write_tokens or 0,
-        reasoning_tokens=0 if output_details is None else output_details.reasoning_tokens or 0,
+        cached_tokens=(details.cached_tokens if details else None) or 0,
+        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
+        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
         parts=parts,
     )
 
