@@ -11,7 +11,6 @@ import errno
 import functools
 import os
 import re
-import select
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -45,7 +44,6 @@ class OriginPool:
         self._all: set[UpstreamConnection] = set()
         # Connections idle for too long are closed.
         self._idle = Deadlines(IDLE_SECONDS, UpstreamConnection.abort)
-        self._poll = select.poll()
         self._emptied: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -63,7 +61,7 @@ class OriginPool:
         """
         while (connection := self._idle.end_latest()) is not None:
             if connection.is_usable:
-                if not self._has_unread(connection):
+                if not connection.has_unread():
                     return connection
                 connection.abort()
         return None
@@ -115,14 +113,6 @@ class OriginPool:
         self._all.discard(connection)
         if not self._all and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
-
-    def _has_unread(self, connection: UpstreamConnection) -> bool:
-        """Whether the socket has data or an end of stream that the loop has not read yet."""
-        poll, fileno = self._poll, connection.fileno()
-        poll.register(fileno, select.POLLIN)
-        has_unread = bool(poll.poll(0))
-        poll.unregister(fileno)
-        return has_unread
 
 
 # From a URL to its origin, and from a request to the bytes of its head.
@@ -203,8 +193,6 @@ def head_of(
 
 def with_length(head: bytes, request: UpstreamRequest) -> bytes:
     """Complete a head: every request except a GET without a body has a Content-Length."""
-    # The response parser cannot know that a response to HEAD has no body.
-    assert request.method != "HEAD"
     size = len(request.body)
     more = request.proof if request.trace is None else request.proof + request.trace.header
     if not size and request.method == "GET":
@@ -463,29 +451,40 @@ class HttpClient(UpstreamClient):
             return await self._open_proved(request, request.authorizer)
         route, head = self._way(request.method, request.url, request.headers, request.transport)
         head = with_length(head, request)
-        kept = route.pool.take()
-        trace = request.trace
-        if kept is not None:
-            if trace is not None:
-                trace.connected(is_reused=True)
+        connection = route.pool.take()
+        is_reused = connection is not None
+        while True:
+            if connection is None:
+                connection = await self._new_connection(route)
+            if request.trace is not None:
+                request.trace.connected(is_reused=is_reused)
+            if request.sender is not None:
+                request.sender.is_sent = True
+            response = connection.exchange(head, request.body)
             try:
-                response = _exchange(kept, head, request)
-                await response.opened()
+                if response.fault is None:
+                    await response.arrival()
+            except asyncio.CancelledError:
+                response.close()
+                raise
+            if response.status:
                 return response
-            except StaleConnection as stale:
-                if self._is_closed:
-                    raise UpstreamUnreachable(stale) from stale
+            fault = response.fault
+            assert fault is not None
+            if not isinstance(fault, StaleConnection):
+                raise fault
+            if self._is_closed:
+                raise UpstreamUnreachable(fault) from fault
+            connection, is_reused = None, False
+
+    async def _new_connection(self, route: OriginRoute) -> UpstreamConnection:
         connection = await route.dialer.dial(route.pool.new_connection)
         if self._is_closed:
             connection.abort()
             raise UpstreamUnreachable("closed by the gateway")
         if not connection.is_usable:
             raise UpstreamUnreachable("closed by the upstream as soon as it was made")
-        if trace is not None:
-            trace.connected(is_reused=False)
-        response = _exchange(connection, head, request)
-        await response.opened()
-        return response
+        return connection
 
     async def _open_proved(self, request: UpstreamRequest, authorizer: Authorizer) -> Http1Response:
         """Send a request with its proof, and once more if a new proof may be accepted."""
@@ -516,6 +515,8 @@ class HttpClient(UpstreamClient):
         transport: Transport | None,
     ) -> tuple[OriginRoute, bytes]:
         """Return the route of a request, and its head without the length."""
+        # The response parser cannot know that a response to HEAD has no body.
+        assert method != "HEAD"
         address = address_of(url)
         head = head_of(method, address, headers, user_agent=self._user_agent)
         route = self._routes.get((address.origin, transport))
@@ -546,12 +547,3 @@ class HttpClient(UpstreamClient):
     def _tls_of(self, transport: Transport | None) -> Callable[[], ssl.SSLContext]:
         """Return a factory of the TLS settings, which makes them on first use."""
         return self._tls if transport is None else functools.cache(transport.tls_context)
-
-
-def _exchange(
-    connection: UpstreamConnection, head: bytes, request: UpstreamRequest
-) -> Http1Response:
-    """Send a request on a connection, and report that."""
-    if request.on_sent is not None:
-        request.on_sent()
-    return connection.exchange(head, request.body)

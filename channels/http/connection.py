@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Protocol, cast
@@ -95,7 +96,7 @@ class Http1Response:
                 if self.fault is None:
                     raise StopAsyncIteration
                 raise UpstreamCut(self.fault)
-            await self._arrival()
+            await self.arrival()
         return self._take()
 
     async def pour(self, sink: Sink) -> None:
@@ -112,7 +113,7 @@ class Http1Response:
             elif self._source is not None:
                 self._sink = sink
                 try:
-                    await self._arrival()
+                    await self.arrival()
                 finally:
                     self._sink = None
                 keeps_up, self._keeps_up = self._keeps_up, None
@@ -154,22 +155,6 @@ class Http1Response:
             self.lost(UpstreamCut("closed by the gateway"))
             source.abort()
 
-    async def opened(self) -> None:
-        """Wait for the head. Raises the error of a lost connection, or UpstreamMalformed."""
-        try:
-            while not self.status and self._source is not None:
-                await self._arrival()
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        if not self.status:
-            assert self.fault is not None
-            raise self.fault
-        encoding = self.fields.get(b"content-encoding", b"identity").lower()
-        if self.status < 400 and encoding != b"identity":
-            self.close()
-            raise UpstreamMalformed(f"content-encoding {encoding!r}")
-
     def _take(self) -> bytes:
         """Take all that is buffered; resume reading if it was paused."""
         pieces = self.pieces
@@ -195,7 +180,8 @@ class Http1Response:
         self.waiting_bytes -= end
         return data[:end]
 
-    def _arrival(self) -> asyncio.Future[None]:
+    def arrival(self) -> asyncio.Future[None]:
+        """Return a future of the whole head or, after it, of more; also of the end and a loss."""
         self._waiter = waiter = asyncio.get_running_loop().create_future()
         return waiter
 
@@ -223,7 +209,7 @@ class Http1Response:
         )
 
     def arrived(self) -> None:
-        """Hand over new pieces, or the head."""
+        """Hand over new pieces, or the head alone."""
         sink = self._sink
         if sink is None:
             self._wake()
@@ -252,6 +238,7 @@ class Http1Response:
     def ended(self) -> None:
         """Mark the response as complete."""
         self._source = None
+        self.count()
         self._wake()
 
     def lost(self, fault: Exception) -> None:
@@ -330,6 +317,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_head_room",
         "_owner",
         "_parser",
+        "_poll",
         "_response",
         "_transport",
         "_unread",
@@ -347,6 +335,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_room = HEAD_BYTES_MAX  # left of the head's limit
         self._bare_bytes = 0  # since the last piece of a body
         self.is_reading_paused = False  # reading is paused
+        self._poll: select.poll | None = None  # of its socket, once it was idle
         self._unread = b""  # read, and parsed in the next turns of the loop
         self._parser = HttpResponseParser(self)
         # These deviations leave the ends of lines and of chunk sizes unambiguous.
@@ -363,10 +352,12 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether the connection can carry another request, as far as is known."""
         return not self._transport.is_closing()
 
-    def fileno(self) -> int:
-        """The file descriptor of its socket."""
-        number: int = self._transport.get_extra_info("socket").fileno()
-        return number
+    def has_unread(self) -> bool:
+        """Whether the socket has data or an end of stream that the loop has not read yet."""
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(self._poll.poll(0))
 
     def exchange(self, head: bytes, body: bytes) -> Http1Response:
         """Send a request; return its response, which fails if the connection is already lost."""
@@ -374,6 +365,7 @@ class UpstreamConnection(asyncio.Protocol):
         response = self._response = Http1Response(self)
         self._exchanges += 1
         self._head_room = HEAD_BYTES_MAX
+        self._bare_bytes = 0
         writer = self._writer
         writer.is_large = len(body) > JOINED_BODY_BYTES_MAX
         if writer.is_large:
@@ -457,17 +449,19 @@ class UpstreamConnection(asyncio.Protocol):
         except HttpParserUpgrade:
             self._stop(response, "another protocol, which was not asked for")
             return
-        response.count()
-        if response.waiting_bytes != waiting or self._response is None:
-            self._bare_bytes = 0
-        else:
-            self._bare_bytes += len(data)
-            if self._bare_bytes > BARE_BYTES_MAX:
-                self._stop(response, "more and more between the pieces of its body")
-                return
-        response.arrived()
-        if response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None:
-            self._hold()
+        if self._response is not None:  # it goes on
+            response.count()
+            if response.waiting_bytes != waiting:
+                self._bare_bytes = 0
+            else:
+                self._bare_bytes += len(data)
+                if self._bare_bytes > BARE_BYTES_MAX:
+                    self._stop(response, "more and more between the pieces of its body")
+                    return
+            if response.status:
+                response.arrived()
+            if response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None:
+                self._hold()
         if rest:
             self._keep(rest)
 
@@ -503,8 +497,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a field of the head; ignore trailers."""
         response = self._response
-        assert response is not None
-        if not response.status:
+        if response is not None and not response.status:
             response.fields.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
@@ -520,6 +513,9 @@ class UpstreamConnection(asyncio.Protocol):
         coding = response.fields.get(b"transfer-encoding")
         if coding is not None and coding.lower() != b"chunked":
             raise UpstreamMalformed(f"transfer-encoding {coding!r}")
+        encoding = response.fields.get(b"content-encoding")
+        if encoding is not None and encoding.lower() != b"identity" and status < 400:
+            raise UpstreamMalformed(f"content-encoding {encoding.lower()!r}")
         response.status = status
 
     def on_body(self, data: bytes) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,8 +17,17 @@ from channels.registry import KEY_REFUSALS, ChannelKey
 from metrics.spans import RequestTrace
 
 
-class UpstreamRequest(Struct, frozen=True):
-    """One complete request: absolute URL, headers in order, body, and its transport."""
+class Sender(Protocol):
+    """Who notes that a request was sent."""
+
+    is_sent: bool
+
+
+class UpstreamRequest(Struct):
+    """One complete request: absolute URL, headers in order, body, and its transport.
+
+    `trace` and `sender` are set by the attempt that sends it.
+    """
 
     method: str
     url: str
@@ -29,7 +38,7 @@ class UpstreamRequest(Struct, frozen=True):
     authorizer: Authorizer | None = None  # proves the identity if no key does
     proof: bytes = b""  # lines of the head made by the authorizer
     trace: RequestTrace | None = None  # of its call, if that is traced
-    on_sent: Callable[[], None] | None = None  # called when it is written to a connection
+    sender: Sender | None = None  # notes that it is written to a connection
 
     def took_status(self, status: int) -> None:
         """Report the status of the response to the key."""

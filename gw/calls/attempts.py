@@ -14,8 +14,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from msgspec.structs import replace
-
 from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
 from actors.clock import Clock
@@ -292,10 +290,10 @@ class Attempts:
             now = asyncio.get_running_loop().time()
             self._silence.reschedule(now + self.candidate.first_event_seconds)
 
-    def watched(self, request: UpstreamRequest) -> UpstreamRequest:
-        """Return the request with the call's trace; that it is sent is noted."""
-        trace = self.observer.request_trace(request)
-        return replace(request, trace=trace, on_sent=self._sent)
+    def watch(self, request: UpstreamRequest) -> UpstreamRequest:
+        """Give a request the call's trace, and note in `is_sent` when it is sent."""
+        request.trace, request.sender = self.observer.request_trace(request), self
+        return request
 
     def may_take_long(self) -> None:
         """The head of a whole response, or of an error, was received: stop the time."""
@@ -394,9 +392,6 @@ class Attempts:
             )
         return retry == "next_channel"
 
-    def _sent(self) -> None:
-        self.is_sent = True
-
     def _drop(self, outcome: str) -> float:
         """End an attempt without a response; return its duration in seconds."""
         self.took_whole()
@@ -460,7 +455,7 @@ class BaseUpstream:
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request and return the response after its head. Raises UpstreamError."""
-        response = await self._http.open(attempts.watched(request))
+        response = await self._http.open(attempts.watch(request))
         if response.status >= 400:
             request.took_status(response.status)
         attempts.took_response(response)

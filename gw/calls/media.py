@@ -539,7 +539,7 @@ class _WatchedClient(UpstreamClient):
         self._attempts = attempts
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
-        response = await self._http.open(self._attempts.watched(request))
+        response = await self._http.open(self._attempts.watch(request))
         self._attempts.took_response(response)
         return response
 

@@ -238,8 +238,8 @@ class SimulatedHttp(UpstreamClient):
             call.asks(channel)
         answer = self._upstreams.script(channel, request)
         steps = answer.steps
-        if request.on_sent:
-            request.on_sent()
+        if request.sender is not None:
+            request.sender.is_sent = True
         while not isinstance(steps[0], Head):
             await _wait(steps.pop(0))
         head = steps.pop(0)

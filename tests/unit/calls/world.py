@@ -170,8 +170,8 @@ class FakeHttp(UpstreamClient):
         scripts = self._scripts[self.tried[-1]]
         steps = list(scripts.pop(0) if len(scripts) > 1 else scripts[0])
         self.opening += 1
-        if request.on_sent and steps[0] != CONNECTING and type(steps[0]) is not UpstreamUnreachable:
-            request.on_sent()
+        if request.sender and steps[0] != CONNECTING and type(steps[0]) is not UpstreamUnreachable:
+            request.sender.is_sent = True
         try:
             while not isinstance(steps[0], Head):
                 await _take(steps.pop(0))

@@ -208,8 +208,8 @@ class BlockingServer:
 def wait_for_bytes(http: HttpClient) -> None:
     """Wait until the system has something for the one connection there is."""
     (place,) = http._routes.values()
-    (connection,) = place.pool._all
-    assert select.select([connection], [], [], PATIENCE_SECONDS)[0]
+    (one,) = place.pool._all
+    assert select.select([one._transport.get_extra_info("socket")], [], [], PATIENCE_SECONDS)[0]
 
 
 @contextmanager
