@@ -32,19 +32,13 @@ Key = tuple[str | int, ...]
 Sample = tuple[str, dict[str, str], float, Exemplar | None]
 
 
-class Series(Protocol):
-    """One figure or histogram under one set of labels, as a scrape reads it."""
-
-    def samples(self) -> list[Sample]: ...
-
-
 class Number:
     """A counter or a gauge: code adds to `value` or sets it."""
 
     __slots__ = ("value",)
 
-    def __init__(self) -> None:
-        self.value: float = 0  # stays an exact int as long as only ints are added
+    def __init__(self, value: float = 0) -> None:
+        self.value = value  # stays an exact int as long as only ints are added
 
     def samples(self) -> list[Sample]:
         """Return the one sample, without a suffix."""
@@ -96,7 +90,8 @@ class Distribution:
         return [*samples, ("_count", {}, total, None), ("_sum", {}, self._sum, None)]
 
 
-C = TypeVar("C", bound=Series)
+C = TypeVar("C")
+Shown = list[tuple[tuple[str, ...], C]]
 
 
 class SeriesFamily(dict[Key, C]):
@@ -134,7 +129,7 @@ class SeriesFamily(dict[Key, C]):
             if all(key[index] == value for index, value in wanted.items()):
                 del self[key]
 
-    def shown(self) -> list[tuple[tuple[str, ...], C]]:
+    def shown(self) -> Shown[C]:
         """Return each series once, with its label values; safe beside the writing thread."""
         copied = dict.copy(self)
         return [(_shown(key), series) for key, series in copied.items() if key == _shown(key)]
@@ -160,7 +155,7 @@ class Families(Collector):
     """Makes the family of each metric, once, and collects them all."""
 
     def __init__(self) -> None:
-        self._made: dict[MetricFamily, SeriesFamily[Any]] = {}
+        self._made: dict[MetricFamily, Callable[[], Shown[Any]]] = {}
 
     def counter(self, name: str) -> SeriesFamily[Number]:
         """Make the family of the counter `name`."""
@@ -178,8 +173,12 @@ class Families(Collector):
             width=len(series.labels),
             limit=DISTRIBUTIONS_MAX,
         )
-        self._made[series] = family
+        self._made[series] = family.shown
         return family
+
+    def sums(self, name: str, shown: Callable[[], Shown[Number]]) -> None:
+        """Make the counter `name` of sums that are made at a scrape, beside the loop's thread."""
+        self._made[_find(name, "counter")] = shown
 
     def describe(self) -> Iterable[Metric]:
         """Yield the metrics without samples: the registry refuses a duplicate name."""
@@ -187,10 +186,10 @@ class Families(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics with their present samples."""
-        for series, family in self._made.items():
+        for series in filter(self._made.__contains__, SERIES):
             metric = _metric(series)
             base = series.name
-            for values, one in family.shown():
+            for values, one in self._made[series]():
                 labels = dict(zip(series.labels, values, strict=True))
                 for suffix, more, value, exemplar in one.samples():
                     labelled = {**labels, **more}
@@ -200,7 +199,7 @@ class Families(Collector):
     def _numbers(self, name: str, kind: Kind) -> SeriesFamily[Number]:
         series = _find(name, kind)
         family = SeriesFamily(Number, width=len(series.labels), limit=NUMBERS_MAX)
-        self._made[series] = family
+        self._made[series] = family.shown
         return family
 
 

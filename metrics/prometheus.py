@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from prometheus_client import (
@@ -20,6 +21,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 
 from metrics.families import (
+    NUMBERS_MAX,
     OTHER,
     AgentMetrics,
     ConfigMetrics,
@@ -29,7 +31,10 @@ from metrics.families import (
     KnowledgeMetrics,
     McpMetrics,
     MediaStoreMetrics,
+    Number,
     RecoveryMetrics,
+    SeriesFamily,
+    Shown,
     TaskMetrics,
 )
 from metrics.logs import lines_lost
@@ -55,9 +60,8 @@ class Metrics:
         self._first_byte = make.histogram("gw_first_byte_seconds")
         self._output_token = make.histogram("gw_output_token_seconds")
         self.models = ResponseModels(make)
-        self.tokens = TokenMetrics(make)
+        self.sales = SaleMetrics(make)
         self._units = make.counter("gw_units_total")
-        self.costs = CostMetrics(make)
         self._responses = make.counter("gw_http_responses_total")
         self._limit_refusals = make.counter("gw_limit_refusals_total")
         self._limits_degraded = make.gauge("gw_limits_degraded")[()]
@@ -151,12 +155,12 @@ class Metrics:
         self._calls_failed[model, fault].value += 1
 
     def first_byte(
-        self, *, protocol: str, model: str, seconds: float, trace_id: str | None = None
+        self, protocol: str, model: str, seconds: float, trace_id: str | None = None
     ) -> None:
         """Observe the time to the first byte of a response."""
         self._first_byte[protocol, model].observe(seconds, trace_id)
 
-    def output_token(self, *, protocol: str, model: str, seconds: float) -> None:
+    def output_token(self, protocol: str, model: str, seconds: float) -> None:
         """Observe the time per token after the first byte of a successful stream."""
         self._output_token[protocol, model].observe(seconds)
 
@@ -183,7 +187,7 @@ class Metrics:
     # Channels
 
     def attempt(
-        self, *, channel: str, outcome: str, seconds: float, trace_id: str | None = None
+        self, channel: str, outcome: str, seconds: float, trace_id: str | None = None
     ) -> None:
         """Count an attempt: ok, refused, status_4xx, status_5xx, timeout, cut, cancelled, …"""
         if channel not in self._removed:
@@ -346,9 +350,11 @@ class Metrics:
         for (_, _, status, _), number in self._calls.shown():
             totals.calls += int(number.value)
             totals.errors += int(number.value) if status in ("error", "interrupted") else 0
-        totals.cost_nano_usd = self.costs.settled_nano_usd
         totals.in_flight = sum(int(number.value) for _, number in self._in_flight.shown())
-        totals.input_tokens, totals.cached_tokens = self.tokens.inputs()
+        for (_, model), sold in self.sales.sold.shown():
+            totals.cost_nano_usd += sold.nano_usd
+            totals.input_tokens += sold.input_tokens
+            totals.cached_tokens[model] += sold.cached_input
         for (channel, outcome), number in self._attempts.shown():
             totals.attempts[channel] += int(number.value)
             totals.failures[channel] += (
@@ -389,69 +395,48 @@ class Totals:
     cost_nano_usd: int = 0
     in_flight: int = 0
     input_tokens: int = 0
-    cached_tokens: dict[str, int] = field(default_factory=dict)  # by model
+    cached_tokens: Counter[str] = field(default_factory=Counter)  # by model
     attempts: Counter[str] = field(default_factory=Counter)  # by channel
     failures: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)  # of its attempts
 
 
-# Tokens of settled calls.
+# What was sold to clients, and what it cost at upstreams.
+
+CACHED_INPUT: Final = "gw_cached_input_tokens_total"
 
 
-class TokenMetrics:
-    """Tokens that calls were settled for."""
+class Sold:
+    """What calls of one model on one channel were settled for: tokens, nano-USD, and calls."""
 
-    def __init__(self, make: Families) -> None:
-        self._kinds = make.counter("gw_tokens_total")
-        self._input = make.counter("gw_input_tokens_total")
-        self._cached_input = make.counter("gw_cached_input_tokens_total")
+    def __init__(self) -> None:
+        self.input_tokens = self.cached_tokens = self.cached_input = self.output_tokens = 0
+        self.nano_usd = self.upstream_nano_usd = self.below_cost = self.unknown_cost = 0
 
-    def settled(
-        self,
-        *,
-        channel: str,
-        model: str,
-        input_tokens: int,
-        cached_tokens: int,
-        output_tokens: int,
-    ) -> None:
-        """Count the tokens of a settled call. `input_tokens` includes cached ones."""
-        # An upstream may state more cached tokens than input; a counter cannot decrease.
-        fresh_tokens = input_tokens - cached_tokens
-        if fresh_tokens > 0:
-            self._kinds[model, "fresh_input"].value += fresh_tokens
-        if cached_tokens > 0:
-            self._kinds[model, "cached_input"].value += cached_tokens
-        if output_tokens > 0:
-            self._kinds[model, "output"].value += output_tokens
-        if input_tokens > 0:
-            self._input[channel, model].value += input_tokens
-            self._cached_input[channel, model].value += max(0, min(cached_tokens, input_tokens))
-
-    def inputs(self) -> tuple[int, dict[str, int]]:
-        """Return all input tokens so far, and the cached ones by model."""
-        cached: dict[str, int] = {}
-        for (_, model), number in self._cached_input.shown():
-            cached[model] = cached.get(model, 0) + int(number.value)
-        return sum(int(number.value) for _, number in self._input.shown()), cached
+    def counted(self, channel: str, model: str) -> list[tuple[str, tuple[str, ...], int]]:
+        """Return what it adds to each counter, by label values."""
+        by_channel = (channel, model)
+        return [
+            ("gw_tokens_total", (model, "fresh_input"), self.input_tokens - self.cached_input),
+            ("gw_tokens_total", (model, "cached_input"), self.cached_tokens),
+            ("gw_tokens_total", (model, "output"), self.output_tokens),
+            ("gw_input_tokens_total", by_channel, self.input_tokens),
+            (CACHED_INPUT, by_channel, self.cached_input),
+            ("gw_cost_nano_usd_total", (model,), self.nano_usd),
+            ("gw_upstream_cost_nano_usd_total", by_channel, self.upstream_nano_usd),
+            ("gw_calls_below_cost_total", by_channel, self.below_cost),
+            ("gw_calls_of_unknown_cost_total", by_channel, self.unknown_cost),
+        ]
 
 
-# Revenue of calls, and their costs at upstreams.
-
-
-class CostMetrics:
-    """The amounts paid by clients and by the operator."""
+class SaleMetrics:
+    """Tokens and amounts of settled calls: one object for each channel and model, so that a call
+    looks up that one instead of each of its counters."""
 
     def __init__(self, make: Families) -> None:
-        self._settled = make.counter("gw_cost_nano_usd_total")
-        self._upstream = make.counter("gw_upstream_cost_nano_usd_total")
-        self._below = make.counter("gw_calls_below_cost_total")
-        self._unknown = make.counter("gw_calls_of_unknown_cost_total")
-
-    @property
-    def settled_nano_usd(self) -> int:
-        """Return what all clients paid so far."""
-        return sum(int(number.value) for _, number in self._settled.shown())
+        self.sold = SeriesFamily(Sold, width=2, limit=NUMBERS_MAX)
+        for name in dict.fromkeys(name for name, _, _ in Sold().counted("", "")):
+            make.sums(name, partial(self.shown, name))
 
     def settled(
         self,
@@ -461,19 +446,37 @@ class CostMetrics:
         nano_usd: int,
         upstream_nano_usd: int | None,
         is_sold: bool,
+        input_tokens: int = 0,
+        cached_tokens: int = 0,
+        output_tokens: int = 0,
     ) -> None:
-        """Count the cost of a settled call; None: the operator's cost is unknown.
+        """Count a settled call; `upstream_nano_usd` None: the operator's cost is unknown.
 
-        `is_sold`: its client has received what it pays for.
+        `is_sold`: its client has received what it pays for. `input_tokens` includes cached ones.
         """
-        if nano_usd > 0:
-            self._settled[(model,)].value += nano_usd
+        sold = self.sold[channel, model]
+        sold.input_tokens += input_tokens
+        sold.output_tokens += output_tokens
+        sold.nano_usd += nano_usd
+        if cached_tokens:
+            # An upstream may state more cached tokens than input; a counter cannot decrease.
+            sold.cached_tokens += cached_tokens
+            sold.cached_input += min(cached_tokens, input_tokens)
         if upstream_nano_usd is None:
-            self._unknown[channel, model].value += 1
-        elif upstream_nano_usd > 0:
-            self._upstream[channel, model].value += upstream_nano_usd
-            if is_sold and upstream_nano_usd > nano_usd:
-                self._below[channel, model].value += 1
+            sold.unknown_cost += 1
+        elif upstream_nano_usd:
+            sold.upstream_nano_usd += upstream_nano_usd
+            sold.below_cost += is_sold and upstream_nano_usd > nano_usd
+
+    def shown(self, name: str) -> Shown[Number]:
+        """Return the series of one of the counters."""
+        sums = Counter[tuple[str, ...]]()
+        for (channel, model), sold in self.sold.shown():
+            for counter, values, count in sold.counted(channel, model):
+                # Beside all input there is shown how much of it was cached, even if none was.
+                if counter == name and (count or (name == CACHED_INPUT and sold.input_tokens)):
+                    sums[values] += count
+        return [(values, Number(value)) for values, value in sums.items()]
 
 
 # Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every
@@ -491,12 +494,12 @@ class ResponseModels:
         self._responses = make.counter("gw_response_models_total")
         self._pairs: Counter[str] = Counter()
 
-    def responded(self, *, requested: str, model: str, named: str) -> None:
+    def responded(self, requested: str, model: str, named: str) -> None:
         """A call of `model`, asked for as `requested`, has a response of the model `named`."""
-        key = (requested, model, named)
-        if key not in self._responses:
-            key = self._bounded(requested, model, named)
-        self._responses[key].value += 1
+        series = self._responses.get((requested, model, named))
+        if series is None:
+            series = self._responses[self._bounded(requested, model, named)]
+        series.value += 1
 
     def _bounded(self, requested: str, model: str, named: str) -> tuple[str, str, str]:
         """The series for two names that have none yet."""

@@ -341,7 +341,7 @@ class Endings:
         seconds = outcome.latency_ms / 1000
         self._metrics.tasks.ended(kind=job.kind, state=job_end.state, seconds=seconds)
         if outcome.cost_nano_usd or outcome.upstream_cost_nano_usd != 0:
-            self._metrics.costs.settled(
+            self._metrics.sales.settled(
                 channel=job.channel_id or "",
                 model=job.model,
                 nano_usd=outcome.cost_nano_usd,

@@ -73,8 +73,7 @@ def format_credits(amount_nano_usd: int, credits_per_usd: Decimal) -> str:
 
 def div_round_half_up(numerator: int, denominator: int) -> int:
     """Divide two non-negative integers, rounding half up. The only rounding of money."""
-    assert numerator >= 0
-    assert denominator > 0
+    assert numerator >= 0 < denominator
     return (2 * numerator + denominator) // (2 * denominator)
 
 
@@ -192,15 +191,13 @@ class TokenPrice:
         """
         if self.sheet is not None:
             return self.sheet.cost_nano_usd(usage)
-        fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
-        cost = div_round_half_up(
-            self.fresh_input * fresh
-            + self.cached_input * usage.cached_tokens
-            + self.cache_write * usage.cache_write_tokens
-            + self.output * usage.output_tokens,
-            self.denominator,
-        )
-        return min(cost, MAX_NANO_USD)
+        fresh, cached, written = usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens
+        cost = self.output * usage.output_tokens
+        if cached or written:
+            fresh -= cached + written
+            cost += self.cached_input * cached + self.cache_write * written
+        cost = div_round_half_up(cost + self.fresh_input * fresh, self.denominator)
+        return MAX_NANO_USD if cost > MAX_NANO_USD else cost
 
     def estimate_nano_usd(self, *, input_tokens: int, output_tokens: int) -> int:
         """Price the most that a call may cost: all input fresh (spec: Chat pre-charge)."""

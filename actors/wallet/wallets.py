@@ -192,18 +192,23 @@ class Wallets:
     def __repr__(self) -> str:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
 
+    def try_hold(self, hold: Hold) -> bool:
+        """Hold a call's estimate out of the lease of its account; False: then use `hold`."""
+        if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
+            self._wallet(hold.facts.account_id)
+            admitted = self._leases.admit(hold)
+            if admitted is not None:
+                self.recorder.admitted(admitted)
+                return True
+        return False
+
     async def hold(self, hold: Hold) -> Granted:
-        """Hold a call's estimate, exactly and in order.
+        """Hold a call's estimate in the ledger, exactly and in order.
 
         Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is unreachable for too
         long. If a hold is granted after its caller was refused or cancelled, it is voided.
         """
         self._wallet(hold.facts.account_id)
-        if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
-            admitted = self._leases.admit(hold)
-            if admitted is not None:
-                self.recorder.admitted(admitted)
-                return Granted(amount_nano_usd=hold.amount_nano_usd)
         if self._waiting >= WAITING_MAX:
             raise LedgerUnavailable
         self._waiting += 1

@@ -14,6 +14,9 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
+import msgspec
+from msgspec import Struct
+
 from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
 from actors.clock import Clock
@@ -145,40 +148,25 @@ class Upstream(Protocol[C_contra, R_co]):
         """Whether another channel may be tried after this error."""
 
 
-class Attempts:
+class Attempts(Struct, eq=False):
     """The attempts of one call, including the one under way.
 
     Synchronous except `first_result` and `close`, so that a `finally` of a cancelled call can use
     it.
     """
 
-    __slots__ = (
-        "_call",
-        "_failover",
-        "_lease",
-        "_response",
-        "_silence",
-        "candidate",
-        "is_sent",
-        "meter",
-        "observer",
-        "status",
-        "unused",
-    )
-
-    def __init__(self, call: Call, observer: CallObserver) -> None:
-        self.observer = observer
-        self.status: int | None = None  # of the last attempt's response
-        self.candidate: Candidate | None = None  # of the last attempt
-        self.is_sent = False  # a request of the last attempt was sent
-        self.meter: Meter | None = None  # of the last attempt's response
-        # Failed attempts that may be billed, with the usage that they stated; None: it is unknown.
-        self.unused: list[tuple[Candidate, Usage | None]] = []
-        self._call = call
-        self._failover: Failover | None = None
-        self._lease: Lease | None = None  # of the attempt that gave the response
-        self._response: UpstreamResponse | None = None
-        self._silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
+    _call: Call
+    observer: CallObserver
+    candidate: Candidate | None = None  # of the last attempt
+    status: int | None = None  # of its response
+    meter: Meter | None = None  # of its response
+    is_sent: bool = False  # a request of it was sent
+    # Failed attempts that may be billed, with the usage that they stated; None: it is unknown.
+    unused: list[tuple[Candidate, Usage | None]] = msgspec.field(default_factory=list)
+    _failover: Failover | None = None
+    _lease: Lease | None = None  # of the attempt that gave the response
+    _response: UpstreamResponse | None = None
+    _silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
 
     def __repr__(self) -> str:
         return f"<Attempts {self._failover} of {self._call.facts.call_id.hex}>"

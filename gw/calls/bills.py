@@ -34,13 +34,15 @@ class Charged(Struct, frozen=True, kw_only=True):
     """The cost of a call, with the members of its row and its receipt (`call.py`).
 
     `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` are
-    the facts that the upstream reported, unredacted.
+    the facts that the upstream reported; `is_redacted`: in a response whose secrets were removed
+    before it was read.
     """
 
     cost_nano_usd: int
     usage: Usage = NO_TOKENS
     units: int = 0
     is_stream: bool = False
+    is_redacted: bool = False
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -83,10 +85,10 @@ class UpstreamPrices:
 
     def of(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         """Return the price of a model at a channel; None where it is unknown."""
-        if candidate not in model.derived:
-            model.derived[candidate] = self._price(model, candidate)
-        found: UpstreamPrice | None = model.derived[candidate]
-        return found
+        found: UpstreamPrice | Literal[False] | None = model.derived.get(candidate)
+        if found is None:
+            found = model.derived[candidate] = self._price(model, candidate) or False
+        return found or None
 
     def _price(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         channel = self._current.registry.channels.get(candidate.channel_id)
@@ -241,47 +243,12 @@ class Charge(Struct, frozen=True):
     priced: Priced | None = None
 
 
-NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
-
-
-class Estimate(Struct, frozen=True, kw_only=True):
-    """Tokens estimated before the call, and their cost."""
-
-    input_tokens: int
-    output_tokens: int
-    amount_nano_usd: int
+NOTHING = Charge(NO_TOKENS, 0, "nothing")
 
 
 def tokens_of_bytes(count: int) -> int:
     """Return the tokens estimated for a number of bytes or characters: a quarter, rounded up."""
     return -(-count // BYTES_PER_TOKEN)
-
-
-def estimate(
-    *,
-    content_bytes: int,
-    max_tokens: int | None,
-    model_max_output_tokens: int | None,
-    price: TokenPrice,
-    billable: Billable | None = None,
-) -> Estimate:
-    """Price the conversation's bytes as input and the maximum as output.
-
-    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
-    the whole body where that is configured. An explicit maximum counts in full, even above the
-    model's ceiling. `billable` is set where the price depends on other members of the request.
-    """
-    input_tokens = tokens_of_bytes(content_bytes)
-    if max_tokens is None:
-        ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
-        max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
-    if billable is None:
-        amount = price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=max_tokens)
-    else:
-        amount = hold_nano_usd(
-            price, input_tokens=input_tokens, output_tokens=max_tokens, billable=billable
-        )
-    return Estimate(input_tokens=input_tokens, output_tokens=max_tokens, amount_nano_usd=amount)
 
 
 def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
@@ -371,37 +338,36 @@ def price_detail(charge: Charge) -> dict[str, Any]:
 
 
 def _is_plausible(usage: Usage) -> bool:
+    """Whether a usage may be billed; its other tokens are parts of these two."""
+    if usage.input_tokens > PLAUSIBLE_TOKENS_MAX or usage.output_tokens > PLAUSIBLE_TOKENS_MAX:
+        return False
     parts = usage.parts
-    if parts is not None:
-        tools = max(parts.web_searches, parts.file_searches, parts.code_sessions)
-        if tools > PLAUSIBLE_TOOL_CALLS_MAX:
-            return False
-    return (
-        max(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
-        <= PLAUSIBLE_TOKENS_MAX
-    )
+    if parts is None:
+        return True
+    calls = max(parts.web_searches, parts.file_searches, parts.code_sessions)
+    return calls <= PLAUSIBLE_TOOL_CALLS_MAX
 
 
-class TokenBill:
-    """The bill of a chat call: the usage read by its meter, or an estimate."""
+class TokenBill(Struct, eq=False):
+    """The bill of a chat call: the usage read by its meter, or an estimate.
 
-    def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
-        self.meter: Meter | None = None  # of the attempt that gave the response
-        self.hold_nano_usd = expected.amount_nano_usd
-        self._price = self._held = price
-        self._expected = expected
-        self._is_stream = is_stream
+    The tokens are those estimated before the call, at whose cost it is held.
+    """
+
+    price: TokenPrice  # at the channel of the response, if that has one of its own
+    input_tokens: int
+    output_tokens: int
+    hold_nano_usd: int
+    is_stream: bool
+    is_repriced: bool = False  # the price is not the one that was held by
+    meter: Meter | None = None  # of the attempt that gave the response
 
     def __repr__(self) -> str:
         return f"<TokenBill {self.meter!r}>"
 
     @property
-    def terms(self) -> Mapping[str, Any]:
-        expected = self._expected
-        return {
-            "price": self._price.stated,
-            "estimate": [expected.input_tokens, expected.output_tokens],
-        }
+    def terms(self) -> dict[str, Any]:
+        return {"price": self.price.stated, "estimate": [self.input_tokens, self.output_tokens]}
 
     @property
     def is_complete(self) -> bool:
@@ -410,17 +376,15 @@ class TokenBill:
     def served_by(self, channel_id: str, meter: Meter) -> None:
         """Set the channel of the response, whose price applies, and its meter."""
         self.meter = meter
-        if self._price.channels is not None:
-            self._price = self._price.channels.get(channel_id, self._price)
+        if self.price.channels is not None and channel_id in self.price.channels:
+            self.price, self.is_repriced = self.price.channels[channel_id], True
 
     def delivered(self) -> Delivered | None:
         if self.meter is None:
             return None
-        so_far = delivered(
-            self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
-        )
-        if so_far is not None and self._price is not self._held:
-            detail = {"price": self._price.stated, **(so_far.detail or {})}
+        so_far = delivered(self.meter, input_estimate_tokens=self.input_tokens, price=self.price)
+        if so_far is not None and self.is_repriced:
+            detail = {"price": self.price.stated, **(so_far.detail or {})}
             so_far = dataclasses.replace(so_far, detail=detail)
         return so_far
 
@@ -431,9 +395,10 @@ class TokenBill:
         return Charged(
             cost_nano_usd=charged.cost_nano_usd,
             usage=charged.usage,
-            is_stream=self._is_stream,
+            is_stream=self.is_stream,
+            is_redacted=not self.is_stream,
             detail=self._detail(charged),
-            upstream=self._upstream(charged),
+            upstream={} if self.meter is None else _reported(self.meter, charged.basis),
             unpriced=() if charged.usage.parts is None else self._unpriced(charged.usage),
         )
 
@@ -457,7 +422,7 @@ class TokenBill:
         }
 
     def _charge(self, meter: Meter) -> Charge:
-        return charge(meter, input_estimate_tokens=self._expected.input_tokens, price=self._price)
+        return charge(meter, input_estimate_tokens=self.input_tokens, price=self.price)
 
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
         """Return the span's attributes for the facts that the upstream reported."""
@@ -467,7 +432,7 @@ class TokenBill:
             pairs[genai.RESPONSE_ID] = meter.response_id
             pairs[genai.RESPONSE_MODEL] = meter.response_model
             pairs[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
-        if self._is_stream:
+        if self.is_stream:
             pairs[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
         return {name: value for name, value in pairs.items() if value}
 
@@ -483,29 +448,57 @@ class TokenBill:
             detail["cache_write"] = usage.cache_write_tokens
         if usage.reasoning_tokens:
             detail["reasoning"] = usage.reasoning_tokens
-        if self._price is not self._held:
-            detail["price"] = self._price.stated
-        return detail | price_detail(charged)
+        if self.is_repriced:
+            detail["price"] = self.price.stated
+        if charged.priced is not None or usage.parts is not None:
+            detail |= price_detail(charged)
+        return detail
 
     def _unpriced(self, usage: Usage) -> Sequence[str]:
-        sheet = self._price.sheet
+        sheet = self.price.sheet
         return unpriced_in(usage) if sheet is None else sheet.unpriced(usage)
 
-    def _upstream(self, charged: Charge) -> dict[str, Any]:
-        """Return the facts that the upstream reported; its usage only if that is not charged."""
-        meter = self.meter
-        if meter is None:
-            return {}
-        facts: dict[str, Any] = {
-            "id": meter.response_id,
-            "model": meter.response_model,
-            "finish": meter.finish_reason,
-        }
-        if meter.error_seen is not None:
-            facts["error"], facts["error_code"] = meter.error_seen.message, meter.error_seen.code
-        if charged.basis != "stated":
-            facts["usage"] = _stated_usage(meter)
-        return facts
+
+def estimate(
+    *,
+    content_bytes: int,
+    max_tokens: int | None,
+    model_max_output_tokens: int | None,
+    price: TokenPrice,
+    billable: Billable | None = None,
+    is_stream: bool = False,
+) -> TokenBill:
+    """Return the bill of a call: held for its bytes as input and the maximum as output.
+
+    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
+    the whole body where that is configured. An explicit maximum counts in full, even above the
+    model's ceiling. `billable` is set where the price depends on other members of the request.
+    """
+    input_tokens = tokens_of_bytes(content_bytes)
+    if max_tokens is None:
+        ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
+    if billable is None:
+        amount = price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=max_tokens)
+    else:
+        amount = hold_nano_usd(
+            price, input_tokens=input_tokens, output_tokens=max_tokens, billable=billable
+        )
+    return TokenBill(price, input_tokens, max_tokens, amount, is_stream)
+
+
+def _reported(meter: Meter, basis: Basis) -> dict[str, Any]:
+    """Return the facts that the upstream reported; its usage only if that is not charged."""
+    facts: dict[str, Any] = {
+        "id": meter.response_id,
+        "model": meter.response_model,
+        "finish": meter.finish_reason,
+    }
+    if meter.error_seen is not None:
+        facts["error"], facts["error_code"] = meter.error_seen.message, meter.error_seen.code
+    if basis != "stated":
+        facts["usage"] = _stated_usage(meter)
+    return facts
 
 
 def _stated_usage(meter: Meter) -> dict[str, int]:

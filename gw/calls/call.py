@@ -39,7 +39,7 @@ from channels.redaction import Redactor
 from channels.registry import ChannelSpec, ModelSpec
 from channels.translation.session import TranslatedCall
 from gw import errors as errors
-from gw.calls.bills import Bill, Charged
+from gw.calls.bills import NO_TOKENS, Bill, Charged
 from gw.errors import GatewayError
 from gw.idempotency import IdempotencyClaim
 from metrics import genai
@@ -143,7 +143,7 @@ class Ending:
     @property
     def fault(self) -> FaultSide | None:
         """The side at fault; None for a call that succeeded or was failed by its client."""
-        if self.is_clients:
+        if self.is_clients or self.status == "success":
             return None
         if self.status == "error":
             return "gateway" if self.code == errors.INTERNAL_ERROR.code else "upstream"
@@ -347,70 +347,56 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 #   trace_id       OpenTelemetry's, of a call that is traced    32 hex digits
 
 _LOG = EventLog("gw.calls")
-
-# Members of `upstream` that are the upstream's own: sentences, and names.
-_WORDS = frozenset({"error", "error_code"})
-_NAMES = frozenset({"id", "model", "finish"})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class CallObserver:
-    """Writes span, metrics and receipt of one call. It decides nothing."""
+class CallObserver(Struct, eq=False):
+    """Writes span, metrics and receipt of one call. It decides nothing.
 
-    __slots__ = (
-        "_attempt",
-        "_call",
-        "_clock",
-        "_first_byte_seconds",
-        "_metrics",
-        "_propagates",
-        "_started",
-        "channel_id",
-        "detail",
-        "started_at",
-    )
+    Channel and times are those of the last attempt: `started_at` in Unix seconds, `started` in
+    monotonic ones. `attempt` is its span where the call is sampled.
+    """
 
-    def __init__(self, call: Call, *, clock: Clock, metrics: Metrics) -> None:
-        self.detail = call.detail
-        self.started_at = 0.0  # of the last attempt, in Unix seconds
-        self._call = call
-        self._clock = clock
-        self._metrics = metrics
-        self._attempt: ChildSpan | None = None  # where the call is sampled
-        self.channel_id = ""
-        self._propagates = False
-        self._started = 0.0  # of the last attempt, in monotonic seconds
-        self._first_byte_seconds: float | None = None
+    call: Call
+    clock: Clock
+    metrics: Metrics
+    channel_id: str = ""
+    propagates: bool = False
+    started_at: float = 0.0
+    started: float = 0.0
+    attempt: ChildSpan | None = None
+    first_byte_seconds: float | None = None
 
     def __repr__(self) -> str:
-        return f"<CallObserver {self.channel_id or 'no channel'} {', '.join(self.detail)}>"
+        return f"<CallObserver {self.channel_id or 'no channel'} {', '.join(self.call.detail)}>"
 
     # --- Channels and attempts ---
 
     def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
         """Record the channels that may serve the call, in order."""
-        self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
+        self.call.detail["order"] = [[c.channel_id, c.protocol] for c in order]
         if is_pinned:
-            self.detail["pinned"] = True
+            self.call.detail["pinned"] = True
 
     def tries_first(self, channel_id: str) -> None:
         """Record a trial: this channel is tried before its turn."""
-        self.detail["order"].sort(key=lambda one: one[0] != channel_id)
+        self.call.detail["order"].sort(key=lambda one: one[0] != channel_id)
 
     def passed_over(self, reasons: Mapping[str, str]) -> None:
         """Record the channels that were not tried, with the reason."""
         if reasons:
-            self.detail.setdefault("passed_over", {}).update(reasons)
+            self.call.detail.setdefault("passed_over", {}).update(reasons)
 
     def attempt_begins(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
         """Record the begin of an attempt; `began` (`CallSpan.now`) is before its lease."""
-        call = self._call
+        call = self.call
         self.channel_id = candidate.channel_id
-        self._propagates = channel.propagate_trace
-        self.started_at = self._clock.now()
-        self._started = self._clock.monotonic()
+        self.propagates = channel.propagate_trace
+        self.started_at = self.clock.now()
+        self.started = self.clock.monotonic()
         if call.span.sampled:
             operation = operation_of(call.facts.protocol)
-            self._attempt = call.span.attempt(
+            self.attempt = call.span.attempt(
                 f"{operation} {candidate.upstream_model}",
                 began=began,
                 attributes={
@@ -424,63 +410,55 @@ class CallObserver:
 
     def request_trace(self, request: UpstreamRequest) -> RequestTrace | None:
         """Return the trace of a request of the call, if that has one."""
-        span = self._call.span
+        span = self.call.span
         if span.trace_id is None:
             return None
         return span.request_trace(
-            propagates=self._propagates,
+            propagates=self.propagates,
             attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
         )
 
     def response_head(self) -> None:
         """Record the head of the attempt's response."""
-        if self._attempt is not None:
-            self._attempt.event(RESPONSE_HEAD)
+        if self.attempt is not None:
+            self.attempt.event(RESPONSE_HEAD)
 
     def first_chunk(self) -> None:
         """Record the first chunk of a stream."""
-        if self._attempt is not None:
-            self._attempt.event(FIRST_CHUNK)
+        if self.attempt is not None:
+            self.attempt.event(FIRST_CHUNK)
 
     def translated(self, call: TranslatedCall | None) -> None:
         """Record the translation of the call and its losses, if it was translated."""
         if call is not None:
-            self.detail["translation"] = call.translation.header or call.translation.path
+            self.call.detail["translation"] = call.translation.header or call.translation.path
             if call.report.dropped:
-                self.detail["dropped"] = list(call.report.dropped)
+                self.call.detail["dropped"] = list(call.report.dropped)
 
     def attempt_ended(self, outcome: str, status: int | None, *, is_ok: bool) -> float:
         """Record the end of an attempt; return its duration in seconds."""
-        channel_id, seconds = self.channel_id, self._clock.monotonic() - self._started
-        self._metrics.attempt(
-            channel=channel_id,
-            outcome=outcome,
-            seconds=seconds,
-            trace_id=self._call.span.exemplar,
-        )
+        call, channel_id = self.call, self.channel_id
+        seconds = self.clock.monotonic() - self.started
+        self.metrics.attempt(channel_id, outcome, seconds, call.span.exemplar)
         tried = [channel_id, round(self.started_at * 1000) / 1000, round(seconds * 1000), outcome]
-        self.detail.setdefault("tried", []).append(tried)
-        if self._attempt is not None:
+        call.detail.setdefault("tried", []).append(tried)
+        if self.attempt is not None:
             attributes: dict[str, AttributeValue] = {"gw.outcome": outcome}
             if status is not None:
                 attributes[genai.RESPONSE_STATUS_CODE] = status
             error_type = None if is_ok else _error_type(outcome, status)
-            self._attempt.end(error_type=error_type, attributes=attributes)
-            self._attempt = None
+            self.attempt.end(error_type=error_type, attributes=attributes)
+            self.attempt = None
         return seconds
 
     # --- The call ---
 
     def first_byte(self, seconds: float) -> None:
         """Record that the first byte is sent, `seconds` after the call began."""
-        self._first_byte_seconds = seconds
-        self._metrics.first_byte(
-            protocol=self._call.facts.protocol,
-            model=self._call.model.id,
-            seconds=seconds,
-            trace_id=self._call.span.exemplar,
-        )
-        self.detail["first_byte_ms"] = round(seconds * 1000)
+        self.first_byte_seconds = seconds
+        call = self.call
+        self.metrics.first_byte(call.facts.protocol, call.model.id, seconds, call.span.exemplar)
+        call.detail["first_byte_ms"] = round(seconds * 1000)
 
     def receipt(
         self, charged: Charged, http_status: int | None, redactor: Redactor
@@ -489,13 +467,18 @@ class CallObserver:
 
         `http_status` is that of the last attempt's response, None where there was none.
         """
-        facts: dict[str, Any] = {"status": http_status, **charged.upstream}
-        upstream = {name: value for name, value in facts.items() if value}
-        _redact(upstream, redactor)
+        detail = self.call.detail
+        upstream = {name: value for name, value in charged.upstream.items() if value}
+        if "error" in upstream or "error_code" in upstream:
+            _redact_error(upstream, redactor)
+        if not charged.is_redacted:
+            _redact_names(upstream, redactor)
+        if http_status:
+            upstream["status"] = http_status
         if upstream:
-            self.detail["upstream"] = upstream
-        self.detail.update(charged.detail)
-        return self.detail
+            detail["upstream"] = upstream
+        detail.update(charged.detail)
+        return detail
 
     def call_ended(
         self,
@@ -503,14 +486,13 @@ class CallObserver:
         bill: Bill,
         charged: Charged,
         seconds: float,
-        *,
         upstream_nano_usd: int | None,
     ) -> None:
         """Record the end of the call: its duration, its charge, and its cost to the operator."""
-        metrics, call, usage = self._metrics, self._call, charged.usage
-        model = call.model.id
+        metrics, call, usage = self.metrics, self.call, charged.usage
+        protocol, model = call.facts.protocol, call.model.id
         metrics.call_finished(
-            protocol=call.facts.protocol,
+            protocol=protocol,
             model=model,
             status=ending.status,
             code=ending.code or "ok",
@@ -520,53 +502,52 @@ class CallObserver:
         if ending.fault is not None:
             metrics.call_failed(model=model, fault=ending.fault)
         if usage.input_tokens or usage.output_tokens:
-            metrics.tokens.settled(
+            self._response_ended(ending, charged, seconds)
+        if usage is not NO_TOKENS or charged.cost_nano_usd or upstream_nano_usd != 0:
+            metrics.sales.settled(
                 channel=self.channel_id,
                 model=model,
                 input_tokens=usage.input_tokens,
                 cached_tokens=usage.cached_tokens,
                 output_tokens=usage.output_tokens,
-            )
-            self._response_ended(ending, charged, seconds)
-        if charged.units:
-            metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
-        for what in charged.unpriced:
-            if metrics.usage_unpriced(model=model, what=what):
-                _LOG.warning("usage_unpriced", model=model, what=what)
-        if charged.cost_nano_usd or upstream_nano_usd != 0:
-            metrics.costs.settled(
-                channel=self.channel_id,
-                model=model,
                 nano_usd=charged.cost_nano_usd,
                 upstream_nano_usd=upstream_nano_usd,
                 is_sold=ending.status == "success" or charged.cost_nano_usd > 0,
             )
+        if charged.units:
+            metrics.units(model=model, unit=UNIT_TYPES[protocol], count=charged.units)
+        for what in charged.unpriced:
+            if metrics.usage_unpriced(model=model, what=what):
+                _LOG.warning("usage_unpriced", model=model, what=what)
         if call.span.sampled:
-            described = bill.attributes(charged, first_byte_seconds=self._first_byte_seconds)
+            described = bill.attributes(charged, first_byte_seconds=self.first_byte_seconds)
             end_call(call.span, ending, {"gw.cost_nano_usd": charged.cost_nano_usd, **described})
 
     def _response_ended(self, ending: Ending, charged: Charged, seconds: float) -> None:
         """Count the model that responded, and the time per output token."""
-        call, model = self._call, self._call.model.id
-        named = self.detail.get("upstream", {}).get("model")
-        if named:
-            requested = self.detail.get("request", {}).get("model", model)
-            self._metrics.models.responded(requested=requested, model=model, named=named)
-        # The first token comes with the first byte.
-        later, first_byte = charged.usage.output_tokens - 1, self._first_byte_seconds
-        if charged.is_stream and later > 0 and first_byte and ending.status == "success":
-            self._metrics.output_token(
-                protocol=call.facts.protocol, model=model, seconds=(seconds - first_byte) / later
-            )
+        call, model = self.call, self.call.model.id
+        named = call.detail.get("upstream", _NOTHING).get("model")
+        if named is not None:
+            requested = call.detail.get("request", _NOTHING).get("model", model)
+            self.metrics.models.responded(requested, model, named)
+        if charged.is_stream and ending.status == "success" and self.first_byte_seconds:
+            # The first token comes with the first byte.
+            seconds, later = seconds - self.first_byte_seconds, charged.usage.output_tokens - 1
+            if later > 0:
+                self.metrics.output_token(call.facts.protocol, model, seconds / later)
 
 
-def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
-    """Redact an upstream's texts: its error message, and the names in its response."""
-    for name in _WORDS & upstream.keys():
-        upstream[name] = redactor.text(upstream[name])
-        if not upstream[name]:
-            del upstream[name]
-    names = _NAMES & upstream.keys()
+def _redact_error(upstream: dict[str, Any], redactor: Redactor) -> None:
+    """Redact the texts of an upstream's error; nothing is kept of empty ones."""
+    for name in ("error", "error_code"):
+        text = upstream.pop(name, None)
+        if text and (text := redactor.text(text)):
+            upstream[name] = text
+
+
+def _redact_names(upstream: dict[str, Any], redactor: Redactor) -> None:
+    """Redact the names in an upstream's response."""
+    names = [name for name in ("id", "model", "finish") if name in upstream]
     # Checked together, because a secret in them is rare; no secret contains the separator.
     if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
         for name in names:

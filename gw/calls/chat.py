@@ -47,13 +47,7 @@ from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, en
 from gw.calls.counting import TokenCounter
 from gw.calls.request import ChatCall, UpstreamPlan, channels_for
 from gw.calls.settlement import Billing, Settlement
-from gw.calls.stream import (
-    Relay,
-    StreamedResponse,
-    StreamPipeline,
-    TranslatedEvents,
-    unreadable,
-)
+from gw.calls.stream import Relay, StreamedResponse, StreamPipeline, TranslatedEvents, unreadable
 from gw.config.config import LiveConfig, Precharge
 from metrics.prometheus import Metrics
 
@@ -370,18 +364,16 @@ class ChatCalls:
         """
         price: TokenPrice = call.model.derived.get(TokenPrice) or price_of(call.model)
         is_whole = self._precharge == "whole_body"
-        expected = estimate(
+        bill = estimate(
             content_bytes=call.body_bytes if is_whole else call.content_bytes,
             max_tokens=call.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
             billable=call.billable,
+            is_stream=call.is_stream,
         )
         async with await self._billing.hold(
-            call,
-            TokenBill(price=price, expected=expected, is_stream=call.is_stream),
-            writer,
-            cheaper="or send a smaller max_tokens.",
+            call, bill, writer, cheaper="or send a smaller max_tokens."
         ) as settlement:
             await self._serve(call, settlement, writer)
 

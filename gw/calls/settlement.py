@@ -12,25 +12,21 @@ way out is `hand_over`: the call ends, and what it began settles it (`actors/job
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 from uuid import UUID
 
+from msgspec import Struct
+
 from actors.clock import Clock
-from actors.wallet.messages import (
-    ClaimEnd,
-    Hold,
-    KeptResponse,
-    LedgerUnavailable,
-    NewJob,
-    Outcome,
-)
+from actors.wallet.messages import ClaimEnd, Hold, KeptResponse, LedgerUnavailable, NewJob, Outcome
 from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
 from channels.dialects.dialect import Meter
 from channels.dialects.meter import Usage
+from channels.redaction import Redactor
 from gw import errors as errors
 from gw.calls.attempts import Attempts
 from gw.calls.bills import NO_TOKENS, Bill, Charged, UpstreamPrices, tokens_of_bytes
@@ -63,24 +59,15 @@ _NOTHING = Charged(cost_nano_usd=0)
 B = TypeVar("B", bound=Bill)
 
 
-class StreamRecord:
+class StreamRecord(Struct, eq=False):
     """Writes the progress of one stream to the flight recorder."""
 
-    __slots__ = ("_call_id", "_delivered", "_is_begun", "_meter", "_recorder", "_slot")
-
-    def __init__(
-        self,
-        recorder: Recorder,
-        call_id: UUID,
-        meter: Meter,
-        delivered: Callable[[], Delivered | None],
-    ) -> None:
-        self._recorder = recorder
-        self._call_id = call_id
-        self._meter = meter
-        self._delivered = delivered
-        self._is_begun = False
-        self._slot: int | None = None
+    _recorder: Recorder
+    _call_id: UUID
+    _meter: Meter
+    _delivered: Callable[[], Delivered | None]
+    _is_begun: bool = False
+    _slot: int | None = None
 
     def take(self) -> None:
         """Record a chunk that is sent; chunks before the first content are not charged."""
@@ -91,44 +78,21 @@ class StreamRecord:
             self._slot = self._recorder.delivers(self._call_id, delivered.to_json())
 
 
-class Settlement(Generic[B]):
+class Settlement(Struct, Generic[B], eq=False):
     """The money of one call under way, with its attempts."""
 
-    __slots__ = (
-        "_billing",
-        "_client",
-        "_first_byte_seconds",
-        "_is_settled",
-        "_kept",
-        "_redactor",
-        "_stream",
-        "attempts",
-        "bill",
-        "call",
-        "ending",
-        "observer",
-    )
-
-    def __init__(
-        self,
-        *,
-        call: Call,
-        bill: B,
-        client: Client,
-        billing: Billing,
-    ) -> None:
-        self.call = call
-        self.bill = bill
-        self.observer = CallObserver(call, clock=billing.clock, metrics=billing.metrics)
-        self.attempts = Attempts(call, self.observer)
-        self.ending: Ending | None = None
-        self._billing = billing
-        self._client = client
-        self._redactor = billing.current.redactor
-        self._kept: KeptResponse | None = None
-        self._is_settled = False
-        self._first_byte_seconds: float | None = None
-        self._stream: StreamRecord | None = None  # while a stream is sent
+    call: Call
+    bill: B
+    observer: CallObserver
+    attempts: Attempts
+    _client: Client
+    _billing: Billing
+    _redactor: Redactor
+    ending: Ending | None = None
+    _kept: KeptResponse | None = None
+    _is_settled: bool = False
+    _first_byte_seconds: float | None = None
+    _stream: StreamRecord | None = None  # while a stream is sent
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "open"
@@ -198,25 +162,18 @@ class Settlement(Generic[B]):
         self._is_settled = True
         try:
             self.attempts.finish("abandoned", "cancelled")
-            ending = self.ending or STOPPING
+            call, clock, ending = self.call, self._billing.clock, self.ending or STOPPING
             charged = self.bill.charged(first_byte_seconds=self._first_byte_seconds)
-            now = self._billing.clock.now()
-            seconds = self._billing.clock.monotonic() - self.call.started
-            outcome = self._outcome(ending, charged, now, seconds)
-            span = self.call.span
+            seconds = clock.monotonic() - call.started
+            outcome = self._outcome(ending, charged, clock.now(), seconds)
             self._billing.wallets.settle(
-                self.call.facts,
+                call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
-                span=span.child(SETTLE) if span.sampled else None,
+                span=call.span.child(SETTLE) if call.span.sampled else None,
             )
-            self.observer.call_ended(
-                ending,
-                self.bill,
-                charged,
-                seconds,
-                upstream_nano_usd=outcome.upstream_cost_nano_usd,
-            )
+            upstream_cost = outcome.upstream_cost_nano_usd
+            self.observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
         finally:
             # Also after an exception: recovery finds a hold without a live call.
             self._billing.live.leave(self.call.facts.call_id)
@@ -243,7 +200,7 @@ class Settlement(Generic[B]):
             if is_accepted:
                 self.end(SUCCESS)
                 seconds = self._billing.clock.monotonic() - self.call.started
-                self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds, upstream_nano_usd=0)
+                self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds, 0)
             else:
                 self._is_settled = False
             return is_accepted
@@ -300,7 +257,7 @@ class Settlement(Generic[B]):
         if not attempts.unused:
             return cost
         costs: list[int | None] = []
-        bought = self.observer.detail["bought"] = []
+        bought = self.call.detail["bought"] = []
         for candidate, usage in attempts.unused:
             price = price_of(model, candidate)
             known = None if usage is None or price is None else price.cost_nano_usd(usage)
@@ -312,8 +269,8 @@ class Settlement(Generic[B]):
         return None if None in costs else sum(one or 0 for one in costs)
 
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
-        upstream_cost = self._upstream_cost(charged)
-        usage = charged.usage
+        usage, attempts = charged.usage, self.attempts
+        candidate, failed = attempts.candidate, attempts.failed
         return Outcome(
             status=ending.status,
             cost_nano_usd=charged.cost_nano_usd,
@@ -327,12 +284,10 @@ class Settlement(Generic[B]):
             units=charged.units,
             result_urls=charged.result_urls,
             result_expires_at=charged.result_expires_at,
-            attempts=[attempt_row(attempt, self._redactor) for attempt in self.attempts.failed],
-            upstream_cost_nano_usd=upstream_cost,
-            channel_id=None
-            if self.attempts.candidate is None
-            else self.attempts.candidate.channel_id,
-            detail=self.observer.receipt(charged, self.attempts.status, self._redactor),
+            attempts=[attempt_row(one, self._redactor) for one in failed] if failed else (),
+            upstream_cost_nano_usd=self._upstream_cost(charged),
+            channel_id=None if candidate is None else candidate.channel_id,
+            detail=self.observer.receipt(charged, attempts.status, self._redactor),
         )
 
 
@@ -392,60 +347,42 @@ class Billing:
             terms["trace_id"] = span.trace_id
         call.detail.update(terms)
         step = span.child(HOLD) if span.sampled else UNSAMPLED_CHILD
+        facts, idempotency = call.facts, call.idempotency
+        hold = Hold(
+            facts=facts,
+            amount_nano_usd=amount_nano_usd,
+            cap_nano_usd=call.cap_nano_usd,
+            detail=terms,  # for the row that recovery may have to write
+            claim=None if idempotency is None else idempotency.claim,
+            job=job,
+        )
         try:
-            await self._admit(
-                call,
-                amount_nano_usd,
-                client,
-                terms=terms,
-                cheaper=cheaper,
-                job=job,
-            )
+            if amount_nano_usd > MAX_NANO_USD:
+                # More than any balance can cover.
+                raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
+            if not self.wallets.try_hold(hold):
+                await self._admit(call, hold, client, cheaper)
         except BaseException as error:
             self._refused(error, span, step, client)
             raise
         if span.sampled:
             step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
         client.hold_decided()
+        observer = CallObserver(call, self.clock, self.metrics)
         settlement = Settlement(
-            call=call,
-            bill=bill,
-            client=client,
-            billing=self,
+            call, bill, observer, Attempts(call, observer), client, self, self.current.redactor
         )
-        self.live.enter(call.facts.call_id, settlement.delivered)
-        self.metrics.call_started(call.facts.protocol)
+        self.live.enter(facts.call_id, settlement.delivered)
+        self.metrics.call_started(facts.protocol)
         return settlement
 
-    async def _admit(
-        self,
-        call: Call,
-        amount_nano_usd: int,
-        client: Client,
-        *,
-        terms: Mapping[str, Any],
-        cheaper: str,
-        job: NewJob | None = None,
-    ) -> None:
-        """Hold the amount, with the idempotency claim and the job of the call.
+    async def _admit(self, call: Call, hold: Hold, client: Client, cheaper: str) -> None:
+        """Ask the ledger for a hold. Raises like `hold`.
 
-        `terms` are kept with the hold, for the row that recovery may have to write. A call
-        cancelled before the ledger's reply holds nothing and has a row. Raises like `hold`.
+        A call cancelled before the ledger's reply holds nothing and has a row.
         """
-        if amount_nano_usd > MAX_NANO_USD:
-            # More than any balance can cover.
-            raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
         try:
-            await self.wallets.hold(
-                Hold(
-                    facts=call.facts,
-                    amount_nano_usd=amount_nano_usd,
-                    cap_nano_usd=call.cap_nano_usd,
-                    detail=terms,
-                    claim=None if call.idempotency is None else call.idempotency.claim,
-                    job=job,
-                )
-            )
+            await self.wallets.hold(hold)
         except HoldRefused as refused:
             why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
             raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused

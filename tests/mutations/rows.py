@@ -46,8 +46,8 @@ MUTATIONS = (
     Mutation(
         "cached-as-fresh",
         "actors",
-        "self.cached_input * usage.cached_tokens",
-        "self.fresh_input * usage.cached_tokens",
+        "self.cached_input * cached + self",
+        "self.fresh_input * cached + self",
         SIMULATION,
     ),
     Mutation(
@@ -67,8 +67,8 @@ MUTATIONS = (
     Mutation(
         "cost-beyond-ledger",
         "actors",
-        "        return min(cost, MAX_NANO_USD)\n\n    def estimate_nano_usd(",
-        "        return cost\n\n    def estimate_nano_usd(",
+        "return MAX_NANO_USD if cost > MAX_NANO_USD else cost",
+        "return cost",
         "tests/unit/wallet/test_receipt.py::test_nothing_is_charged_beyond_what_the_ledger_holds",
     ),
     Mutation(

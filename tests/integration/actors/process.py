@@ -74,7 +74,8 @@ class Process:
             job=job,
             detail=detail,
         )
-        await self.wallets.hold(hold)
+        if not self.wallets.try_hold(hold):
+            await self.wallets.hold(hold)
         return facts
 
     def lives(self, facts: CallFacts, *costs: int) -> None:

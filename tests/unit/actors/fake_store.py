@@ -149,7 +149,9 @@ class Process:
     async def hold(self, number: int, amount: int = 100, **more: Any) -> CallFacts:
         """Begin a call; `more` are facts of it."""
         made = facts(number, submitted_at=self.store.clock.now(), **more)
-        await self.wallets.hold(Hold(facts=made, amount_nano_usd=amount))
+        hold = Hold(facts=made, amount_nano_usd=amount)
+        if not self.wallets.try_hold(hold):
+            await self.wallets.hold(hold)
         return made
 
     def settle(self, call: CallFacts, cost: int) -> None:

@@ -19,7 +19,7 @@ from gw.calls.bills import (
     NOTHING,
     PLAUSIBLE_TOKENS_MAX,
     Charge,
-    Estimate,
+    TokenBill,
     charge,
     delivered,
     estimate,
@@ -40,7 +40,7 @@ from tests.support.specs import make_model
 HOLD_PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
 
 
-def estimated(content_bytes: int, max_tokens: int | None, ceiling: int | None) -> Estimate:
+def estimated(content_bytes: int, max_tokens: int | None, ceiling: int | None) -> TokenBill:
     return estimate(
         content_bytes=content_bytes,
         max_tokens=max_tokens,
@@ -71,7 +71,7 @@ def test_output_is_the_explicit_maximum_or_the_models_within_bounds(
 @given(st.integers(0, 10**8), st.integers(1, 2**53))
 def test_amount_is_both_parts_at_their_price(content_bytes: int, max_tokens: int) -> None:
     made = estimated(content_bytes, max_tokens, None)
-    assert made.amount_nano_usd == -(-content_bytes // 4) * 1000 + max_tokens * 10_000
+    assert made.hold_nano_usd == -(-content_bytes // 4) * 1000 + max_tokens * 10_000
 
 
 # --- The price of what was delivered, row by row of the policy ---

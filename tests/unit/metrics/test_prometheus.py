@@ -25,10 +25,13 @@ def test_rejected_call_does_not_count_as_a_quick_one(world: World) -> None:
     assert world.labels("gw_call_latency_seconds_count") == []
 
 
+def settled(world: World, sold: int = 0, bought: int | None = 0, **more: Any) -> None:
+    money = {"is_sold": True, "nano_usd": sold, "upstream_nano_usd": bought, **more}
+    world.metrics.sales.settled(channel="c", model="m", **money)
+
+
 def test_kinds_of_tokens_do_not_overlap(world: World) -> None:
-    world.metrics.tokens.settled(
-        channel="c", model="m", input_tokens=100, cached_tokens=30, output_tokens=7
-    )
+    settled(world, input_tokens=100, cached_tokens=30, output_tokens=7)
     kinds = ("fresh_input", "cached_input", "output")
     assert [world.value("gw_tokens_total", model="m", kind=kind) for kind in kinds] == [70, 30, 7]
     labels = {"channel": "c", "model": "m"}
@@ -37,18 +40,14 @@ def test_kinds_of_tokens_do_not_overlap(world: World) -> None:
 
 
 def test_more_cached_tokens_than_input_do_not_raise(world: World) -> None:
-    world.metrics.tokens.settled(
-        channel="c", model="m", input_tokens=1, cached_tokens=30, output_tokens=0
-    )
+    settled(world, input_tokens=1, cached_tokens=30)
     assert world.value("gw_tokens_total", model="m", kind="cached_input") == 30
     assert len(world.labels("gw_tokens_total")) == 1
 
 
 def test_cost_adds_up_exactly(world: World) -> None:
     for sold, bought in ((2**53, 2**53), (1, 2), (0, None), (1, 0)):
-        world.metrics.costs.settled(
-            channel="c", model="m", nano_usd=sold, upstream_nano_usd=bought, is_sold=True
-        )
+        settled(world, sold, bought)
     assert world.value("gw_cost_nano_usd_total", model="m") == 2**53 + 2
     labels = {"channel": "c", "model": "m"}
     assert world.value("gw_upstream_cost_nano_usd_total", **labels) == 2**53 + 2
@@ -57,9 +56,7 @@ def test_cost_adds_up_exactly(world: World) -> None:
 
 
 def test_call_that_failed_is_not_sold_below_its_cost(world: World) -> None:
-    world.metrics.costs.settled(
-        channel="c", model="m", nano_usd=0, upstream_nano_usd=5, is_sold=False
-    )
+    settled(world, 0, 5, is_sold=False)
     assert world.labels("gw_calls_below_cost_total") == []
 
 
@@ -167,8 +164,8 @@ def test_latencies_show_a_traced_call_to_scrapers_that_read_it(world: World) -> 
     metrics.call_finished(
         protocol="chat", model="gpt-5", status="success", code="ok", seconds=0.3, trace_id=trace_id
     )
-    metrics.first_byte(protocol="chat", model="gpt-5", seconds=0.2, trace_id=trace_id)
-    metrics.attempt(channel="a", outcome="ok", seconds=0.25, trace_id=trace_id)
+    metrics.first_byte("chat", "gpt-5", 0.2, trace_id)
+    metrics.attempt("a", "ok", 0.25, trace_id)
     page = metrics.render("application/openmetrics-text")[0].decode()
     shown = {
         sample.name: (sample.exemplar.labels, sample.exemplar.value)

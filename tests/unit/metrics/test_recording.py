@@ -355,7 +355,7 @@ def test_removed_channel_leaves_no_series(world: World) -> None:
 def test_late_news_of_a_removed_channel_makes_no_series(world: World) -> None:
     world.use("a")
     world.metrics.channel_removed("a")
-    world.metrics.attempt(channel="a", outcome="ok", seconds=0.1)
+    world.metrics.attempt("a", "ok", 0.1)
     world.metrics.channel_state(channel="a", state="half_open")
     assert channels(world) == set()
 
@@ -366,7 +366,7 @@ def test_channel_that_comes_back_shows_the_state_it_is_in(world: World) -> None:
     world.metrics.channel_state(channel="a", state="half_open")  # a lease came back meanwhile
     world.metrics.channel_slots(channel="a", in_use=0, limit=4)
     assert states(world) == "half_open"
-    world.metrics.attempt(channel="a", outcome="ok", seconds=0.1)
+    world.metrics.attempt("a", "ok", 0.1)
     assert world.value("gw_attempts_total", channel="a", outcome="ok") == 1
 
 
@@ -396,7 +396,7 @@ def answers(world: World) -> list[tuple[str, str, str]]:
 
 def test_answer_is_counted_by_the_names_it_has(world: World) -> None:
     for named in ("gpt-5-2026", "gpt-5-2026", "gpt-5"):
-        world.metrics.models.responded(requested="gpt-latest", model="gpt-5", named=named)
+        world.metrics.models.responded("gpt-latest", "gpt-5", named)
     names = {"requested": "gpt-latest", "model": "gpt-5"}
     assert world.value("gw_response_models_total", **names, answered="gpt-5-2026") == 2
     assert world.value("gw_response_models_total", **names, answered="gpt-5") == 1
@@ -404,8 +404,8 @@ def test_answer_is_counted_by_the_names_it_has(world: World) -> None:
 
 def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -> None:
     for number in range(10 * PAIRS_PER_MODEL_MAX):
-        world.metrics.models.responded(requested="m", model="m", named=f"m-{number}")
-    world.metrics.models.responded(requested="n", model="n", named="n")
+        world.metrics.models.responded("m", "m", f"m-{number}")
+    world.metrics.models.responded("n", "n", "n")
     found = answers(world)
     assert len(found) == PAIRS_PER_MODEL_MAX + 2
     assert ("n", "n", "n") in found
@@ -415,7 +415,7 @@ def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -
 
 @pytest.mark.parametrize("length", [NAME_CHARACTERS_MAX, NAME_CHARACTERS_MAX + 1])
 def test_name_of_unusual_length_is_not_kept(world: World, length: int) -> None:
-    world.metrics.models.responded(requested="m", model="m", named="x" * length)
+    world.metrics.models.responded("m", "m", "x" * length)
     (found,) = answers(world)
     assert (found[2] == "other") == (length > NAME_CHARACTERS_MAX)
 

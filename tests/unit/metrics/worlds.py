@@ -55,4 +55,4 @@ class World:
         self.metrics.channel_slots(channel=channel, in_use=1, limit=4)
         for state in ("closed", "open"):
             self.metrics.channel_state(channel=channel, state=state)
-        self.metrics.attempt(channel=channel, outcome="ok", seconds=0.1)
+        self.metrics.attempt(channel, "ok", 0.1)

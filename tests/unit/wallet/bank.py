@@ -8,6 +8,7 @@ from typing import cast
 
 from actors.process import ProcessIdentity
 from actors.store.database import Database
+from actors.wallet.messages import Hold
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
@@ -25,6 +26,11 @@ class Bank:
     writer: LedgerWriter
     wallets: Wallets
     task: asyncio.Task[None]
+
+    async def hold(self, hold: Hold) -> None:
+        """Hold as a call does."""
+        if not self.wallets.try_hold(hold):
+            await self.wallets.hold(hold)
 
 
 @asynccontextmanager

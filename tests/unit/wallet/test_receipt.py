@@ -23,7 +23,7 @@ from actors.wallet.sheets import token_price
 from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec
-from gw.calls.bills import Estimate, TokenBill
+from gw.calls.bills import TokenBill
 from gw.price_list.filling import usage_of_row
 from tests.support.prices import spec_of, usage_of
 from tests.support.rows import cases, each
@@ -77,8 +77,7 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
     price: TokenPrice, answer: Answer, first_byte_seconds: float | None, estimate: int
 ) -> None:
     _: MeterReading = answer
-    expected = Estimate(input_tokens=estimate, output_tokens=1, amount_nano_usd=1)
-    bill = TokenBill(price=price, expected=expected, is_stream=True)
+    bill = TokenBill(price, estimate, 1, 1, is_stream=True)
     bill.meter = cast(Meter, answer)
     charged = bill.charged(first_byte_seconds=first_byte_seconds)
     # As the row keeps it, and as it comes back.

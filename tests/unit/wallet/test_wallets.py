@@ -34,7 +34,7 @@ from tests.unit.wallet.bank import Bank, bank
 
 async def test_idle_wallet_is_forgotten_and_read_again() -> None:
     async with bank(balance=1000) as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.clock.advance(IDLE_SECONDS)
         b.wallets.forget_idle()
         assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
@@ -52,7 +52,7 @@ async def test_account_is_funded_as_far_as_its_wallet_has_seen() -> None:
         assert not b.wallets.is_funded(ACCOUNT)  # nobody has looked yet
         assert await b.wallets.available(ACCOUNT) == 100
         assert b.wallets.is_funded(ACCOUNT)
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         assert not b.wallets.is_funded(ACCOUNT)
 
 
@@ -62,7 +62,7 @@ async def test_balance_seen_elsewhere_is_for_a_wallet_that_knows_nothing() -> No
         assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
         b.wallets.note_balance(ACCOUNT, 100)
         assert b.wallets.is_funded(ACCOUNT)
-        await b.wallets.hold(hold(1))  # takes all of it
+        await b.hold(hold(1))  # takes all of it
         b.wallets.note_balance(ACCOUNT, 100)  # was read before
         assert not b.wallets.is_funded(ACCOUNT)
         assert await b.wallets.available(ACCOUNT) == 0
@@ -70,7 +70,7 @@ async def test_balance_seen_elsewhere_is_for_a_wallet_that_knows_nothing() -> No
 
 async def test_wallet_that_waits_for_its_ledger_stays() -> None:
     async with bank(balance=1000) as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.ledger.gate = asyncio.Event()
         b.wallets.settle(facts(1), outcome(250))
         b.clock.advance(IDLE_SECONDS + 1.0)
@@ -94,15 +94,13 @@ async def test_more_holds_than_may_wait_are_refused_and_rows_dropped(
             facts(number, account_id=f"acct_{number}", key_id=f"key_{number}")
             for number in range(1, 4)
         ]
-        waiting = [
-            asyncio.ensure_future(b.wallets.hold(Hold(facts=who, amount_nano_usd=1)))
-            for who in theirs
-        ]
+        asked = (b.hold(Hold(facts=who, amount_nano_usd=1)) for who in theirs)
+        waiting = list(map(asyncio.ensure_future, asked))
         await asyncio.sleep(0)
         with pytest.raises(LedgerUnavailable):
-            await b.wallets.hold(hold(9))
+            await b.hold(hold(9))
         assert len(await asyncio.gather(*waiting)) == 3
-        await b.wallets.hold(hold(10))
+        await b.hold(hold(10))
         for number in range(11, 16):
             b.wallets.record(facts(number), outcome(0, "rejected"))
         await b.wallets.settled(ACCOUNT)
@@ -118,7 +116,7 @@ async def leased(balance: int = BALANCE) -> AsyncIterator[Bank]:
     """An account that asks for so much that part of it is leased."""
     async with bank(balance) as b:
         for number in (1, 2, 3):
-            await b.wallets.hold(hold(number))
+            await b.hold(hold(number))
             b.wallets.settle(facts(number), outcome(7))
         await b.wallets.settled(ACCOUNT)
         assert lease_of(b) > 0
@@ -141,7 +139,7 @@ async def test_leased_account_waits_for_nothing_and_its_hold_is_written_with_its
         before = len(b.ledger.entries)
         b.ledger.gate = asyncio.Event()  # the database stands still
         for number in range(FIRST, FIRST + 5):
-            await b.wallets.hold(hold(number))
+            await b.hold(hold(number))
             b.wallets.settle(facts(number), outcome(30))
         assert b.ledger.batches == []
         b.ledger.gate.set()
@@ -154,7 +152,7 @@ async def test_leased_account_waits_for_nothing_and_its_hold_is_written_with_its
 
 async def test_call_that_lasts_is_written_while_it_is_under_way() -> None:
     async with leased() as b:
-        await b.wallets.hold(hold(FIRST))
+        await b.hold(hold(FIRST))
         assert not is_held_in_ledger(b, FIRST)
         assert UUID(int=FIRST) in b.writer.unsettled()
         b.clock.advance(WRITE_SECONDS * 2)
@@ -183,7 +181,7 @@ async def test_no_more_is_admitted_than_is_leased() -> None:
 @logs("ledger_unreachable")
 async def test_reply_that_is_lost_repeats_nothing() -> None:
     async with leased() as b:
-        await b.wallets.hold(hold(FIRST))
+        await b.hold(hold(FIRST))
         b.wallets.settle(facts(FIRST), outcome(30))
         b.ledger.lose_after = 1
         waiting = asyncio.ensure_future(b.wallets.settled(ACCOUNT))
@@ -199,15 +197,15 @@ async def test_identity_that_is_not_confirmed_admits_nothing() -> None:
     async with leased() as b:
         b.clock.advance(CONFIRMED_SECONDS + 0.1)
         assert b.writer.leases.admit(hold(FIRST)) is None
-        await b.wallets.hold(hold(FIRST + 1))  # which the database confirms
+        await b.hold(hold(FIRST + 1))  # which the database confirms
         assert b.writer.leases.admit(hold(FIRST + 2)) is not None
 
 
 @logs("taken_for_dead")
 async def test_call_of_an_identity_that_was_taken_for_dead_is_written_all_the_same() -> None:
     async with leased() as b:
-        await b.wallets.hold(hold(FIRST))
-        await b.wallets.hold(hold(FIRST + 1))
+        await b.hold(hold(FIRST))
+        await b.hold(hold(FIRST + 1))
         b.ledger.buried.add("p")
         b.ledger.end_leases("p")
         b.wallets.settle(facts(FIRST), outcome(30))
@@ -230,11 +228,11 @@ async def test_silent_account_gets_its_lease_back() -> None:
 async def test_lease_is_called_back_before_a_call_is_refused() -> None:
     async with leased() as b:
         wanted = b.ledger.available(ACCOUNT) + 1
-        await b.wallets.hold(hold(FIRST, wanted))
+        await b.hold(hold(FIRST, wanted))
         assert lease_of(b) == 0
         assert b.writer.leases.admit(hold(FIRST + 1)) is None
         with pytest.raises(HoldRefused) as refused:
-            await b.wallets.hold(hold(FIRST + 2, wanted))
+            await b.hold(hold(FIRST + 2, wanted))
         assert refused.value.reason == "insufficient_funds"
         b.clock.advance(CALLED_BACK_SECONDS)
         assert b.ledger.faults() == []
@@ -243,7 +241,7 @@ async def test_lease_is_called_back_before_a_call_is_refused() -> None:
 async def test_balance_for_few_calls_is_not_leased() -> None:
     async with bank(1_500) as b:
         for number in range(1, 8):
-            await b.wallets.hold(hold(number))
+            await b.hold(hold(number))
             b.wallets.settle(facts(number), outcome(1))
         await b.wallets.settled(ACCOUNT)
         assert lease_of(b) == 0

@@ -22,9 +22,8 @@ from tests.unit.wallet.bank import Bank, bank
 
 async def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:
     async with bank(balance=1000) as b:
-        answers = await asyncio.gather(
-            *(b.wallets.hold(hold(n)) for n in range(100)), return_exceptions=True
-        )
+        asked = (b.hold(hold(n)) for n in range(100))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
         refused = [a for a in answers if isinstance(a, HoldRefused)]
         assert len(refused) == 90
         assert {r.reason for r in refused} == {"insufficient_funds"}
@@ -34,10 +33,10 @@ async def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() 
 
 async def test_messages_that_wait_share_a_transaction() -> None:
     async with bank(balance=10_000) as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.ledger.batches.clear()
         b.ledger.gate = asyncio.Event()
-        waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2, 42)]
+        waiting = [asyncio.ensure_future(b.hold(hold(n))) for n in range(2, 42)]
         await asyncio.sleep(0)
         b.ledger.gate.set()
         await asyncio.gather(*waiting)
@@ -51,18 +50,18 @@ async def test_more_askers_than_the_mailbox_takes_are_told_at_once(
 
     async with bank(balance=10_000) as b:
         b.wallets.note_balance(ACCOUNT, 10_000)
-        waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2)]
+        waiting = [asyncio.ensure_future(b.hold(hold(n))) for n in range(2)]
         await asyncio.sleep(0)
-        for refused in (b.wallets.hold(hold(2)), b.wallets.settled(ACCOUNT)):
+        for refused in (b.hold(hold(2)), b.wallets.settled(ACCOUNT)):
             with pytest.raises(LedgerUnavailable):
                 await refused
         await asyncio.gather(*waiting)
-        await b.wallets.hold(hold(3))
+        await b.hold(hold(3))
 
 
 async def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
     async with bank(balance=10_000) as b:
-        await asyncio.gather(*(b.wallets.hold(hold(n)) for n in range(BATCH_THRESHOLD)))
+        await asyncio.gather(*(b.hold(hold(n)) for n in range(BATCH_THRESHOLD)))
         for number in range(3):
             b.wallets.settle(facts(number), outcome(10))
             await asyncio.sleep(0)  # the writer has its turn, and waits all the same
@@ -76,10 +75,10 @@ async def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
 
 async def test_settlement_goes_with_the_next_hold() -> None:
     async with bank() as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.wallets.settle(facts(1), outcome(250))
         await asyncio.sleep(0)  # the writer has its turn, and leaves it
-        await b.wallets.hold(hold(2))
+        await b.hold(hold(2))
         assert b.ledger.batches == [0, 1]
         assert b.ledger.balances[ACCOUNT] == 750
         assert b.writer.is_idle
@@ -88,7 +87,7 @@ async def test_settlement_goes_with_the_next_hold() -> None:
 async def test_settlement_that_nothing_follows_goes_by_itself() -> None:
     async with bank() as b:
         for number in (1, 2):
-            await b.wallets.hold(hold(number))
+            await b.hold(hold(number))
             b.wallets.settle(facts(number), outcome(250))
             assert not b.writer.is_idle
             await eventually(lambda: b.writer.is_idle)
@@ -99,7 +98,7 @@ async def test_settlement_that_nothing_follows_goes_by_itself() -> None:
 @logs("settled_already")
 async def test_settlement_moves_the_balance_once() -> None:
     async with bank() as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.wallets.settle(facts(1), outcome(250))
         b.wallets.settle(facts(1), outcome(300))  # of one batch the first counts
         await b.wallets.settled(ACCOUNT)
@@ -112,7 +111,7 @@ async def test_settlement_moves_the_balance_once() -> None:
 async def test_asker_who_left_leaves_no_hold_behind() -> None:
     async with bank() as b:
         b.ledger.gate = asyncio.Event()
-        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        asking = asyncio.ensure_future(b.hold(hold(1)))
         await eventually(lambda: bool(b.writer.unsettled()))
         await asyncio.sleep(0)
         asking.cancel()
@@ -127,7 +126,7 @@ async def test_asker_who_left_leaves_no_hold_behind() -> None:
 
 async def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> None:
     async with bank() as b:
-        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        asking = asyncio.ensure_future(b.hold(hold(1)))
         while not b.ledger.holds:
             await asyncio.sleep(0)
         asking.cancel()  # the answer is set, the asker has not run yet
@@ -141,7 +140,7 @@ async def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> Non
 @logs("ledger_unreachable")
 async def test_lost_connection_repeats_the_batch_without_a_second_effect() -> None:
     async with bank() as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.ledger.lose_after = 1  # committed, but nobody was told
         b.wallets.settle(facts(1), outcome(250))
         await eventually(lambda: b.clock.sleepers > 0)
@@ -156,7 +155,7 @@ async def test_lost_connection_repeats_the_batch_without_a_second_effect() -> No
 async def test_hold_granted_unseen_counts_once() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1
-        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        asking = asyncio.ensure_future(b.hold(hold(1)))
         await eventually(lambda: b.clock.sleepers > 0)
         b.clock.advance(0.05)
         await asking
@@ -169,7 +168,7 @@ async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back
     async with bank() as b:
         b.ledger.lose_after = 1
         b.ledger.lose_before = 0
-        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        asking = asyncio.ensure_future(b.hold(hold(1)))
         await eventually(lambda: b.clock.sleepers > 0)
         assert b.ledger.held[ACCOUNT] == 100  # committed unseen
         b.ledger.lose_before = 2
@@ -187,7 +186,7 @@ async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back
 async def test_hold_does_not_wait_for_a_database_that_hangs() -> None:
     async with bank() as b:
         b.ledger.gate = asyncio.Event()
-        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        asking = asyncio.ensure_future(b.hold(hold(1)))
         await eventually(lambda: bool(b.writer.unsettled()))
         jump(HOLD_SECONDS)
         with pytest.raises(LedgerUnavailable):
@@ -204,12 +203,12 @@ async def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() 
         b.ledger.gate = asyncio.Event()
         b.wallets.record(facts(1), outcome(0, "rejected"))  # under way, and hangs
         await eventually(lambda: bool(b.writer.unsettled()))
-        late = asyncio.ensure_future(b.wallets.hold(hold(2)))
+        late = asyncio.ensure_future(b.hold(hold(2)))
         await asyncio.sleep(0)
         jump(HOLD_SECONDS)
         with pytest.raises(LedgerUnavailable):
             await late
-        wanted = asyncio.ensure_future(b.wallets.hold(hold(3)))  # there is money for one
+        wanted = asyncio.ensure_future(b.hold(hold(3)))  # there is money for one
         await asyncio.sleep(0)
         b.ledger.gate.set()
         await wanted
@@ -220,8 +219,8 @@ async def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() 
 @logs("ledger_batch_failed", "ledger_message_refused")
 async def test_message_the_database_refuses_does_not_hold_up_the_others() -> None:
     async with bank(balance=10_000) as b:
-        await b.wallets.hold(hold(1))
-        await b.wallets.hold(hold(2))
+        await b.hold(hold(1))
+        await b.hold(hold(2))
         poisoned = b.ledger.apply
 
         def refuse_two(*args: Any, **more: Any) -> Any:
@@ -248,9 +247,8 @@ async def test_available_reads_afresh_only_when_nothing_seems_left() -> None:
 
 async def test_spend_cap_refuses_within_a_batch() -> None:
     async with bank(balance=10_000) as b:
-        answers = await asyncio.gather(
-            *(b.wallets.hold(hold(n, cap=250)) for n in range(4)), return_exceptions=True
-        )
+        asked = (b.hold(hold(n, cap=250)) for n in range(4))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
         assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
 
 
@@ -258,7 +256,7 @@ async def test_spend_cap_refuses_within_a_batch() -> None:
 async def test_process_taken_for_dead_holds_under_another_id() -> None:
     """What else its batch says is done at once; the holds are not lost, and not made twice."""
     async with bank() as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.ledger.buried = {"p", "p.2"}
         b.ledger.lose_after = 1  # it learns of it only from the batch that is sent again
         b.wallets.settle(facts(1), outcome(250))
@@ -278,7 +276,7 @@ async def test_process_taken_for_dead_holds_under_another_id() -> None:
 async def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
     async with bank() as b:
         for number in (1, 2):
-            await b.wallets.hold(hold(number))
+            await b.hold(hold(number))
         b.wallets.recover(facts(1), outcome(10, "interrupted"))
         b.wallets.settle(facts(1), outcome(250))
         b.wallets.settle(facts(2), outcome(250))
@@ -292,7 +290,7 @@ async def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
 @logs("recovery_corrected")
 async def test_corrected_calls_are_counted_and_said() -> None:
     async with bank() as b:
-        await b.wallets.hold(hold(1))
+        await b.hold(hold(1))
         b.wallets.recover(facts(1), outcome(10, "interrupted"))
         await b.wallets.settled(ACCOUNT)
         b.wallets.recover(facts(1), outcome(20, "interrupted"))  # two who recover: no harm
@@ -330,15 +328,14 @@ def kept(body: bytes = b"{}") -> KeptResponse:
 
 async def state(b: Bank, number: int, **claim: Any) -> str:
     with pytest.raises(KeyTaken) as taken:
-        await b.wallets.hold(claiming(number, **claim))
+        await b.hold(claiming(number, **claim))
     return taken.value.state
 
 
 async def test_hundred_claims_of_one_key_hold_once() -> None:
     async with bank() as b:
-        answers = await asyncio.gather(
-            *(b.wallets.hold(claiming(n)) for n in range(100)), return_exceptions=True
-        )
+        asked = (b.hold(claiming(n)) for n in range(100))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
         taken = [a.state for a in answers if isinstance(a, KeyTaken)]
         assert taken == ["in_flight"] * 99
         assert b.ledger.held[ACCOUNT] == 100
@@ -352,21 +349,21 @@ async def test_hundred_claims_of_one_key_hold_once() -> None:
 async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
     async with bank() as b:
         b.ledger.gate = asyncio.Event()
-        asked = asyncio.create_task(b.wallets.hold(claiming(1)))
+        asked = asyncio.create_task(b.hold(claiming(1)))
         await eventually(lambda: not b.writer.is_idle)
         asked.cancel()
         await asyncio.wait([asked])
         b.ledger.gate.set()
         await b.wallets.settled(ACCOUNT)
         assert b.ledger.claims.rows == {}
-        await b.wallets.hold(claiming(2))
+        await b.hold(claiming(2))
 
 
 @logs("ledger_unreachable")
 async def test_key_claimed_unseen_by_a_lost_database_is_free_again() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1  # committed, and nobody heard of it
-        asked = asyncio.create_task(b.wallets.hold(claiming(1)))
+        asked = asyncio.create_task(b.hold(claiming(1)))
         await eventually(lambda: bool(b.ledger.claims.rows))
         b.ledger.lose_before = 1
         b.clock.advance(6.0)
@@ -375,14 +372,14 @@ async def test_key_claimed_unseen_by_a_lost_database_is_free_again() -> None:
         while b.ledger.claims.rows:
             b.clock.advance(1.0)
             await asyncio.sleep(0)
-        await b.wallets.hold(claiming(2))
+        await b.hold(claiming(2))
         assert b.ledger.faults() == []
 
 
 @logs("ledger_batch_failed")
 async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled() -> None:
     async with bank() as b:
-        await b.wallets.hold(claiming(1))
+        await b.hold(claiming(1))
         b.ledger.refuses_answers = True
         b.wallets.settle(facts(1), outcome(40), claim_end=kept())
         assert await state(b, 2) == "too_large"
@@ -395,7 +392,7 @@ async def test_batch_takes_only_so_many_bytes_of_answers(monkeypatch: pytest.Mon
 
     async with bank() as b:
         for number in range(5):
-            await b.wallets.hold(claiming(number, key=f"k{number}"))
+            await b.hold(claiming(number, key=f"k{number}"))
         b.ledger.batches.clear()
         for number in range(5):
             b.wallets.settle(facts(number), outcome(1), claim_end=kept(b"x" * 60))
