@@ -1,7 +1,7 @@
 """The actor of one channel, which alone grants its slots and tracks its health.
 
-A slot is requested (`Acquire`) and returned (`ReleaseLease`) by message, handled in the sender's
-turn unless other messages wait.
+A slot is requested and returned in the caller's turn; while messages wait, by message (`Acquire`,
+`ReleaseLease`).
 
 A lease is the right to make one attempt. It is released once, in every exit path, with a verdict;
 releasing it again has no effect. The router only reads `load` and `leases_granted`: the actor
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -75,12 +75,13 @@ class Health:
         return self.state != "closed" and now >= self.trial_at and self.may_lease(now)
 
 
-def leased(health: Health, now: float) -> tuple[Health, bool]:
-    """Return the breaker after a lease granted at `now`, and whether that lease is the probe."""
-    assert health.may_lease(now)
-    if health.state == "closed":
-        return health, False
-    return replace(health, state="half_open", is_probing=True), True
+CLOSED = Health()
+
+
+def probed(health: Health) -> Health:
+    """Return the breaker after a lease that it grants while not closed, which is the probe."""
+    assert health.state != "closed", health
+    return replace(health, state="half_open", is_probing=True)
 
 
 def tried(health: Health, now: float, spec: HealthSpec) -> Health:
@@ -96,7 +97,7 @@ def finished(
     """Return the breaker after a leased attempt ended with `verdict`."""
     if health.state == "closed":
         if verdict == "success":
-            return Health() if health.failures else health
+            return CLOSED
         if verdict == "failure":
             failures = health.failures + 1
             if failures >= spec.failures:
@@ -107,26 +108,23 @@ def finished(
         return health
     assert health.state == "half_open", health
     if verdict == "success":
-        return Health()
+        return CLOSED
     rested = replace(health, is_probing=False)
     if verdict == "failure":
         return replace(rested, state="open", open_until=now + spec.cooldown_seconds)
     return rested
 
 
-class Lease:
+class Lease(Struct, eq=False):
     """The right to make one attempt on one channel, until `release`."""
 
-    __slots__ = ("_actor", "_released", "is_probe", "spec")
-
-    def __init__(self, actor: ChannelActor, spec: ChannelSpec, *, is_probe: bool) -> None:
-        self._actor = actor
-        self._released = False
-        self.spec = spec
-        self.is_probe = is_probe
+    _actor: ChannelActor
+    spec: ChannelSpec
+    is_probe: bool
+    _is_released: bool = False
 
     def __repr__(self) -> str:
-        state = "released" if self._released else "held"
+        state = "released" if self._is_released else "held"
         return f"<Lease {self.spec.id} {state}{' probe' if self.is_probe else ''}>"
 
     def release(self, verdict: Verdict) -> None:
@@ -134,12 +132,9 @@ class Lease:
 
         Never raises, because it is called in every exit path of a call.
         """
-        if not self._released:
-            self._released = True
-            try:
-                self._actor.send(_RELEASES[self.is_probe][verdict])
-            except ActorStopped:
-                return  # the process ends; slots are no longer counted
+        if not self._is_released:
+            self._is_released = True
+            self._actor.release(verdict, self.is_probe)
 
 
 class Denied(Struct, frozen=True):
@@ -160,10 +155,6 @@ class ReleaseLease(Struct, frozen=True):
 
 
 ACQUIRE = Acquire()
-_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-_RELEASES = [
-    {word: ReleaseLease(word, is_probe) for word in _VERDICTS} for is_probe in (False, True)
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +191,10 @@ class ChannelActor(Actor[ChannelMessage]):
         super().__init__(clock=clock, metrics=metrics)
         self.spec = spec
         self.in_use = 0
-        self.health = Health()
+        self.health = CLOSED
         self.leases_granted = 0
-        self._is_retired = False
         self.is_withdrawn = False
-        self._limit = spec.max_concurrency  # 0 while withdrawn
-        spec.ring.listener = self._on_key_refused
-        self._publish()
+        self._configure(spec)
         metrics.channel_state(channel=spec.id, state=self.health.state)
 
     def __repr__(self) -> str:
@@ -237,6 +225,16 @@ class ChannelActor(Actor[ChannelMessage]):
         """Request a lease now; None when other messages wait: then use `acquire`."""
         return self._lease() if self.mailbox.is_free else None
 
+    def release(self, verdict: Verdict, is_probe: bool) -> None:
+        """Take a lease back now, or in its turn when other messages wait."""
+        if self.mailbox.is_free:
+            self._release(verdict, is_probe)
+            return
+        try:
+            self.tell(ReleaseLease(verdict, is_probe))
+        except ActorStopped:
+            return  # the process ends; slots are no longer counted
+
     def try_trial(self) -> Lease | None:
         """Request a trial of the channel now; None during a rest, or when other messages wait."""
         if self.health.state == "closed" or self.spec.ring.is_aside or not self.mailbox.is_free:
@@ -263,61 +261,58 @@ class ChannelActor(Actor[ChannelMessage]):
         if message is ACQUIRE:
             return self._lease()
         if isinstance(message, ReleaseLease):
-            self._release(message)
+            self._release(message.verdict, message.is_probe)
         elif isinstance(message, Configure):
-            self.spec = message.spec
-            self.spec.ring.listener = self._on_key_refused
-            self._is_retired = False
-            self._limit = 0 if self.is_withdrawn else self.spec.max_concurrency
-            self._publish()
+            self._configure(message.spec)
         elif isinstance(message, Withdraw):
             self.is_withdrawn, self._limit = True, 0
         elif isinstance(message, Reopen):
             self._reopen()
         else:
-            self._is_retired = True
             self.metrics.channel_removed(self.spec.id)
         return None
+
+    def _configure(self, spec: ChannelSpec) -> None:
+        self.spec = spec
+        spec.ring.listener = self._on_key_refused
+        self._limit = 0 if self.is_withdrawn else spec.max_concurrency
+        self._slots = self.metrics.channel_slots(channel=spec.id, limit=spec.max_concurrency)
+        self._slots.value = self.in_use
 
     def _reopen(self) -> None:
         self.is_withdrawn, self._limit = False, self.spec.max_concurrency
         for key in self.spec.ring.keys:
             key.confirmed()
-        if self.health != Health():
-            self._become(Health())
+        if self.health is not CLOSED:
+            self._become(CLOSED)
 
     def take_back(self, message: ChannelMessage, reply: Lease | Denied) -> None:
         if isinstance(reply, Lease):
             reply.release("abandoned")
 
     def _lease(self) -> Lease | Denied:
-        now = self.clock.monotonic()
-        if not self.health.may_lease(now):
+        is_probe = self.health.state != "closed"
+        if is_probe and not self.health.may_lease(self.clock.monotonic()):
             return Denied("open")
         if self.in_use >= self._limit:
             return Denied("withdrawn" if self.is_withdrawn else "full")
-        health, is_probe = leased(self.health, now)
+        if is_probe:
+            self._become(probed(self.health))
         self.in_use += 1
         self.leases_granted += 1
-        if health is not self.health:
-            self._become(health)
-        self._publish()
-        return Lease(self, self.spec, is_probe=is_probe)
+        self._slots.value = self.in_use
+        return Lease(self, self.spec, is_probe)
 
-    def _release(self, message: ReleaseLease) -> None:
+    def _release(self, verdict: Verdict, is_probe: bool) -> None:
         assert self.in_use > 0, self
         self.in_use -= 1
-        now = self.clock.monotonic()
-        health = finished(
-            self.health,
-            message.verdict,
-            is_probe=message.is_probe,
-            spec=self.spec.health,
-            now=now,
-        )
+        self._slots.value = self.in_use
+        if self.health is CLOSED and verdict != "failure":
+            return
+        spec, now = self.spec.health, self.clock.monotonic()
+        health = finished(self.health, verdict, is_probe=is_probe, spec=spec, now=now)
         if health is not self.health:
             self._become(health)
-        self._publish()
 
     def _become(self, health: Health) -> None:
         before, self.health = self.health, health
@@ -337,13 +332,6 @@ class ChannelActor(Actor[ChannelMessage]):
                 aside=self.spec.ring.aside,
                 keys=len(self.spec.keys),
             )
-
-    def _publish(self) -> None:
-        if self._is_retired:
-            return
-        self.metrics.channel_slots(
-            channel=self.spec.id, in_use=self.in_use, limit=self.spec.max_concurrency
-        )
 
 
 _MOVED: Mapping[State, str] = {

@@ -116,11 +116,10 @@ class Metrics:
         registry.register(make)
         # The last state of each channel; that of a removed one is kept, but not shown.
         self._states: dict[str, str] = {}
-        self._limits: dict[str, int] = {}
         self._removed: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<Metrics {len(self._calls)} kinds of call {len(self._limits)} channels>"
+        return f"<Metrics {len(self._calls)} kinds of call {len(self._slots_limit)} channels>"
 
     # Calls
 
@@ -204,15 +203,13 @@ class Metrics:
                 self._channel_transitions[channel, state].value += 1
             self._show_state(channel, state)
 
-    def channel_slots(self, *, channel: str, in_use: int, limit: int) -> None:
-        """Set slots in use and slots in all. A removed channel that reports them is added again."""
-        if self._limits.get(channel) != limit:
-            self._limits[channel] = limit
-            self._slots_limit[(channel,)].value = limit
-            if channel in self._removed:
-                self._removed.discard(channel)
-                self._show_state(channel, self._states.get(channel, "closed"))
-        self._slots_in_use[(channel,)].value = in_use
+    def channel_slots(self, *, channel: str, limit: int) -> Number:
+        """Set the slots of a channel; return those in use. A removed channel is added again."""
+        self._slots_limit[(channel,)].value = limit
+        if channel in self._removed:
+            self._removed.discard(channel)
+            self._show_state(channel, self._states.get(channel, "closed"))
+        return self._slots_in_use[(channel,)]
 
     def channel_key_refused(self, *, channel: str, key: int, status: int) -> None:
         """Count a refused key of this channel; keys count from 1."""
@@ -225,7 +222,6 @@ class Metrics:
         Attempts still under way on it are not counted, or each reload would leave series behind.
         """
         self._removed.add(channel)
-        self._limits.pop(channel, None)
         for counters in (self._attempts, self._channel_transitions, self._key_refusals):
             counters.discard({0: channel})
         for gauges in (self._channel_state, self._slots_in_use, self._slots_limit):

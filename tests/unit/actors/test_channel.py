@@ -20,7 +20,7 @@ from actors.channel import (
     Lease,
     Verdict,
     finished,
-    leased,
+    probed,
     tried,
 )
 from channels.registry import HealthSpec
@@ -299,13 +299,13 @@ def test_rest_between_trials_doubles_up_to_32_cooldowns_until_one_succeeds() -> 
     health, now, rests = OPEN, 110.0, []
     for _ in range(8):
         assert health.may_try(now)
-        probing = tried(leased(health, now)[0], now, SPEC)
+        probing = tried(probed(health), now, SPEC)
         health = end(probing, "failure", is_probe=True, now=now)
         assert health.open_until == now + SPEC.cooldown_seconds  # others may need it before
         rests.append((health.trial_at - now) / SPEC.cooldown_seconds)
         now = health.trial_at
         assert not health.may_try(now - 0.1)
     assert rests == [1, 2, 4, 8, 16, 32, 32, 32]
-    probing = tried(leased(health, now)[0], now, SPEC)
+    probing = tried(probed(health), now, SPEC)
     assert not end(probing, "abandoned", is_probe=True, now=now).may_try(now)
     assert end(probing, "success", is_probe=True, now=now) == Health()

@@ -211,7 +211,7 @@ def test_page_may_be_written_in_another_thread(world: World) -> None:
             protocol="chat", model=f"m{n % 3000}", status="success", code="ok", seconds=0.1
         )
         world.metrics.channel_removed(f"c{n % 7}")
-        world.metrics.channel_slots(channel=f"c{n % 7}", in_use=n % 3, limit=4)
+        world.metrics.channel_slots(channel=f"c{n % 7}", limit=4).value = n % 3
     stop.set()
     thread.join()
     assert not faults

@@ -310,7 +310,7 @@ def test_channel_shows_one_state_at_a_time_and_its_slots(world: World) -> None:
     assert seen == ["closed", "open", "half_open", "closed"]
     assert len(world.labels("gw_channel_state")) == 3
     for in_use, limit in ((3, 256), (4, 256), (4, 8)):
-        world.metrics.channel_slots(channel="a", in_use=in_use, limit=limit)
+        world.metrics.channel_slots(channel="a", limit=limit).value = in_use
         assert world.value("gw_channel_slots_in_use", channel="a") == in_use
         assert world.value("gw_channel_slots_limit", channel="a") == limit
 
@@ -364,7 +364,7 @@ def test_channel_that_comes_back_shows_the_state_it_is_in(world: World) -> None:
     world.use("a")
     world.metrics.channel_removed("a")
     world.metrics.channel_state(channel="a", state="half_open")  # a lease came back meanwhile
-    world.metrics.channel_slots(channel="a", in_use=0, limit=4)
+    world.metrics.channel_slots(channel="a", limit=4).value = 0
     assert states(world) == "half_open"
     world.metrics.attempt("a", "ok", 0.1)
     assert world.value("gw_attempts_total", channel="a", outcome="ok") == 1
@@ -372,7 +372,7 @@ def test_channel_that_comes_back_shows_the_state_it_is_in(world: World) -> None:
 
 def test_channel_that_was_never_there_can_be_removed(world: World) -> None:
     world.metrics.channel_removed("a")
-    world.metrics.channel_slots(channel="a", in_use=0, limit=4)
+    world.metrics.channel_slots(channel="a", limit=4).value = 0
     assert states(world) == "closed"
 
 

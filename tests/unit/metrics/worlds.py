@@ -52,7 +52,7 @@ class World:
 
     def use(self, channel: str) -> None:
         """Lease, open and try a channel once."""
-        self.metrics.channel_slots(channel=channel, in_use=1, limit=4)
+        self.metrics.channel_slots(channel=channel, limit=4).value = 1
         for state in ("closed", "open"):
             self.metrics.channel_state(channel=channel, state=state)
         self.metrics.attempt(channel, "ok", 0.1)
