@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -41,8 +40,6 @@ from channels.translation.codec import Codec, StreamingUpstream
 
 # Placeholder for the upstream's name of the model in a path.
 MODEL = "{model}"
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class _Written(Struct, frozen=True):
@@ -89,7 +86,7 @@ class Address:
         protocol: str,
         upstream_model: str,
         stream: bool,
-        own: Mapping[str, str] = _NOTHING,
+        own: Mapping[str, str] | None = None,
         extra_headers: Iterable[tuple[str, str]] = (),
         pin: str | None = None,
     ) -> UpstreamRequest:
@@ -109,7 +106,8 @@ class Address:
             url = url.replace(MODEL, quote(upstream_model, safe=self.model_keeps))
         headers = written.headers
         if own or extra_headers:
-            values = tuple((name, own.get(name, usual)) for name, usual in written.own)
+            stated = own or {}
+            values = tuple((name, stated.get(name, usual)) for name, usual in written.own)
             extra = written.credentials.others(tuple(extra_headers))
             headers = (*written.credentials.key_headers, *values, *written.shared, *extra)
         return UpstreamRequest(

@@ -13,8 +13,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import Billable, TokenPrice
-from actors.wallet.sheets import price_of
 from channels.conversation import (
     MEMBERS,
     NAME_CHARACTERS_MAX,
@@ -46,12 +44,10 @@ from gw.calls.call import ResponseWriter
 from gw.calls.request import (
     ChatCall,
     ChatClientRequest,
-    billable_of,
+    billed_by,
     lacking_tool,
     offloaded,
     refuse_advisor,
-    region_named,
-    tier_named,
 )
 from gw.calls.stream import Framing, SseFraming
 from gw.errors import (
@@ -63,7 +59,7 @@ from gw.errors import (
     invalid_request,
     unserved,
 )
-from gw.http.tornado_adapter import spelled
+from gw.http.tornado_adapter import RequestHeaders, spelled
 from gw.keys.principal import AGENT, Principal
 from metrics import genai
 from metrics.logs import redact
@@ -99,10 +95,9 @@ class ModelCall:
         """Whether the body is parsed in a helper process, and only its bytes are here."""
         return self.weight > READ_VALUES_MAX
 
-    @property
-    def helpers(self) -> Callable[[], Helpers]:
-        """The factory of the helper processes, scheduled per account."""
-        return partial(self.handler.services.offload.of, self.handler.principal.account_id)
+    def helpers(self) -> Helpers:
+        """Return the helper processes, scheduled per account."""
+        return self.handler.services.offload.of(self.handler.principal.account_id)
 
     async def read(self, dialect: Dialect, **path: Any) -> Any:
         """Return the request, parsed by its dialect from body and `path`; find its model.
@@ -154,15 +149,14 @@ class ModelCall:
         """
         handler = self.handler
         handler.model_name = named
-        registry = handler.services.current.registry
-        is_known = registry.resolve(named) is not None
+        model, principal = handler.services.current.registry.resolve(named), handler.principal
         # An unknown name may be any text, even a misplaced key.
-        shown = named if is_known else redact(named)
+        shown = redact(named) if model is None else named
         self.detail = handler.row_detail = {"request": {"model": shown, **parameters}}
-        self.model = resolve_model(registry, named, handler.principal)
-        prices = handler.principal.prices
-        if prices is not None:
-            self.model, agreed = prices.model_at(self.model, handler.services.clock.now())
+        self.model = permitted_model(model, named, principal)
+        if principal.prices is not None:
+            now = handler.services.clock.now()
+            self.model, agreed = principal.prices.model_at(self.model, now)
             if agreed is not None:
                 self.detail["account_price"] = agreed
 
@@ -180,11 +174,13 @@ class ModelCall:
         )
 
 
-def resolve_model(registry: Registry, model_id: str, principal: Principal) -> ModelSpec:
-    """Return the model of an id or alias. Raises GatewayError: unknown, placeholder, forbidden."""
-    model = registry.resolve(model_id)
+def permitted_model(model: ModelSpec | None, named: str, principal: Principal) -> ModelSpec:
+    """Return the model that a name was resolved to.
+
+    Raises GatewayError if there is none, or only a placeholder, or if the key may not use it.
+    """
     if model is None or not model.callable:
-        shown = model_id[:SHOWN_CHARACTERS_MAX]
+        shown = named[:SHOWN_CHARACTERS_MAX]
         fault = f"The model `{shown}` does not exist." if shown else "The endpoint has no default."
         raise GatewayError(
             MODEL_NOT_FOUND,
@@ -252,69 +248,60 @@ def converse(
     own is not translated. `body` replaces the client's body if the request was parsed from another
     one, `writer` the client's connection.
     """
-    handler, model = call.handler, call.model
-    services = handler.services
+    handler, model, protocol = call.handler, call.model, dialect.family.protocol
+    services, principal, headers = handler.services, handler.principal, handler.request.headers
+    current, tools = services.current, request.builtin_tools
     if body is None:
         body = handler.request.body
-    named = _named(handler)
-    conversation = named or _conversation(handler, request, len(body))
+    named, is_strict = None, False
+    if headers.has_any(_HEADERS_READ):
+        named, is_strict = _named(headers), headers.get(_STRICT_HEADER) == "1"
+    conversation, pin = named or _conversation(principal, request, len(body)), None
     if conversation is not None:
         call.detail["conversation"] = label_of(conversation)
+        pin = f"{principal.account_id}/{conversation}"  # an account can only use its own pins
     reached: Sequence[str] = ()
     if address is None:
-        reached = upstream_protocols(dialect.protocol, services.current.config.translations)
-    if request.builtin_tools:
-        refuse_advisor(model, request.builtin_tools)
-        _refuse_tools(call, dialect, request.builtin_tools, reached)
+        reached = upstream_protocols(protocol, current.config.translations)
+    if tools:
+        refuse_advisor(model, tools)
+        _refuse_tools(call, dialect, tools, reached)
     chat_call = ChatCall(
         facts=call.facts(),
         model=model,
-        cap_nano_usd=handler.principal.spend_cap_nano_usd,
+        cap_nano_usd=principal.spend_cap_nano_usd,
         is_stream=request.stream,
         forwards_usage=forwards_usage,
         content_bytes=request.content_bytes,
         body_bytes=len(body),
         max_tokens=request.max_tokens,
-        # An account can only use its own pins.
-        pin=None if conversation is None else f"{handler.principal.account_id}/{conversation}",
+        pin=pin,
         is_named=conversation is not None and not conversation.startswith(PREFIX),
-        span=begin_span(handler, model, lambda: _attributes(handler, request)),
+        span=begin_span(handler, model, partial(_attributes, handler, request)),
         request=ChatClientRequest(
             request,
-            protocol=dialect.protocol,
+            protocol,
+            body,
+            call.weight,
+            call.helpers,
+            path,
             model=model,
-            body=body,
-            weight=call.weight,
-            helpers=call.helpers,
-            redact=services.current.redact,
-            path=path,
+            redact=current.redact,
             own=own,
-            own_headers=provider_headers(handler, dialect),
+            own_headers=provider_headers(headers, dialect),
             is_session=named is not None,
-            is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
+            is_strict=is_strict,
             address=address,
         ),
         started=services.clock.monotonic(),
-        billable=_billable(model, request.parameters, body),
-        tools=request.builtin_tools,
+        billable=billed_by(model, request.parameters, body),
+        tools=tools,
         tools_protocol=dialect.family.tools_over,
-        framing=framing or SseFraming(),
+        framing=framing or _PASSED_ON,
         translations=reached,
         detail=call.detail,
     )
     return services.chat_calls.run(chat_call, writer or HandlerWriter(handler))
-
-
-def _billable(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Billable | None:
-    """Return what is billed besides plain tokens. Raises GatewayError."""
-    price: TokenPrice = model.derived.get(TokenPrice) or price_of(model)
-    tier = None
-    if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:
-        tier = tier_named(model, price, parameters)
-    region = region_named(model, price, parameters) if "inference_geo" in parameters else None
-    if price.sheet is None and price.channels is None:
-        return None
-    return billable_of(body, tier, region)
 
 
 def _refuse_tools(
@@ -337,14 +324,14 @@ def _refuse_tools(
         )
 
 
-_CONVERSATION_HEADERS = frozenset(map(spelled, CONVERSATION_HEADERS))
+_STRICT_HEADER = "X-Protocol-Strict"
+# Headers that most requests have none of.
+_HEADERS_READ = frozenset(map(spelled, (*CONVERSATION_HEADERS, _STRICT_HEADER)))
+_PASSED_ON = SseFraming()
 
 
-def _named(handler: ApiHandler) -> str | None:
+def _named(headers: RequestHeaders) -> str | None:
     """Return the conversation's name in the client's headers (spec: Agent API; contract §4)."""
-    headers = handler.request.headers
-    if not headers.has_any(_CONVERSATION_HEADERS):
-        return None
     for name in CONVERSATION_HEADERS:
         named: str | None = headers.get(name)
         if named:
@@ -369,9 +356,9 @@ _CLIENTS_OWN = frozenset(
 )
 
 
-def provider_headers(handler: ApiHandler, dialect: ChatDialect) -> Pairs:
+def provider_headers(headers: RequestHeaders, dialect: ChatDialect) -> Pairs:
     """Return the client's headers for channels of its own protocol. Raises GatewayError."""
-    prefix, headers = spelled(dialect.header_prefix), handler.request.headers
+    prefix = spelled(dialect.header_prefix)
     if not prefix or not headers.may_begin(prefix):
         return ()
     names = [name for name in headers if name.startswith(prefix)]
@@ -415,7 +402,7 @@ def _provider_value(name: str, value: str) -> str:
     return value if redact(value) == value else ""
 
 
-def _conversation(handler: ApiHandler, request: ParsedChatRequest, body_bytes: int) -> str | None:
+def _conversation(principal: Principal, request: ParsedChatRequest, body_bytes: int) -> str | None:
     """What keeps a conversation together that no header names; None for a lone short turn.
 
     An agent's instructions are in all of its calls, and make no conversation of one.
@@ -423,7 +410,7 @@ def _conversation(handler: ApiHandler, request: ParsedChatRequest, body_bytes: i
     raw, parameters = request.object.raw, request.parameters
     if body_bytes < PREFIX_BYTES_MIN and MEMBERS.isdisjoint(raw):
         turns = parameters.get("messages") or parameters.get("contents") or parameters.get("input")
-        if turns is None or turns == ("2" if handler.principal.kind == AGENT else "1"):
+        if turns is None or turns == ("2" if principal.kind == AGENT else "1"):
             return None
     return conversation_of(raw)
 
@@ -431,7 +418,7 @@ def _conversation(handler: ApiHandler, request: ParsedChatRequest, body_bytes: i
 def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
     """Return the attributes of the request in the span of a sampled call."""
     parameters = request.parameters
-    session = _named(handler) or session_of(request.object.raw)
+    session = _named(handler.request.headers) or session_of(request.object.raw)
     pairs: dict[str, AttributeValue | None] = {
         genai.REQUEST_STREAM: request.stream,
         genai.REQUEST_MAX_TOKENS: request.max_tokens,

@@ -58,7 +58,7 @@ async def count(
             model=call.model,
             of_body=of_body,
             own=own or {},
-            own_headers=provider_headers(handler, CHAT_DIALECTS[handler.protocol]),
+            own_headers=provider_headers(handler.request.headers, CHAT_DIALECTS[handler.protocol]),
         )
     )
     handler.set_header(HEADER, "estimate" if found.is_estimate else "upstream")

@@ -198,7 +198,7 @@ class EditsHandler(ApiHandler):
         call, body = ModelCall(self), self.request.body
         stated = self.request.headers.get("Content-Type")
         request = await call.read_form(read_edits(body, stated))
-        upload = FormUpload(request, EDITS, protocol=self.protocol, body=body)
+        upload = FormUpload(request, protocol=self.protocol, body=body, address=EDITS)
         piece = _piece_call(self, call, _bill(request, call.model), upload)
         await media_of(self).pieces.run(piece, HandlerWriter(self))
 

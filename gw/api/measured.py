@@ -165,7 +165,7 @@ class TranscriptionsHandler(MeasuredHandler):
         )
         await self.run(
             call,
-            FormUpload(request, ADDRESS, protocol=self.protocol, body=body),
+            FormUpload(request, protocol=self.protocol, body=body, address=ADDRESS),
             bill,
             cheaper="or send a shorter recording.",
             attributes=lambda: {genai.OUTPUT_TYPE: "text"},

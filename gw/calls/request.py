@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from actors.routing import Candidate, ChannelView, candidates
 from actors.wallet.pricing import Billable, TokenPrice
-from actors.wallet.sheets import ADVISOR, has_region, has_tier
+from actors.wallet.sheets import ADVISOR, has_region, has_tier, price_of
 from channels.dialects.dialect import (
     Address,
     ChatDialect,
@@ -27,12 +27,11 @@ from channels.dialects.dialect import (
     hosting_for,
 )
 from channels.dialects.meter import served_region
-from channels.dialects.multipart import FormRequest
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
 from channels.families import DEARER_TIERS, SERVICE_TIERS
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
-from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, JsonObject
+from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX
 from channels.offload.jobs import passthrough_job, submission_body
 from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
 from channels.offload.process import Job, JobTooLong
@@ -45,13 +44,6 @@ from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, inval
 
 _TOO_MANY_LARGE = "There are too many large requests at once: try again in a moment."
 _TOO_LONG = "The request takes too long to be read or translated: send fewer values."
-
-
-class ParsedRequest(Protocol):
-    """A checked request of any protocol; `object` is the parsed body."""
-
-    @property
-    def object(self) -> JsonObject: ...
 
 
 async def offloaded(
@@ -95,60 +87,54 @@ class LargeSubmission:
         return written
 
 
-class ClientRequest:
-    """One checked request; `weight`: the upper bound of its number of values.
+def _no_helpers() -> Helpers:
+    raise AssertionError("a form is read in portions, not in a helper process")
+
+
+class ClientRequest(Struct, eq=False):
+    """One checked request of any protocol; `weight`: the upper bound of its number of values.
 
     `path`: the values parsed from the request's path.
     """
 
-    def __init__(
-        self,
-        parsed: ParsedRequest,
-        *,
-        protocol: str,
-        body: bytes,
-        weight: int,
-        helpers: Callable[[], Helpers],
-        path: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.protocol = protocol
-        self._parsed = parsed
-        self._body = body
-        self._weight = weight
-        self._helpers = helpers
-        self._path = path or {}
+    parsed: Any
+    protocol: str
+    body: bytes
+    weight: int = 0
+    helpers: Callable[[], Helpers] = _no_helpers
+    path: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.protocol} {len(self._body)} bytes>"
+        return f"<{type(self).__name__} {self.protocol} {len(self.body)} bytes>"
 
     def forget(self) -> None:
         """Release the bytes, once no other channel will be tried."""
-        self._body = b""
-        self._parsed.object.forget()
+        self.body = b""
+        self.parsed.object.forget()
 
     async def passthrough_body(
         self, options: Mapping[str, Any], hosted: Hosted | None = None
     ) -> bytes:
         """Return the body for a channel of the client's own protocol. Raises InvalidRequest."""
-        if self._weight <= READ_VALUES_MAX:
-            return DIALECTS[self.protocol].passthrough_body(self._parsed, options, hosted)
+        if self.weight <= READ_VALUES_MAX:
+            return DIALECTS[self.protocol].passthrough_body(self.parsed, options, hosted)
         _, written = await self.offloaded(
-            passthrough_job, self.protocol, self._path, options, hosted
+            passthrough_job, self.protocol, self.path or {}, options, hosted
         )
-        return self._body if written is None else written
+        return self.body if written is None else written
 
     async def run_job(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
         """Run a job on the body in this process, or offload it above `values_max` or when slow."""
-        if self._weight <= values_max:
+        if self.weight <= values_max:
             try:
-                return job(self._body, *arguments, is_here=True)
+                return job(self.body, *arguments, is_here=True)
             except TakesLong:
                 pass
         return await self.offloaded(job, *arguments)
 
     async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Run a job on the body in a helper process."""
-        return await offloaded(self._helpers(), job, self._body, *arguments)
+        return await offloaded(self.helpers(), job, self.body, *arguments)
 
 
 class PieceRequest(ClientRequest):
@@ -163,31 +149,24 @@ class PieceRequest(ClientRequest):
         )
 
 
-class FormUpload(PieceRequest):
+class FormUpload(PieceRequest, kw_only=True):
     """A checked form with files; `address` is its endpoint's."""
 
-    def __init__(self, form: FormRequest, address: Address, *, protocol: str, body: bytes) -> None:
-        super().__init__(form, protocol=protocol, body=body, weight=0, helpers=_no_helpers)
-        self._form = form
-        self._address = address
+    address: Address
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         """Return the request for this channel."""
-        model = candidate.upstream_model
-        request = self._address.request(
+        model, form = candidate.upstream_model, self.parsed
+        request = self.address.request(
             channel,
-            self._form.body_for(self._body, model),
+            form.body_for(self.body, model),
             protocol=self.protocol,
             upstream_model=model,
             stream=False,
         )
-        stated = ("Content-Type", self._form.form.content_type)
+        stated = ("Content-Type", form.form.content_type)
         others = (one for one in request.headers if one[0] != "Content-Type")
         return replace(request, headers=(*others, stated))
-
-
-def _no_helpers() -> Helpers:
-    raise AssertionError("a form is read in portions, not in a helper process")
 
 
 # The upstream request of a chat call, and how its response is parsed: one plan per attempt.
@@ -227,7 +206,7 @@ class UpstreamPlan(Struct, frozen=True):
         return "" if tier is None else response.header(tier.name) or ""
 
 
-class ChatClientRequest(ClientRequest):
+class ChatClientRequest(ClientRequest, kw_only=True):
     """A checked request of a chat protocol.
 
     `own`: values for the dialect's own headers; these and `own_headers` are only sent to channels
@@ -236,34 +215,13 @@ class ChatClientRequest(ClientRequest):
     messages. `address`: the endpoint's, if it is not the dialect's main one.
     """
 
-    def __init__(
-        self,
-        parsed: ParsedChatRequest,
-        *,
-        protocol: str,
-        model: ModelSpec,
-        body: bytes,
-        weight: int,
-        helpers: Callable[[], Helpers],
-        redact: Callable[[str], str],
-        path: Mapping[str, Any] | None = None,
-        own: Mapping[str, str] | None = None,
-        own_headers: tuple[tuple[str, str], ...] = (),
-        is_session: bool = False,
-        is_strict: bool = False,
-        address: Address | None = None,
-    ) -> None:
-        super().__init__(
-            parsed, protocol=protocol, body=body, weight=weight, helpers=helpers, path=path
-        )
-        self._chat = parsed
-        self._model = model
-        self._redact = redact
-        self._own = own or {}
-        self._own_headers = own_headers
-        self._is_session = is_session
-        self._is_strict = is_strict
-        self._address = address
+    model: ModelSpec
+    redact: Callable[[str], str]
+    own: Mapping[str, str] | None = None
+    own_headers: tuple[tuple[str, str], ...] = ()
+    is_session: bool = False
+    is_strict: bool = False
+    address: Address | None = None
 
     async def plan_for(
         self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
@@ -272,23 +230,25 @@ class ChatClientRequest(ClientRequest):
 
         Raises GatewayError if the channel's protocol cannot express the request.
         """
-        dialect = CHAT_DIALECTS[candidate.protocol]
-        is_own = candidate.protocol == self.protocol
-        own_headers = self._own_headers if is_own else ()
-        address, hosting, hosted = self._address or dialect.address, None, None
-        if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
-            wire, hosting = hosting_for(dialect.hostings, wire, candidate.upstream_model)
+        chat: ParsedChatRequest = self.parsed
+        protocol, upstream_model = candidate.protocol, candidate.upstream_model
+        dialect, is_own = CHAT_DIALECTS[protocol], protocol == self.protocol
+        own_headers = self.own_headers if is_own else ()
+        address, hosting, hosted = self.address or dialect.address, None, None
+        wire = channel.wire.get(protocol, PLAIN) if channel.wire else PLAIN
+        if wire != PLAIN and dialect.hostings:
+            wire, hosting = hosting_for(dialect.hostings, wire, upstream_model)
             hosted = Hosted(wire, own_headers)
             address, own_headers = (
                 hosting.address,
-                hosting.headers(own_headers, self._chat.parameters),
+                hosting.headers(own_headers, chat.parameters),
             )
         try:
-            if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
-                raise self._chat.fault  # the dialect's own upstreams would judge it
+            if hosting is not None and hosting.rewrite is not None and chat.fault is not None:
+                raise chat.fault  # the dialect's own upstreams would judge it
             if is_own:
-                options = dialect.options(candidate.upstream_model, channel, self._model)
-                if self._address is not None:
+                options = dialect.options(upstream_model, channel, self.model)
+                if self.address is not None:
                     options["default_max_tokens"] = None  # its endpoint may not have it
                 body = await self.passthrough_body(options, hosted)
                 translated = None
@@ -305,10 +265,10 @@ class ChatClientRequest(ClientRequest):
         request = address.request(
             channel,
             body,
-            protocol=candidate.protocol,
-            upstream_model=candidate.upstream_model,
-            stream=self._chat.stream,
-            own=self._own if is_own else {},
+            protocol=protocol,
+            upstream_model=upstream_model,
+            stream=chat.stream,
+            own=self.own if is_own else None,
             extra_headers=own_headers,
             pin=pin,
         )
@@ -318,23 +278,23 @@ class ChatClientRequest(ClientRequest):
         self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
     ) -> tuple[TranslatedCall, bytes]:
         """Return the translation back, and the body, for a channel. Raises InvalidRequest."""
-        if self._chat.fault is not None:  # an upstream of the client's dialect would judge it
-            raise self._chat.fault
+        if self.parsed.fault is not None:  # an upstream of the client's dialect would judge it
+            raise self.parsed.fault
         made, written = await self.run_job(
             translated_body,
             self.protocol,
             candidate.protocol,
             self._translation_options(candidate, channel, hosted),
-            [name for name, _ in self._own_headers],
+            [name for name, _ in self.own_headers],
             hosted,
             values_max=TRANSLATED_VALUES_MAX,
         )
         assert written is not None
         translation = translation_between(
-            self.protocol, candidate.protocol, runs_tools=bool(self._chat.builtin_tools)
+            self.protocol, candidate.protocol, runs_tools=bool(self.parsed.builtin_tools)
         )
         translated = TranslatedCall.resumed(
-            translation, names=made.names, report=made.report, redact=self._redact
+            translation, names=made.names, report=made.report, redact=self.redact
         )
         return translated, written
 
@@ -343,20 +303,20 @@ class ChatClientRequest(ClientRequest):
     ) -> dict[str, Any]:
         """Return the facts of the channel and model that the request's translation needs."""
         dialect = CHAT_DIALECTS[candidate.protocol]
-        maximum = self._chat.max_tokens or self._model.max_output_tokens
+        maximum = self.parsed.max_tokens or self.model.max_output_tokens
         if maximum is None and dialect.needs_max_tokens:
             maximum = OUTPUT_TOKENS_DEFAULT_MAX
         options: dict[str, Any] = {
             "model": candidate.upstream_model,
-            "stream": self._chat.stream,
+            "stream": self.parsed.stream,
             "max_tokens": maximum,
         }
         if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:
             options["max_tokens_param"] = channel.max_tokens_param
         # If cached input is not cheaper, writing a cache would only cost the client more.
         is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
-        if dialect.marks_cache and is_plain and self._model.price.cached_input is not None:
-            options["is_session"] = self._is_session
+        if dialect.marks_cache and is_plain and self.model.price.cached_input is not None:
+            options["is_session"] = self.is_session
         if hosted is not None and dialect.hostings[hosted.wire].takes_tiers:
             options["takes_tiers"] = True
         return options
@@ -364,7 +324,7 @@ class ChatClientRequest(ClientRequest):
     def _refuse_losses(self, translated: TranslatedCall) -> None:
         """Raise GatewayError if a strict client's request would lose something."""
         warning = translated.report.warning()
-        if warning is not None and self._is_strict:
+        if warning is not None and self.is_strict:
             raise GatewayError(
                 INVALID_REQUEST,
                 f"The channel of this model speaks another protocol, which cannot say: {warning}.",
@@ -477,6 +437,7 @@ def _configured(tools: Sequence[str]) -> frozenset[str]:
 SPEED = "speed"  # of messages, whose fast mode is no service tier
 TIER_MEMBERS = ("service_tier", SPEED, "serviceTier")
 REGION = "inference_geo"
+_MEMBERS = frozenset((*TIER_MEMBERS, REGION))
 _PREFIX = "service_tier_"  # of the native protocol's names
 # Of a longer body only the first and the last half of this are searched, for a millisecond.
 LOOKED_THROUGH_BYTES_MAX = 1024 * 1024
@@ -498,6 +459,17 @@ _TOOLS: Mapping[str, tuple[bytes, ...]] = {
 }
 _USES = re.compile(rb'"max_(?:uses|tool_calls)"\s*:\s*(\d{1,9})')
 _SIZE = re.compile(rb'"search_context_size"\s*:\s*"(low|medium|high)"')
+
+
+def billed_by(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Billable | None:
+    """Return what a request is billed by besides plain tokens. Raises GatewayError."""
+    price: TokenPrice = model.derived.get(TokenPrice) or price_of(model)
+    is_plain = price.sheet is None and price.channels is None
+    if is_plain and _MEMBERS.isdisjoint(parameters):
+        return None
+    tier = tier_named(model, price, parameters)
+    region = region_named(model, price, parameters) if REGION in parameters else None
+    return None if is_plain else billable_of(body, tier, region)
 
 
 def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:

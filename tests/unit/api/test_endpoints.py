@@ -14,7 +14,7 @@ from channels.json import READ_VALUES_MAX, JsonObject
 from channels.registry import Registry
 from gw.api import services, submit
 from gw.api.base import ApiHandler, GatewayApplication
-from gw.api.chat import ModelCall, number_of, resolve_model
+from gw.api.chat import ModelCall, number_of, permitted_model
 from gw.api.services import FilmCount
 from gw.api.socket import STATE_BYTES_MAX, STATES_BYTES_MAX, Conversation, NotFound, body_of
 from gw.api.submit import DetachableWriter, detached
@@ -40,14 +40,17 @@ REGISTRY = Registry.of(
 
 def refusal(model_id: str, allowed: frozenset[str] | None = None) -> GatewayError:
     with pytest.raises(GatewayError) as raised:
-        resolve_model(REGISTRY, model_id, make_principal(allowed_models=allowed))
+        permitted_model(
+            REGISTRY.resolve(model_id), model_id, make_principal(allowed_models=allowed)
+        )
     return raised.value
 
 
 @cases("name", "gpt", "gpt-latest")
 @cases("allowed", None, frozenset({"gpt"}), frozenset({"gpt", "other"}))
 def test_model_is_found_by_id_and_alias(name: str, allowed: frozenset[str] | None) -> None:
-    assert resolve_model(REGISTRY, name, make_principal(allowed_models=allowed)).id == "gpt"
+    principal = make_principal(allowed_models=allowed)
+    assert permitted_model(REGISTRY.resolve(name), name, principal).id == "gpt"
 
 
 @cases("name", "", "GPT", " gpt", "gpt ", "planned", "x" * 5000)

@@ -370,7 +370,7 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
     async with world(a=[answer(long)] * 2, b=[answer(long)] * 2) as w:
         call, writer = w.prepare(), RecordingWriter()
         if not is_answer:
-            monkeypatch.setattr(call.request, "_weight", READ_VALUES_MAX + 1)
+            monkeypatch.setattr(call.request, "weight", READ_VALUES_MAX + 1)
         w.begin(call, writer)
         told = await w.end(call, writer)
         assert told.cost == 0
