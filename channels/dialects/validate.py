@@ -278,9 +278,9 @@ def settings(
     for name, raw in members.items():
         if name in names:
             text = str(raw, "utf-8")
-            if text == "null":
-                continue
-            if text[0] in '"[{' or len(text) > NUMBER_BYTES_MAX:
+            if text[0] in '"[{n' or len(text) > NUMBER_BYTES_MAX:
+                if text == "null":
+                    continue
                 text = _shown(text)
             texts[within + name] = text
     return texts

@@ -22,7 +22,7 @@ from actors.routing import (
 )
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import price_of
-from channels.dialects.dialect import Meter
+from channels.dialects.dialect import Meter, ParsedChatRequest
 from channels.dialects.error_body import error_reported, try_error_reported
 from channels.errors import (
     CredentialsRefused,
@@ -97,7 +97,8 @@ class ChatUpstream(BaseUpstream):
         plan = await call.request.plan_for(candidate, channel, call.pin)
         attempts.sends_request()
         response = await self._open(plan.request, attempts)
-        if not call.is_stream or not is_success(response.status):
+        is_stream = call.request.parsed.stream
+        if not is_stream or not is_success(response.status):
             attempts.may_take_long()
         if not is_success(response.status):
             refusal = await self._refusal(
@@ -110,7 +111,7 @@ class ChatUpstream(BaseUpstream):
             return _of_request(refusal)
         attempts.observer.translated(plan.translated)
         try:
-            if call.is_stream:
+            if is_stream:
                 if plan.hosting is not None and plan.hosting.new_render is not None:
                     render = plan.hosting.new_render(
                         call.facts.call_id.hex, call.model.id, plan.served_tier(response)
@@ -363,14 +364,15 @@ class ChatCalls:
         early, without a terminator (spec: Stream failure behaviour).
         """
         price: TokenPrice = call.model.derived.get(TokenPrice) or price_of(call.model)
+        parsed: ParsedChatRequest = call.request.parsed
         is_whole = self._precharge == "whole_body"
         bill = estimate(
-            content_bytes=call.body_bytes if is_whole else call.content_bytes,
-            max_tokens=call.max_tokens,
+            content_bytes=len(call.request.body) if is_whole else parsed.content_bytes,
+            max_tokens=parsed.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
             billable=call.billable,
-            is_stream=call.is_stream,
+            is_stream=parsed.stream,
         )
         async with await self._billing.hold(
             call, bill, writer, cheaper="or send a smaller max_tokens."
@@ -381,9 +383,8 @@ class ChatCalls:
         self, call: ChatCall, settlement: Settlement[TokenBill], writer: ResponseWriter
     ) -> None:
         if self._precharge == "messages":
-            self._metrics.bytes_not_held_for(
-                model=call.model.id, count=call.body_bytes - call.content_bytes
-            )
+            left_out = len(call.request.body) - call.request.parsed.content_bytes
+            self._metrics.bytes_not_held_for(model=call.model.id, count=left_out)
         order, able = channels_for(call, self._channels)
         observer, attempts = settlement.observer, settlement.attempts
         observer.considered(order, is_pinned=call.pin is not None)

@@ -97,7 +97,7 @@ class ClientRequest(Struct, eq=False):
     `path`: the values parsed from the request's path.
     """
 
-    parsed: Any
+    parsed: Any  # by the dialect
     protocol: str
     body: bytes
     weight: int = 0
@@ -335,11 +335,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
 class ChatCall(Call, frozen=True, kw_only=True):
     """A chat call of any protocol."""
 
-    is_stream: bool
     forwards_usage: bool  # the client asked for the usage chunk
-    content_bytes: int  # of `messages` as sent, for the pre-charge
-    body_bytes: int  # of the body as received
-    max_tokens: int | None
     pin: str | None  # the conversation, which keeps a channel and its key
     is_named: bool  # the client named the conversation
     request: ChatClientRequest

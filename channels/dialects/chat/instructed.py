@@ -170,7 +170,7 @@ def read_instructed(body: bytes) -> ChatRequest:
     """Parse an instructed body; its conversation is counted without white space (contract §6)."""
     request = read_request(body)
     size = compact_size(bytes(request.object.raw["messages"]))
-    return request if size == request.messages_bytes else replace(request, messages_bytes=size)
+    return request if size == request.content_bytes else replace(request, content_bytes=size)
 
 
 def turn_job(body: bytes, text_characters: int) -> tuple[Turn, None]:

@@ -328,7 +328,7 @@ NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
 class ChatRequest(Struct, frozen=True):
     """A checked request, and the facts that the gateway needs.
 
-    `messages_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
+    `content_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
     either name; `builtin_tools` are the tools that the upstream runs, each once, by type without
     version; `usage_options` is the value of `stream_options` by which the upstream reports usage;
     `parameters` are those for the call log; `fault` is an error for a translation, which an
@@ -339,17 +339,12 @@ class ChatRequest(Struct, frozen=True):
     model: str
     stream: bool
     include_usage: bool
-    messages_bytes: int
+    content_bytes: int
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
     usage_options: bytes = _INCLUDE_USAGE
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     fault: InvalidRequest | None = None
-
-    @property
-    def content_bytes(self) -> int:
-        """`messages_bytes`, under the name common to all dialects."""
-        return self.messages_bytes
 
 
 def read_request(body: bytes) -> ChatRequest:

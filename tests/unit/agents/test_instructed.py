@@ -123,7 +123,7 @@ def test_a_body_is_made_alike_in_another_process() -> None:
     request, written = instructed_job(body, given)
     assert written == instructed_body(body, given)
     whole = read_instructed(written)
-    assert (request.messages_bytes, request.stream) == (whole.messages_bytes, True)
+    assert (request.content_bytes, request.stream) == (whole.content_bytes, True)
     assert request.object.body == b"{}"
     assert (whole.builtin_tools, whole.include_usage) == (("t",), True)
 
@@ -158,7 +158,7 @@ def test_a_usual_body_is_made_at_once_as_it_is_in_steps(temperature: float | Non
         assert written == instructed_body(body, given)
         whole = read_instructed(written)
         assert request.object.body == whole.object.body
-        assert request.messages_bytes == whole.messages_bytes
+        assert request.content_bytes == whole.content_bytes
     for body in UNUSUAL:
         assert instructed_at_once(body, given) is None
 

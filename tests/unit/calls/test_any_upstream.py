@@ -136,7 +136,8 @@ def check(w: World, told: Told) -> None:
     if told.status[0] == "success":
         assert writer.has_ended or writer.client_gone  # behind the terminator, say
         assert isinstance(told.call, ChatCall)
-        assert writer.client_gone or not told.call.is_stream or b"[DONE]\n\n" in writer.sent
+        is_stream = told.call.request.parsed.stream
+        assert writer.client_gone or not is_stream or b"[DONE]\n\n" in writer.sent
     if told.status[0] == "rejected":
         assert told.error is not None
 

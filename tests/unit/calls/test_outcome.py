@@ -105,7 +105,7 @@ async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
         (((call_id, so_far),),) = w.live.changed(at_once=10)
-        tokens_in = -(-call.content_bytes // 4)
+        tokens_in = -(-call.request.parsed.content_bytes // 4)
         assert call_id == call.facts.call_id
         cost = tokens_in * INPUT + 3 * OUTPUT
         assert so_far == Delivered(cost, tokens_in, 3, basis="estimated")

@@ -67,14 +67,15 @@ async def test_hold_covers_the_conversation_or_the_whole_body_as_configured() ->
         assert told.status == ("success", None)
         call = w.calls[-1]
         assert isinstance(call, ChatCall)
-        left_out = call.body_bytes - call.content_bytes
+        body_bytes = len(call.request.body)
+        left_out = body_bytes - call.request.parsed.content_bytes
         assert left_out > 30_000
         assert left_out_of(w) == left_out
     async with world(a=[GOOD], balance=HOLD, precharge="whole_body") as w:
         told = await w.call(tools=TOOLS)
         assert_refused(told, 402, "quota_exceeded")
         assert w.http.tried == []
-    whole = -(-call.body_bytes // 4) * 1000 + 100 * 10_000
+    whole = -(-body_bytes // 4) * 1000 + 100 * 10_000
     async with world(a=[GOOD], balance=whole, precharge="whole_body") as w:
         told = await w.call(tools=TOOLS)
         assert told.logged["detail"]["hold"] == whole
