@@ -449,7 +449,7 @@ class Redactor:
 
     def _current(self) -> _Lists:
         """Return the redactions, rebuilt if a channel has obtained a secret since."""
-        version = sum([one.version for one in self._obtained])
+        version = sum([one.version for one in self._obtained]) if self._obtained else 0
         if version != self._version:
             keys = {key for channel in self._channels for key in key_spellings(channel)}
             self._lists = _Lists(

@@ -65,7 +65,8 @@ class Metrics:
         self._responses = make.counter("gw_http_responses_total")
         self._limit_refusals = make.counter("gw_limit_refusals_total")
         self._limits_degraded = make.gauge("gw_limits_degraded")[()]
-        self._limits_shared = make.histogram("gw_limits_shared_seconds")[()]
+        # The duration of one batch of limit commands.
+        self.limits_asked = make.histogram("gw_limits_shared_seconds")[()].observe
         self._attempts = make.counter("gw_attempts_total")
         self._attempt_seconds = make.histogram("gw_attempt_seconds")
         self._channel_state = make.gauge("gw_channel_state")
@@ -76,8 +77,9 @@ class Metrics:
         self._holds_open = make.gauge("gw_holds_open")[()]
         self._oldest_hold = make.gauge("gw_oldest_hold_seconds")[()]
         self._oldest_lease = make.gauge("gw_oldest_lease_seconds")[()]
-        self._hold_latency = make.histogram("gw_hold_latency_seconds")[()]
-        self._settle_latency = make.histogram("gw_settle_latency_seconds")[()]
+        # The time until a hold was answered, and until a settlement was committed.
+        self.hold_latency = make.histogram("gw_hold_latency_seconds")[()].observe
+        self.settle_latency = make.histogram("gw_settle_latency_seconds")[()].observe
         self._hold_refusals = make.counter("gw_hold_refusals_total")
         self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]
@@ -108,8 +110,9 @@ class Metrics:
         spans = make.counter("gw_trace_spans_total")
         # Both made here: the exporter's thread adds to them and must not make series.
         self._spans_exported, self._spans_failed = spans[("exported",)], spans[("failed",)]
-        self._loop_lag = make.histogram("gw_loop_lag_seconds")[()]
-        self._queue_delay = make.histogram("gw_queue_delay_seconds")[()]
+        # The lag of the event loop; how long work waited for it, or for room in a ledger's batch.
+        self.loop_lag = make.histogram("gw_loop_lag_seconds")[()].observe
+        self.queue_delay = make.histogram("gw_queue_delay_seconds")[()].observe
         self._overloaded = make.gauge("gw_overloaded")[()]
         self._calls_shed = make.counter("gw_calls_shed_total")
         self._cache_lookups = make.counter("gw_cache_lookups_total")
@@ -129,7 +132,6 @@ class Metrics:
 
     def call_finished(
         self,
-        *,
         protocol: str,
         model: str,
         status: str,
@@ -178,10 +180,6 @@ class Metrics:
     def limits_degraded(self, degraded: bool) -> None:
         """Set whether each process applies limits alone, because the shared backend is down."""
         self._limits_degraded.value = degraded
-
-    def limits_asked(self, seconds: float) -> None:
-        """Observe the duration of one batch of limit commands."""
-        self._limits_shared.observe(seconds)
 
     # Channels
 
@@ -233,14 +231,6 @@ class Metrics:
             self._channel_state[channel, one].value = one == state
 
     # Money
-
-    def hold_latency(self, seconds: float) -> None:
-        """Observe the time until a hold was answered."""
-        self._hold_latency.observe(seconds)
-
-    def settle_latency(self, seconds: float) -> None:
-        """Observe the time until a settlement was committed."""
-        self._settle_latency.observe(seconds)
 
     def ledger_batch(self, *, size: int, seconds: float) -> None:
         """Observe one committed ledger transaction of `size` messages."""
@@ -310,14 +300,6 @@ class Metrics:
     def spans_exported(self, count: int, *, is_taken: bool) -> None:
         """Count exported spans, or lost ones. Called in the exporter's thread."""
         (self._spans_exported if is_taken else self._spans_failed).value += count
-
-    def loop_lag(self, seconds: float) -> None:
-        """Observe the lag of the event loop."""
-        self._loop_lag.observe(seconds)
-
-    def queue_delay(self, seconds: float) -> None:
-        """Observe how long work waited for the loop, or for room in a batch of the ledger."""
-        self._queue_delay.observe(seconds)
 
     def overloaded(self, is_overloaded: bool) -> None:
         """Set whether calls are refused because of that delay."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from actors.wallet.pricing import ImagePrice
@@ -78,7 +77,7 @@ class ImageBill:
         return self._cost(large=count if self._asks_large else 0, of=count)
 
     @property
-    def terms(self) -> Mapping[str, Any]:
+    def terms(self) -> dict[str, Any]:
         return {"price": self._price.stated}
 
     @property

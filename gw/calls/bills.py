@@ -35,7 +35,7 @@ class Charged(Struct, frozen=True, kw_only=True):
 
     `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` are
     the facts that the upstream reported; `is_redacted`: in a response whose secrets were removed
-    before it was read.
+    before it was read, and without empty ones.
     """
 
     cost_nano_usd: int
@@ -46,7 +46,7 @@ class Charged(Struct, frozen=True, kw_only=True):
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    upstream: dict[str, Any] = msgspec.field(default_factory=dict)
     unpriced: Sequence[str] = ()  # reported usage that has no price
 
 
@@ -132,8 +132,8 @@ class Bill(Protocol):
         """The cost of a complete response to the request."""
 
     @property
-    def terms(self) -> Mapping[str, Any]:
-        """The price, and the estimate for the hold, as in the receipt."""
+    def terms(self) -> dict[str, Any]:
+        """The price, and the estimate for the hold, as in the receipt; a dict of its own."""
 
     @property
     def is_complete(self) -> bool:
@@ -176,7 +176,7 @@ class UnitBill:
         return self._price.cost_nano_usd(self._quantity)
 
     @property
-    def terms(self) -> Mapping[str, Any]:
+    def terms(self) -> dict[str, Any]:
         return {"price": self._price.stated}
 
     def delivered(self) -> Delivered | None:
@@ -489,15 +489,17 @@ def estimate(
 
 def _reported(meter: Meter, basis: Basis) -> dict[str, Any]:
     """Return the facts that the upstream reported; its usage only if that is not charged."""
-    facts: dict[str, Any] = {
-        "id": meter.response_id,
-        "model": meter.response_model,
-        "finish": meter.finish_reason,
-    }
+    facts: dict[str, Any] = {}
+    if meter.response_id:
+        facts["id"] = meter.response_id
+    if meter.response_model:
+        facts["model"] = meter.response_model
+    if meter.finish_reason:
+        facts["finish"] = meter.finish_reason
     if meter.error_seen is not None:
         facts["error"], facts["error_code"] = meter.error_seen.message, meter.error_seen.code
-    if basis != "stated":
-        facts["usage"] = _stated_usage(meter)
+    if basis != "stated" and (usage := _stated_usage(meter)):
+        facts["usage"] = usage
     return facts
 
 

@@ -349,6 +349,9 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 _LOG = EventLog("gw.calls")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+# Members of `upstream` that are the upstream's own: sentences, and names.
+_TEXTS, _NAMES = ("error", "error_code"), ("id", "model", "finish")
+
 
 class CallObserver(Struct, eq=False):
     """Writes span, metrics and receipt of one call. It decides nothing.
@@ -453,10 +456,10 @@ class CallObserver(Struct, eq=False):
 
     # --- The call ---
 
-    def first_byte(self, seconds: float) -> None:
-        """Record that the first byte is sent, `seconds` after the call began."""
-        self.first_byte_seconds = seconds
+    def first_byte(self) -> None:
+        """Record that the first byte is sent."""
         call = self.call
+        seconds = self.first_byte_seconds = self.clock.monotonic() - call.started
         self.metrics.first_byte(call.facts.protocol, call.model.id, seconds, call.span.exemplar)
         call.detail["first_byte_ms"] = round(seconds * 1000)
 
@@ -468,11 +471,9 @@ class CallObserver(Struct, eq=False):
         `http_status` is that of the last attempt's response, None where there was none.
         """
         detail = self.call.detail
-        upstream = {name: value for name, value in charged.upstream.items() if value}
-        if "error" in upstream or "error_code" in upstream:
-            _redact_error(upstream, redactor)
-        if not charged.is_redacted:
-            _redact_names(upstream, redactor)
+        upstream = charged.upstream
+        if not charged.is_redacted or "error" in upstream:
+            upstream = _redacted(upstream, redactor)
         if http_status:
             upstream["status"] = http_status
         if upstream:
@@ -491,14 +492,8 @@ class CallObserver(Struct, eq=False):
         """Record the end of the call: its duration, its charge, and its cost to the operator."""
         metrics, call, usage = self.metrics, self.call, charged.usage
         protocol, model = call.facts.protocol, call.model.id
-        metrics.call_finished(
-            protocol=protocol,
-            model=model,
-            status=ending.status,
-            code=ending.code or "ok",
-            seconds=seconds,
-            trace_id=call.span.exemplar,
-        )
+        code, exemplar = ending.code or "ok", call.span.exemplar
+        metrics.call_finished(protocol, model, ending.status, code, seconds, exemplar)
         if ending.fault is not None:
             metrics.call_failed(model=model, fault=ending.fault)
         if usage.input_tokens or usage.output_tokens:
@@ -537,21 +532,18 @@ class CallObserver(Struct, eq=False):
                 self.metrics.output_token(call.facts.protocol, model, seconds / later)
 
 
-def _redact_error(upstream: dict[str, Any], redactor: Redactor) -> None:
-    """Redact the texts of an upstream's error; nothing is kept of empty ones."""
-    for name in ("error", "error_code"):
-        text = upstream.pop(name, None)
-        if text and (text := redactor.text(text)):
-            upstream[name] = text
-
-
-def _redact_names(upstream: dict[str, Any], redactor: Redactor) -> None:
-    """Redact the names in an upstream's response."""
-    names = [name for name in ("id", "model", "finish") if name in upstream]
+def _redacted(facts: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Return an upstream's facts, redacted: its error's texts, and the names in its response."""
+    upstream = {}
+    for name, value in facts.items():
+        if value and (shown := redactor.text(value) if name in _TEXTS else value):
+            upstream[name] = shown
+    names = [name for name in _NAMES if name in upstream]
     # Checked together, because a secret in them is rare; no secret contains the separator.
     if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
         for name in names:
             upstream[name] = redactor.responses.redacted(upstream[name].encode()).decode()
+    return upstream
 
 
 def _server_of(request: UpstreamRequest) -> Attributes:

@@ -22,7 +22,7 @@ from actors.routing import (
 )
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import price_of
-from channels.dialects.dialect import Meter, ParsedChatRequest
+from channels.dialects.dialect import Hosting, Meter, ParsedChatRequest
 from channels.dialects.error_body import error_reported, try_error_reported
 from channels.errors import (
     CredentialsRefused,
@@ -97,10 +97,8 @@ class ChatUpstream(BaseUpstream):
         plan = await call.request.plan_for(candidate, channel, call.pin)
         attempts.sends_request()
         response = await self._open(plan.request, attempts)
-        is_stream = call.request.parsed.stream
-        if not is_stream or not is_success(response.status):
-            attempts.may_take_long()
         if not is_success(response.status):
+            attempts.may_take_long()
             refusal = await self._refusal(
                 plan.request,
                 response,
@@ -109,29 +107,15 @@ class ChatUpstream(BaseUpstream):
                 is_translated=plan.translated is not None,
             )
             return _of_request(refusal)
-        attempts.observer.translated(plan.translated)
+        if plan.translated is not None:
+            attempts.observer.translated(plan.translated)
+        result: ChatResult
         try:
-            if is_stream:
-                if plan.hosting is not None and plan.hosting.new_render is not None:
-                    render = plan.hosting.new_render(
-                        call.facts.call_id.hex, call.model.id, plan.served_tier(response)
-                    )
-                    response = EventStreamResponse(response, render)
-                stream = await self._begin_stream(call, plan, response, channel, attempts)
-                attempts.observer.first_chunk()
-                confirm_key(plan.request)
-                return stream
-            body = await self._whole(response, attempts)
-            if plan.hosting is not None and plan.hosting.whole is not None:
-                if weight_of(body) > READ_VALUES_MAX:
-                    raise UpstreamMalformed("an answer of too many values")
-                body = plan.hosting.whole(body, call.model.id)
-            if plan.hosting is not None and plan.hosting.tier is not None:
-                body = plan.hosting.tier.stated(body, plan.served_tier(response))
-            redaction = self._current.redactor.responses
-            if not redaction.is_clear(body):  # rare, so the coroutine is made only then
-                body = await redaction.redact_whole(body)
-            result = await self._read_whole(call, plan, body, attempts)
+            if call.request.parsed.stream:
+                result = await self._begin_stream(call, plan, response, channel, attempts)
+            else:
+                attempts.may_take_long()
+                result = await self._read_whole(call, plan, response, attempts)
             confirm_key(plan.request)
             return result
         except ErrorReported as error:
@@ -155,6 +139,11 @@ class ChatUpstream(BaseUpstream):
         attempts: Attempts,
     ) -> StreamedResponse:
         """Read a stream up to its first events. Raises UpstreamError."""
+        if plan.hosting is not None and plan.hosting.new_render is not None:
+            render = plan.hosting.new_render(
+                call.facts.call_id.hex, call.model.id, plan.served_tier(response)
+            )
+            response = EventStreamResponse(response, render)
         dialect, framing = plan.dialect, call.framing
         meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
@@ -177,6 +166,7 @@ class ChatUpstream(BaseUpstream):
             redaction=redaction_of(channel),
         )
         first = await _first_chunk(response, pipeline, plan)
+        attempts.observer.first_chunk()
         return StreamedResponse(
             first,
             response,
@@ -189,42 +179,47 @@ class ChatUpstream(BaseUpstream):
         )
 
     async def _read_whole(
-        self, call: ChatCall, plan: UpstreamPlan, body: bytes, attempts: Attempts
+        self, call: ChatCall, plan: UpstreamPlan, response: UpstreamResponse, attempts: Attempts
     ) -> CompleteResponse:
-        """Meter a whole response, and translate it if the plan does. Raises UpstreamError."""
-        fault, written = None, None
+        """Read a whole response: redact, meter and perhaps translate it. Raises UpstreamError."""
+        body = await response.read(self._response_bytes_max)
+        attempts.took_whole()
+        if plan.hosting is not None:
+            body = _of_host(plan.hosting, body, call.model.id, plan.served_tier(response))
+        redaction = self._current.redactor.responses
+        if not redaction.is_clear(body):  # rare, so the coroutine is made only then
+            body = await redaction.redact_whole(body)
+        protocol, translated = plan.dialect.protocol, plan.translated
+        arguments: tuple[Any, ...] = (protocol, None, {}, {})
+        values_max = READ_VALUES_MAX
+        if translated is not None:
+            names = self._names(call, plan.dialect.new_meter())
+            arguments = (protocol, translated.translation.client, translated.names, names)
+            values_max = TRANSLATED_VALUES_MAX
         try:
-            if plan.translated is None and weight_of(body) <= READ_VALUES_MAX:
-                meter = plan.dialect.new_meter()
-                meter.body(body)
+            if weight_of(body) <= values_max:
+                read, written = metered(body, *arguments)
             else:
-                read, written = await self._metered(call, plan, body)
-                meter, fault = read.meter, read.fault
-            attempts.meter = meter
-            if not meter.characters:
-                _refuse_unusable(body, meter, plan)
+                read, written = await self._offloaded(call, body, arguments)
+            attempts.meter = read.meter
+            if not read.meter.characters:
+                _refuse_unusable(body, read.meter, plan)
         except UpstreamError:
             raise
         except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
-        if fault is not None:
-            raise fault
-        return CompleteResponse(body if written is None else written, meter, plan.headers)
+        if read.fault is not None:
+            raise read.fault
+        return CompleteResponse(body if written is None else written, read.meter, plan.headers)
 
-    async def _metered(
-        self, call: ChatCall, plan: UpstreamPlan, body: bytes
+    async def _offloaded(
+        self, call: ChatCall, body: bytes, arguments: tuple[Any, ...]
     ) -> tuple[Metered, bytes | None]:
-        """Read a response that is translated, or heavy and read in a helper process."""
-        protocol, translated = plan.dialect.protocol, plan.translated
-        arguments: tuple[Any, ...] = (protocol, None, {}, {})
-        if translated is not None:
-            names = self._names(call, plan.dialect.new_meter())
-            arguments = (protocol, translated.translation.client, translated.names, names)
-            if weight_of(body) <= TRANSLATED_VALUES_MAX:
-                return metered(body, *arguments)
+        """Read a response in a helper process: it would block the loop for too long."""
         try:
-            helpers = self._offload.of(call.facts.account_id)
-            return await helpers.run(metered, body, *arguments)
+            read: tuple[Metered, bytes | None]
+            read = await self._offload.of(call.facts.account_id).run(metered, body, *arguments)
+            return read
         except JobTooLong as error:
             raise UpstreamMalformed("an answer that takes too long to be read") from error
         except (OffloadFull, OffloadFailed) as error:
@@ -257,8 +252,18 @@ def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
     return found
 
 
+def _of_host(hosting: Hosting, body: bytes, model_id: str, served_tier: str) -> bytes:
+    """Return a host's response as the dialect has it. Raises UpstreamMalformed."""
+    if hosting.whole is not None:
+        if weight_of(body) > READ_VALUES_MAX:
+            raise UpstreamMalformed("an answer of too many values")
+        body = hosting.whole(body, model_id)
+    return body if hosting.tier is None else hosting.tier.stated(body, served_tier)
+
+
 def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
-    """Raise UpstreamError, with the upstream's message, for a body that is not a response.
+    """Raise UpstreamError, with the upstream's message, for a body without characters that is not
+    a response.
 
     A response has content, which this body has not, usage, a finish reason or at least an id;
     anything else is an error in the dialect's form or in another.
@@ -377,44 +382,39 @@ class ChatCalls:
         async with await self._billing.hold(
             call, bill, writer, cheaper="or send a smaller max_tokens."
         ) as settlement:
-            await self._serve(call, settlement, writer)
-
-    async def _serve(
-        self, call: ChatCall, settlement: Settlement[TokenBill], writer: ResponseWriter
-    ) -> None:
-        if self._precharge == "messages":
-            left_out = len(call.request.body) - call.request.parsed.content_bytes
-            self._metrics.bytes_not_held_for(model=call.model.id, count=left_out)
-        order, able = channels_for(call, self._channels)
-        observer, attempts = settlement.observer, settlement.attempts
-        observer.considered(order, is_pinned=call.pin is not None)
-        if able is not order:
-            observer.passed_over({c.channel_id: "tool" for c in order if c not in able})
-        limit = self._limits.begin()
-        try:
-            result = await attempts.first_result(
-                self._upstream,
-                call,
-                # A trial would lose a conversation's cache, and tools are sold per use.
-                Failover(able, self._channels, may_try=not (call.is_named or call.tools)),
-                limit,
-            )
-        except FailoverExhausted as failure:
-            serving = self.serving(call.model)
-            settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
-        if isinstance(result, UpstreamRefusal):
-            settlement.fail(ending_of_refusal(result, self._current.redactor))
-        settlement.bill.served_by(observer.channel_id, result.meter)
-        if isinstance(result, CompleteResponse):
-            self._end_complete(settlement, result.meter)
-            settlement.note_delivery()
-            settlement.settle()
-            writer.begin("application/json", result.headers)
-            writer.send(result.body)
-        else:
-            call.request.forget()  # it may be megabytes, and a stream lasts for minutes
-            writer.forget_request()
-            await self._relay(settlement, result, writer, limit.deadline)
+            if not is_whole:
+                left_out = len(call.request.body) - parsed.content_bytes
+                self._metrics.bytes_not_held_for(model=call.model.id, count=left_out)
+            order, able = channels_for(call, self._channels)
+            observer, attempts = settlement.observer, settlement.attempts
+            observer.considered(order, is_pinned=call.pin is not None)
+            if able is not order:
+                observer.passed_over({c.channel_id: "tool" for c in order if c not in able})
+            limit = self._limits.begin()
+            try:
+                result = await attempts.first_result(
+                    self._upstream,
+                    call,
+                    # A trial would lose a conversation's cache, and tools are sold per use.
+                    Failover(able, self._channels, may_try=not (call.is_named or call.tools)),
+                    limit,
+                )
+            except FailoverExhausted as failure:
+                serving = self.serving(call.model)
+                settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
+            if isinstance(result, UpstreamRefusal):
+                settlement.fail(ending_of_refusal(result, self._current.redactor))
+            settlement.bill.served_by(observer.channel_id, result.meter)
+            if isinstance(result, CompleteResponse):
+                self._end_complete(settlement, result.meter)
+                settlement.note_delivery()
+                settlement.settle()
+                writer.begin("application/json", result.headers)
+                writer.send(result.body)
+            else:
+                call.request.forget()  # it may be megabytes, and a stream lasts for minutes
+                writer.forget_request()
+                await self._relay(settlement, result, writer, limit.deadline)
 
     async def _relay(
         self,

@@ -46,7 +46,7 @@ class JobBill:
         return f"<JobBill {dict(self._price)}>"
 
     @property
-    def terms(self) -> Mapping[str, Any]:
+    def terms(self) -> dict[str, Any]:
         return {"price": self._price}
 
     def delivered(self) -> Delivered | None:

@@ -115,7 +115,7 @@ class MeasuredBill:
         return self._price.most_nano_usd(self._most)
 
     @property
-    def terms(self) -> Mapping[str, Any]:
+    def terms(self) -> dict[str, Any]:
         return {"price": self._price.stated}
 
     @property

@@ -91,7 +91,6 @@ class Settlement(Struct, Generic[B], eq=False):
     ending: Ending | None = None
     _kept: KeptResponse | None = None
     _is_settled: bool = False
-    _first_byte_seconds: float | None = None
     _stream: StreamRecord | None = None  # while a stream is sent
 
     def __repr__(self) -> str:
@@ -123,13 +122,12 @@ class Settlement(Struct, Generic[B], eq=False):
 
     def delivered(self) -> Delivered | None:
         """Return the content sent so far, priced, for the heartbeat."""
-        return None if self._first_byte_seconds is None else self.bill.delivered()
+        return None if self.observer.first_byte_seconds is None else self.bill.delivered()
 
     def note_delivery(self) -> None:
         """A chunk is about to be sent to the client: from the first one on, the call is charged."""
-        if self._first_byte_seconds is None:
-            seconds = self._first_byte_seconds = self._billing.clock.monotonic() - self.call.started
-            self.observer.first_byte(seconds)
+        if self.observer.first_byte_seconds is None:
+            self.observer.first_byte()
         if self._stream is not None:
             self._stream.take()
 
@@ -163,7 +161,7 @@ class Settlement(Struct, Generic[B], eq=False):
         try:
             self.attempts.finish("abandoned", "cancelled")
             call, clock, ending = self.call, self._billing.clock, self.ending or STOPPING
-            charged = self.bill.charged(first_byte_seconds=self._first_byte_seconds)
+            charged = self.bill.charged(first_byte_seconds=self.observer.first_byte_seconds)
             seconds = clock.monotonic() - call.started
             outcome = self._outcome(ending, charged, clock.now(), seconds)
             self._billing.wallets.settle(
@@ -342,7 +340,8 @@ class Billing:
         waits between the granted hold and the return.
         """
         span, amount_nano_usd = call.span, bill.hold_nano_usd
-        terms = {**bill.terms, "hold": amount_nano_usd}
+        terms = bill.terms
+        terms["hold"] = amount_nano_usd
         if span.trace_id is not None:
             terms["trace_id"] = span.trace_id
         call.detail.update(terms)

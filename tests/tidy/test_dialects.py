@@ -50,7 +50,6 @@ WORDS = {
     "gw/api/chat.py": "a route's label",
     "gw/api/logs/record.py": "how a channel was spoken to",
     "gw/api/logs/list_query.py": "rows billed by tokens",
-    "gw/calls/chat.py": "a value of `precharge`",
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo.py": "first calls to be pasted",
