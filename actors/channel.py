@@ -4,7 +4,7 @@ A slot is requested and returned in the caller's turn; while messages wait, by m
 `ReleaseLease`).
 
 A lease is the right to make one attempt. It is released once, in every exit path, with a verdict;
-releasing it again has no effect. The router only reads `load` and `leases_granted`: the actor
+releasing it again has no effect. The router only reads `in_use` and `leases_granted`: the actor
 decides when a lease is requested.
 """
 
@@ -202,11 +202,6 @@ class ChannelActor(Actor[ChannelMessage]):
             f"<ChannelActor {self.spec.id} {self.health.state} "
             f"{self.in_use}/{self.spec.max_concurrency} slots>"
         )
-
-    @property
-    def load(self) -> int:
-        """The number of leased slots."""
-        return self.in_use
 
     @property
     def cooldown_seconds(self) -> float:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -20,7 +19,7 @@ from actors.channel import ChannelActor, Configure, Denied, Lease, Reopen, Retir
 from actors.clock import Clock
 from channels.errors import CredentialsRefused, UpstreamError
 from channels.families import FAMILIES, MODEL_TYPES, PROTOCOLS, PUBLIC_NAMES
-from channels.registry import Binding, ChannelSpec, ModelSpec
+from channels.registry import ChannelSpec, ModelSpec
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -32,7 +31,7 @@ class ChannelView(Protocol):
     def spec(self) -> ChannelSpec: ...
 
     @property
-    def load(self) -> int: ...
+    def in_use(self) -> int: ...
 
     @property
     def leases_granted(self) -> int: ...
@@ -69,35 +68,24 @@ def candidates(
         return []
     if family.by_model:
         protocol = family.channel_protocol(model.id)
-    found: list[_Found] = []
+    found: list[Candidate] = []
     for binding in model.bindings:
         channel = channels.get(binding.channel_id)
         if channel is None:
             continue
-        spec = channel.spec
-        spoken = spec.protocols
-        if spec.by_model:
-            spoken = spec.spoken(binding.upstream_model or model.id)
-        if protocol in spoken:
-            found.append((False, binding, channel, protocol))
-            continue
-        for other in translations:
-            if other in spoken:
-                found.append((True, binding, channel, other))
-                break
+        spec, name, used = channel.spec, binding.upstream_model or model.id, protocol
+        spoken = spec.spoken(name) if spec.by_model else spec.protocols
+        if protocol not in spoken:
+            used = next((other for other in translations if other in spoken), "")
+            if not used:
+                continue
+        seconds = None
+        if family.streams:
+            seconds = binding.first_event_seconds or spec.health.first_event_seconds
+        found.append(Candidate(binding.channel_id, name, used, seconds))
     if len(found) > 1:
-        found = _ordered(found, pin)
-    return [
-        Candidate(
-            binding.channel_id,
-            binding.upstream_model or model.id,
-            spoken,
-            (binding.first_event_seconds or channel.spec.health.first_event_seconds)
-            if family.streams
-            else None,
-        )
-        for _, binding, channel, spoken in found
-    ]
+        found.sort(key=lambda one: _rank(channels[one.channel_id], one.protocol != protocol, pin))
+    return found
 
 
 def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> list[str]:
@@ -107,23 +95,16 @@ def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> 
     ]
 
 
-# Whether a translation is needed, and the channel with its protocol.
-_Found: TypeAlias = tuple[bool, Binding, ChannelView, str]
-
-
-def _ordered(found: list[_Found], pin: str | None) -> list[_Found]:
-    keys = []
-    for index, (is_translated, _, channel, _) in enumerate(found):
-        spec = channel.spec
-        if pin is None:
-            # Equal loads take turns: the channel with the fewest leases granted comes first.
-            distance, leases_granted = channel.load / spec.max_concurrency, channel.leases_granted
-        else:
-            distance, leases_granted = _distance(pin, spec), 0
-        aside = spec.ring.is_aside
-        keys.append((aside, is_translated, spec.priority, distance, leases_granted, index))
-    keys.sort()
-    return [found[key[-1]] for key in keys]
+def _rank(
+    channel: ChannelView, is_translated: bool, pin: str | None
+) -> tuple[bool, bool, int, float, int]:
+    spec = channel.spec
+    if pin is None:
+        # Equal loads take turns: the channel with the fewest leases granted comes first.
+        distance, leases_granted = channel.in_use / spec.max_concurrency, channel.leases_granted
+    else:
+        distance, leases_granted = _distance(pin, spec), 0
+    return spec.ring.is_aside, is_translated, spec.priority, distance, leases_granted
 
 
 def _distance(pin: str, channel: ChannelSpec) -> float:
@@ -141,44 +122,30 @@ def _distance(pin: str, channel: ChannelSpec) -> float:
 # its actor alive until it is released.
 
 
-class ChannelDirectory(Mapping[str, ChannelActor]):
-    """Maps a channel id to its actor."""
+class ChannelDirectory(dict[str, ChannelActor]):
+    """Maps a channel id to its actor; only `configure` changes it."""
 
     def __init__(self, *, supervisor: Supervisor, clock: Clock, metrics: Metrics) -> None:
+        super().__init__()
         self._supervisor = supervisor
         self._clock = clock
         self._metrics = metrics
-        self._actors: dict[str, ChannelActor] = {}
         self._retired: dict[str, ChannelActor] = {}
         self._withdrawn: frozenset[str] = frozenset()
         self._log = EventLog("actors.directory")
 
-    def __getitem__(self, channel_id: str) -> ChannelActor:
-        return self._actors[channel_id]
-
-    # `Mapping.get` raises and catches KeyError internally, and each call uses this twice.
-    def get(self, channel_id: str, default: Any = None) -> Any:
-        """Return the actor of a channel, or `default`."""
-        return self._actors.get(channel_id, default)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._actors)
-
-    def __len__(self) -> int:
-        return len(self._actors)
-
     def configure(self, specs: Mapping[str, ChannelSpec]) -> None:
         """Start actors of new channels, configure changed ones, retire removed ones."""
         for channel_id, spec in specs.items():
-            actor = self._actors.get(channel_id)
+            actor = self.get(channel_id)
             if actor is None:
                 self._start(spec)
             elif actor.spec != spec:
                 actor.tell(Configure(spec))
                 self._log.info("channel_changed", channel=channel_id)
-        for channel_id in [known for known in self._actors if known not in specs]:
+        for channel_id in [known for known in self if known not in specs]:
             # The actor still takes back its leases, but grants no new one.
-            retired = self._retired[channel_id] = self._actors.pop(channel_id)
+            retired = self._retired[channel_id] = self.pop(channel_id)
             retired.tell(Retire())
             self._log.info("channel_removed", channel=channel_id)
 
@@ -188,14 +155,14 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
         `reopened` are others that an operator has reset, whether they were withdrawn or not.
         """
         before, self._withdrawn = self._withdrawn, frozenset(channel_ids)
-        for channel_id in (before ^ self._withdrawn) | (frozenset(reopened) & self._actors.keys()):
+        for channel_id in (before ^ self._withdrawn) | (frozenset(reopened) & self.keys()):
             self._withdraw_or_reopen(channel_id)
             is_withdrawn = channel_id in self._withdrawn
             event = "channel_withdrawn" if is_withdrawn else "channel_reopened"
             self._log.warning(event, channel=channel_id)
 
     def _withdraw_or_reopen(self, channel_id: str) -> None:
-        actor = self._actors.get(channel_id)
+        actor = self.get(channel_id)
         if actor is not None:
             actor.send(Withdraw() if channel_id in self._withdrawn else Reopen())
 
@@ -208,10 +175,10 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
         retired = self._retired.pop(spec.id, None)
         if retired is not None:  # added again, with the leases that are still granted
             retired.tell(Configure(spec))
-            self._actors[spec.id] = retired
+            self[spec.id] = retired
             return
         actor = ChannelActor(spec, clock=self._clock, metrics=self._metrics)
-        self._actors[spec.id] = actor
+        self[spec.id] = actor
         self._supervisor.start(f"channel:{spec.id}", actor.run)
 
 
@@ -290,7 +257,7 @@ class Failover:
         self.passed_over: dict[str, str] = {}
         self.is_trial = False
         self._may_try = may_try and len(candidates) > 1
-        self._candidates = deque(candidates)
+        self._candidates = [*candidates]
         self._channels = channels
         self._cooldowns: list[float] = []
         self._visited: set[str] = set()
@@ -311,7 +278,7 @@ class Failover:
                 return trial
         if len(self.failed) < TRIES_MAX:
             while self._candidates:
-                candidate = self._candidates.popleft()
+                candidate = self._candidates.pop(0)
                 channel_id = candidate.channel_id
                 if channel_id in self._visited:  # bound twice, under two upstream names
                     continue

@@ -15,6 +15,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 from metrics.families import FileMetrics
 from metrics.logs import EventLog
 
@@ -120,33 +122,32 @@ class TimeLimits:
 
     def begin(self) -> TimeLimit:
         """Start the time limit of a call."""
-        return TimeLimit(self._deadlines)
+        limit = TimeLimit(self._deadlines)
+        limit.deadline = self._deadlines.begin(limit)
+        return limit
 
 
-class TimeLimit:
+class TimeLimit(Struct, eq=False):
     """The time limit of one call: code within it (`with`) is cancelled when it expires.
 
     It may be entered several times, one after another, and must be ended.
     """
 
-    __slots__ = ("_before", "_deadlines", "_has_cancelled", "_loop", "_task", "deadline")
-
-    def __init__(self, deadlines: Deadlines[TimeLimit]) -> None:
-        self.deadline = deadlines.begin(self)  # loop time
-        self._deadlines = deadlines
-        self._loop = deadlines.loop
-        self._task: asyncio.Task[Any] | None = None  # currently within it
-        self._before = 0  # earlier requests to cancel that task
-        self._has_cancelled = False
+    _deadlines: Deadlines[TimeLimit]
+    deadline: float = 0.0  # loop time
+    _task: asyncio.Task[Any] | None = None  # currently within it
+    _before: int = 0  # earlier requests to cancel that task
+    _has_cancelled: bool = False
 
     def __repr__(self) -> str:
         return f"<TimeLimit {self.deadline:.3f}{' over' if self._has_cancelled else ''}>"
 
     def __enter__(self) -> None:
         """Enter. Raises TimeoutError if the time has already expired."""
-        if self._loop.time() >= self.deadline:
+        loop = self._deadlines.loop
+        if loop.time() >= self.deadline:
             raise TimeoutError
-        task = self._task = asyncio.current_task(self._loop)
+        task = self._task = asyncio.current_task(loop)
         assert task is not None
         self._before = task.cancelling()
 
@@ -166,8 +167,7 @@ class TimeLimit:
                 raise TimeoutError from error
 
     def restart(self) -> None:
-        """Restart the limit with its whole time."""
-        self.end()
+        """Start the limit, which has ended, with its whole time."""
         self.deadline = self._deadlines.begin(self)
 
     def end(self) -> None:

@@ -52,7 +52,7 @@ class _Idle:
     """An idle channel, as the router sees it."""
 
     spec: ChannelSpec
-    load: int = 0
+    in_use: int = 0
     leases_granted: int = 0
 
 

@@ -211,7 +211,8 @@ class Attempts(Struct, eq=False):
                     raise
                 else:
                     self._lease = lease
-                    self.observer.passed_over(failover.passed_over)
+                    if failover.passed_over:
+                        self.observer.passed_over(failover.passed_over)
                     if isinstance(result, UpstreamRefusal):
                         self._note_unused(candidate)
                         self.finish("success", f"status_{result.status // 100}xx")
@@ -270,29 +271,29 @@ class Attempts(Struct, eq=False):
         finally:
             self._silence = None
 
-    def sends_request(self) -> None:
-        """The request is sent: start the time until the first event."""
+    def watch(self, request: UpstreamRequest) -> UpstreamRequest:
+        """Give a request its trace; note that it is sent; start the time until the first event."""
+        request.sender = self
+        if self._call.span.trace_id is not None:
+            request.trace = self.observer.request_trace(request)
         if self._silence is not None:
             assert self.candidate is not None
             assert self.candidate.first_event_seconds is not None
             now = asyncio.get_running_loop().time()
             self._silence.reschedule(now + self.candidate.first_event_seconds)
-
-    def watch(self, request: UpstreamRequest) -> UpstreamRequest:
-        """Give a request the call's trace, and note in `is_sent` when it is sent."""
-        request.trace, request.sender = self.observer.request_trace(request), self
         return request
 
-    def may_take_long(self) -> None:
-        """The head of a whole response, or of an error, was received: stop the time."""
-        if self._silence is not None:
-            self._silence.reschedule(None)
+    def took_response(self, response: UpstreamResponse, *, is_stream: bool = False) -> None:
+        """Keep the response of the attempt, so that it is closed in every case.
 
-    def took_response(self, response: UpstreamResponse) -> None:
-        """Keep the response of the attempt, so that it is closed in every case."""
+        The rest of one that is no stream, or of an error, may take long.
+        """
         self._response = response
         self.status = response.status
-        self.observer.response_head()
+        if self._call.span.sampled:
+            self.observer.response_head()
+        if self._silence is not None and not (is_stream and response.status < 400):
+            self._silence.reschedule(None)
 
     def took_whole(self) -> None:
         """The response was read to its end: close it."""
@@ -421,7 +422,7 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 def confirm_key(request: UpstreamRequest) -> None:
     """The upstream has served the request, so its key is good."""
-    if request.key is not None:
+    if request.key is not None and request.key.aside_until:
         request.key.confirmed()
 
 
@@ -441,20 +442,6 @@ class BaseUpstream:
         self._clock = clock
         self._response_bytes_max = response_bytes_max
 
-    async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
-        """Send a request and return the response after its head. Raises UpstreamError."""
-        response = await self._http.open(attempts.watch(request))
-        if response.status >= 400:
-            request.took_status(response.status)
-        attempts.took_response(response)
-        return response
-
-    async def _whole(self, response: UpstreamResponse, attempts: Attempts) -> bytes:
-        """Read the whole body of a response. Raises UpstreamError."""
-        body = await response.read(self._response_bytes_max)
-        attempts.took_whole()
-        return body
-
     async def _refusal(
         self,
         request: UpstreamRequest,
@@ -472,6 +459,7 @@ class BaseUpstream:
         body as it is.
         """
         status = response.status
+        request.took_status(status)
         try:
             body = await response.read(bytes_max)
         except UpstreamError:

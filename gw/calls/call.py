@@ -412,10 +412,8 @@ class CallObserver(Struct, eq=False):
             )
 
     def request_trace(self, request: UpstreamRequest) -> RequestTrace | None:
-        """Return the trace of a request of the call, if that has one."""
+        """Return the trace of a request of a call that has one."""
         span = self.call.span
-        if span.trace_id is None:
-            return None
         return span.request_trace(
             propagates=self.propagates,
             attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
@@ -431,12 +429,11 @@ class CallObserver(Struct, eq=False):
         if self.attempt is not None:
             self.attempt.event(FIRST_CHUNK)
 
-    def translated(self, call: TranslatedCall | None) -> None:
-        """Record the translation of the call and its losses, if it was translated."""
-        if call is not None:
-            self.call.detail["translation"] = call.translation.header or call.translation.path
-            if call.report.dropped:
-                self.call.detail["dropped"] = list(call.report.dropped)
+    def translated(self, call: TranslatedCall) -> None:
+        """Record the translation of the call and its losses."""
+        self.call.detail["translation"] = call.translation.header or call.translation.path
+        if call.report.dropped:
+            self.call.detail["dropped"] = list(call.report.dropped)
 
     def attempt_ended(self, outcome: str, status: int | None, *, is_ok: bool) -> float:
         """Record the end of an attempt; return its duration in seconds."""

@@ -95,10 +95,10 @@ class ChatUpstream(BaseUpstream):
     ) -> ChatResult:
         """Try one channel. Raises UpstreamError."""
         plan = await call.request.plan_for(candidate, channel, call.pin)
-        attempts.sends_request()
-        response = await self._open(plan.request, attempts)
+        is_stream = call.request.parsed.stream
+        response = await self._http.open(attempts.watch(plan.request))
+        attempts.took_response(response, is_stream=is_stream)
         if not is_success(response.status):
-            attempts.may_take_long()
             refusal = await self._refusal(
                 plan.request,
                 response,
@@ -111,10 +111,9 @@ class ChatUpstream(BaseUpstream):
             attempts.observer.translated(plan.translated)
         result: ChatResult
         try:
-            if call.request.parsed.stream:
+            if is_stream:
                 result = await self._begin_stream(call, plan, response, channel, attempts)
             else:
-                attempts.may_take_long()
                 result = await self._read_whole(call, plan, response, attempts)
             confirm_key(plan.request)
             return result

@@ -451,12 +451,14 @@ class PieceUpstream(BaseUpstream):
         self, call: PieceCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> Delivery | UpstreamRefusal:
         request = await call.request.upstream_request(candidate, channel)
-        response = await self._open(request, attempts)
+        response = await self._http.open(attempts.watch(request))
+        attempts.took_response(response)
         if not is_success(response.status):
             return await self._refusal(
                 request, response, bytes_max=ERROR_BYTES_MAX, passes_body=True
             )
-        body = await self._whole(response, attempts)
+        body = await response.read(self._response_bytes_max)
+        attempts.took_whole()
         body = await self._current.redactor.responses.redact_whole(body, keeps_links=True)
         failed = self._read(call, body)
         confirm_key(request)

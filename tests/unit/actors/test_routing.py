@@ -21,7 +21,7 @@ from tests.unit.actors.channels import channels, settle
 @dataclass
 class View:
     spec: ChannelSpec
-    load: int = 0
+    in_use: int = 0
     leases_granted: int = 0
 
 
@@ -50,7 +50,7 @@ def test_binding_names_the_upstream_make_model() -> None:
 
 @given(st.text(min_size=1, max_size=20), st.integers(min_value=0, max_value=4))
 def test_pinned_conversation_stays_when_another_channel_is_lost(pin: str, lost: int) -> None:
-    views = {f"c{i}": View(channel(f"c{i}"), load=i) for i in range(5)}
+    views = {f"c{i}": View(channel(f"c{i}"), in_use=i) for i in range(5)}
     bound = make_model(*(Binding(name) for name in views))
     before = order(candidates(bound, "chat", views, pin=pin))
     del views[f"c{lost}"]
@@ -59,7 +59,7 @@ def test_pinned_conversation_stays_when_another_channel_is_lost(pin: str, lost: 
 
 
 def test_pin_keeps_to_the_first_priority() -> None:
-    views = {"a": View(channel("a", priority=1), load=9), "b": View(channel("b", priority=2))}
+    views = {"a": View(channel("a", priority=1), in_use=9), "b": View(channel("b", priority=2))}
     for n in range(20):
         found = candidates(make_model(Binding("b"), Binding("a")), "chat", views, pin=f"p{n}")
         assert order(found) == ["a", "b"]
