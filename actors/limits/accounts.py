@@ -381,14 +381,18 @@ class Limiter:
             shared.refused_alone(name, slot)
         return status, slot
 
+    def fly(self, name: str) -> int:
+        """Count a request in flight that no limit applies to; return its slot."""
+        slot = next(self._slots)
+        self._book.fly(name, slot)
+        return slot
+
     def try_enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[LimitStatus, int] | None:
         """Do the same as `enter` if no other process counts the name; else return None."""
         if rpm is None and concurrency is None:
-            slot = next(self._slots)
-            self._book.fly(name, slot)
-            return UNLIMITED, slot
+            return UNLIMITED, self.fly(name)
         if self._shared is not None:
             return None
         slot = next(self._slots)
@@ -446,22 +450,21 @@ class LimitExceeded(Exception):
 class Permit:
     """The right to be in flight, until `leave`."""
 
-    __slots__ = ("_is_left", "_limiter", "_slot", "account_id", "headers")
+    __slots__ = ("_limiter", "_slot", "account_id", "headers")
 
     def __init__(
         self, limiter: Limiter, account_id: str, slot: int, headers: Mapping[str, str]
     ) -> None:
         self._limiter = limiter
-        self._slot = slot
-        self._is_left = False
+        self._slot: int | None = slot  # None once it is released
         self.account_id = account_id
         self.headers = headers
 
     def leave(self) -> None:
         """Release the slot. Releasing it again has no effect."""
-        if not self._is_left:
-            self._is_left = True
-            self._limiter.leave(self.account_id, self._slot)
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            self._limiter.leave(self.account_id, slot)
 
 
 class AccountLimits:
@@ -480,10 +483,10 @@ class AccountLimits:
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> Permit | None:
         """Do the same as `enter` if no other process is involved; else return None."""
+        if rpm is None and concurrency is None:
+            return Permit(self._limiter, account_id, self._limiter.fly(account_id), _NO_HEADERS)
         entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
-        if entered is None:
-            return None
-        return self._admission(account_id, *entered, rpm, concurrency)
+        return entered and self._admission(account_id, *entered, rpm, concurrency)
 
     def _admission(
         self,

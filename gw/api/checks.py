@@ -24,6 +24,7 @@ from gw.errors import (
     RATE_LIMIT_EXCEEDED,
     GatewayError,
 )
+from gw.http.tornado_adapter import TornadoRequest
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
 # Finding the key in a request (spec: Authentication 2 and 3; contract §5 and §7): a pure function
@@ -35,7 +36,10 @@ from gw.keys.principal import AGENT, KeyRefused, Principal
 AuthMode = Literal["standard", "two_headers", "none"]
 
 # The second name of a role-named header is the one official client libraries send.
-_KEY_HEADERS = ("x-api-key", "x-alt-api-key", "x-goog-api-key")
+_KEY_HEADERS: Mapping[AuthMode, Sequence[str]] = {
+    "standard": ("x-api-key", "x-alt-api-key", "x-goog-api-key"),
+    "two_headers": ("x-api-key",),
+}
 
 
 def find_key(
@@ -45,32 +49,19 @@ def find_key(
 
     `headers` must be case-insensitive. A repeated header is joined by a comma and is not a key.
     """
-    if mode == "two_headers":
-        return _header(headers, "x-api-key") or _bearer(headers)
-    for name in _KEY_HEADERS:
-        field = headers.get(name)
-        if field and (key := field.strip()):
+    for name in _KEY_HEADERS[mode]:
+        if key := headers.get(name, "").strip():
             return key
-    for value in query.get("key", ()):
-        key = value.decode("utf-8", "replace").strip()
-        if key:
+    for value in query.get("key", ()) if mode == "standard" else ():
+        if key := value.decode("utf-8", "replace").strip():
             return key
-    return _bearer(headers)
+    scheme, _, credentials = headers.get("authorization", "").strip().partition(" ")
+    return (credentials.strip() or None) if scheme.lower() == "bearer" else None
 
 
 def has_query_key(query: Mapping[str, Sequence[bytes]]) -> bool:
     """Whether the query has a key, for the message of endpoints that accept none there."""
     return any(value.strip() for value in query.get("key", ()))
-
-
-def _header(headers: Mapping[str, str], name: str) -> str:
-    value = headers.get(name)
-    return value.strip() if value else ""
-
-
-def _bearer(headers: Mapping[str, str]) -> str | None:
-    scheme, _, credentials = _header(headers, "authorization").partition(" ")
-    return (credentials.strip() or None) if scheme.lower() == "bearer" else None
 
 
 SHOWN_CHARACTERS_MAX = 60
@@ -88,16 +79,6 @@ OUT_OF_FUNDS = (
 )
 
 
-class Head(Protocol):
-    """The part of a request's head that checks read."""
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def query_arguments(self) -> Mapping[str, Sequence[bytes]]: ...
-
-
 class Checked(Protocol):
     """The request under check: attributes of its endpoint, and the results of checks."""
 
@@ -105,8 +86,7 @@ class Checked(Protocol):
     def services(self) -> Services: ...
 
     @property
-    def request(self) -> Any:
-        """A `Head`."""
+    def request(self) -> TornadoRequest: ...
 
     @property
     def path_args(self) -> Sequence[str]:
@@ -158,9 +138,11 @@ class KeyCheck(Check):
         return bool(endpoint.auth != "none")
 
     def try_now(self, checked: Checked) -> bool:
-        key_text = _key_of(checked)
+        headers = checked.request.headers
+        if headers.key_text is None:
+            headers.key_text = _key_of(checked)
         keys = checked.services.keys
-        principal = keys.try_authenticate(key_text, touch=checked.touches_key)
+        principal = keys.try_authenticate(headers.key_text, touch=checked.touches_key)
         if principal is None:
             return False
         checked.principal = principal
@@ -198,31 +180,23 @@ class LimitsCheck(Check):
         return bool(endpoint.limited)
 
     def try_now(self, checked: Checked) -> bool:
-        principal = checked.principal
+        payer = checked.principal
         try:
-            admission = checked.services.limits.try_enter(
-                principal.account_id,
-                rpm=principal.rpm_limit,
-                concurrency=principal.concurrency_limit,
+            checked.admission = checked.services.limits.try_enter(
+                payer.account_id, rpm=payer.rpm_limit, concurrency=payer.concurrency_limit
             )
         except LimitExceeded as exceeded:
             raise _over_limit(exceeded) from None
-        if admission is None:
-            return False
-        checked.admission = admission
-        return True
+        return checked.admission is not None
 
     async def ask(self, checked: Checked) -> None:
-        principal = checked.principal
+        payer = checked.principal
         try:
-            admission = await checked.services.limits.enter(
-                principal.account_id,
-                rpm=principal.rpm_limit,
-                concurrency=principal.concurrency_limit,
+            checked.admission = await checked.services.limits.enter(
+                payer.account_id, rpm=payer.rpm_limit, concurrency=payer.concurrency_limit
             )
         except LimitExceeded as exceeded:
             raise _over_limit(exceeded) from None
-        checked.admission = admission
 
 
 class FundsCheck(Check):
@@ -279,7 +253,7 @@ CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, LimitsCheck(), FundsCheck(), F
 
 def _key_of(checked: Checked) -> str:
     """Return the key that a request names. Raises GatewayError when there is none."""
-    head: Head = checked.request
+    head = checked.request
     key_text = find_key(head.headers, head.query_arguments, checked.auth)
     if key_text is None:
         is_misplaced = checked.auth == "two_headers" and has_query_key(head.query_arguments)

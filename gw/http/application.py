@@ -18,7 +18,6 @@ from tornado.web import Application
 from actors.clock import Clock
 from channels.resources import BodyBudget
 from gw.http.tornado_adapter import (
-    HttpDate,
     RequestHeaders,
     TornadoRequest,
     matches,
@@ -90,30 +89,13 @@ class WholeResponse(NamedTuple):
     body: bytes
 
 
-def response_head(
-    status: int,
-    reason: str,
-    headers: Mapping[str, str],
-    *,
-    is_chunked: bool,
-    connection: str | None,
-) -> bytes:
-    """Return the head of a response; `connection` is added to the headers.
-
-    Raises ValueError for a header whose value has a line break.
-    """
-    lines = [f"HTTP/1.1 {status} {reason}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if is_chunked:
-        lines.append("Transfer-Encoding: chunked")
-    if connection is not None:
-        lines.append(f"Connection: {connection}")
-    count = len(lines)
-    lines.append("\r\n")
+def response_head(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
+    """Return the head of a response. Raises ValueError for a value that has a line break."""
+    lines = [f"HTTP/1.1 {status} {reason}", *map(": ".join, headers.items())]
     text = "\r\n".join(lines)
-    if text.count("\n") != count + 1 or text.count("\r") != count + 1:
+    if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1:
         raise ValueError("a header's value has a line break")
-    return text.encode("latin-1")
+    return text.encode("latin-1") + b"\r\n\r\n"
 
 
 def chunk_of(data: bytes) -> bytes:
@@ -161,10 +143,6 @@ class Outbound:
         if self._drained is None or self._drained.done():
             self._drained = self.loop.create_future()
         return self._drained
-
-    def abort(self) -> None:
-        """Abort the connection."""
-        self.transport.abort()
 
     def resume(self) -> None:
         """The write buffer has room again."""
@@ -221,7 +199,8 @@ class Deadlines:
         """Set the deadline; the timer is replaced only if it would fire too late."""
         self.until = until
         self.waits_in = waits_in
-        self.wake_at(until)
+        if self._timer is None or self._timer.when() > until:
+            self.wake_at(until)
 
     def disarm(self, waits_in: Enum) -> None:
         """Remove the deadline."""
@@ -281,26 +260,16 @@ class RequestsInFlight:
         self._requests: dict[Cuttable, None] = {}  # oldest first
         self.entered = 0  # total
         self.closers: set[Callable[[], None]] = set()  # of open connections that are not in flight
-        self._is_draining = False
-        self._is_refusing = False
+        self.is_draining = False  # responses close their connections, `/readyz` answers 503
+        self.is_refusing = False  # new requests are answered with 503
         self._idle: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
-        state = "refusing" if self._is_refusing else "draining" if self._is_draining else "open"
+        state = "refusing" if self.is_refusing else "draining" if self.is_draining else "open"
         return f"<RequestsInFlight {len(self._requests)} requests {state}>"
 
     def __len__(self) -> int:
         return len(self._requests)
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether the drain has begun: responses close their connections, `/readyz` answers 503."""
-        return self._is_draining
-
-    @property
-    def is_refusing(self) -> bool:
-        """Whether new requests are answered with 503."""
-        return self._is_refusing
 
     def enter(self, request: Cuttable) -> None:
         """A request begins."""
@@ -315,14 +284,14 @@ class RequestsInFlight:
 
     def begin_drain(self) -> None:
         """Begin the drain: from now on responses close their connections."""
-        self._is_draining = True
+        self.is_draining = True
         for close in list(self.closers):
             close()
 
     def refuse_new(self) -> None:
         """Refuse new requests from now on."""
         self.begin_drain()
-        self._is_refusing = True
+        self.is_refusing = True
 
     async def drain(self, *, seconds: float, clock: Clock) -> int:
         """Wait until nothing is in flight, at most `seconds`; cut the rest and return how many."""
@@ -409,7 +378,6 @@ class HttpApplication(Application):
         super().__init__(handlers, **settings)
         self.cors: CrossOrigin | None = None
         self.services = services
-        self.date = HttpDate()
         self.routes = Routes(rules_of(self), Target(otherwise, {}))
 
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
@@ -480,14 +448,6 @@ class Overload:
     def is_full(self) -> bool:
         """Whether the next call has to be refused."""
         return self.waiting >= self.limit
-
-    def enter(self) -> None:
-        """A call waits for its hold from now on."""
-        self.waiting += 1
-
-    def leave(self) -> None:
-        """Note that a call has its hold, or will not get one."""
-        self.waiting -= 1
 
     def refused(self) -> None:
         """A call was refused."""

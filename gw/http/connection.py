@@ -39,7 +39,7 @@ from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import FOREVER, UNREAD_SECONDS, Deadlines, HttpApplication, Outbound
 from gw.http.parser import START, TURN_LINES, Fault, Head, RequestParser
 from gw.http.request import Request
-from gw.http.tornado_adapter import FieldNames, RequestHeaders
+from gw.http.tornado_adapter import RequestHeaders
 
 HEAD_SECONDS = 30.0
 # A body that takes longer is given up.
@@ -85,9 +85,9 @@ class State(IntEnum):
 class Event(IntEnum):
     """An event of a connection."""
 
-    BEGUN = auto()  # the first bytes of a head were received
+    BEGUN = auto()  # the first bytes of a head were received, and not the last
     HEAD_READ = auto()
-    CHECKED = auto()  # the handler accepts the body, or has refused the request
+    CHECKED = auto()  # the handler accepts the body, or has refused the request: the rest may come
     WHOLE = auto()  # the request is complete
     RESPONDED = auto()  # the response is written completely
     END = auto()  # a fault, a timeout, or the end of the process
@@ -98,9 +98,9 @@ IDLE, HEAD, CHECKING, BODY, HANDLING, ENDING, CLOSED = State
 BEGUN, HEAD_READ, CHECKED, WHOLE, RESPONDED, END, LOST = Event
 _ENDS = {END: ENDING, LOST: CLOSED}
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    IDLE: {**_ENDS, BEGUN: HEAD},
+    IDLE: {**_ENDS, BEGUN: HEAD, HEAD_READ: CHECKING},
     HEAD: {**_ENDS, HEAD_READ: CHECKING},
-    CHECKING: {**_ENDS, CHECKED: BODY},
+    CHECKING: {**_ENDS, CHECKED: BODY, WHOLE: HANDLING},
     # A response that ends before its request: the rest of the body is not worth a connection.
     BODY: {**_ENDS, WHOLE: HANDLING, RESPONDED: ENDING},
     HANDLING: {**_ENDS, RESPONDED: IDLE},
@@ -131,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
         self.remote_ip = ""
         self._server = server
         self._state = IDLE
-        self._parser = RequestParser(server.names)
+        self._parser = RequestParser()
         self._deadlines = Deadlines(server.loop, server.idle_seconds, self._expired)
         self._request: Request | None = None  # from the end of its head to the end of its response
         self._is_paused = False  # reading is paused
@@ -205,6 +205,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Buffer received bytes and parse as many as the state allows."""
+        if self._request is not None and self._request.is_finished:
+            self._responded()  # a fast client's next request, in the iteration of the response
         if self._state is ENDING:
             self._dropped_bytes += len(data)
             if self._dropped_bytes > LINGER_BYTES_MAX:
@@ -223,13 +225,20 @@ class Connection(asyncio.BufferedProtocol):
         while buffer.left_bytes and self._state in _PARSES and not self._is_turn_over:
             if self._state is IDLE and self.out.is_paused:
                 break
-            events = parser.advance()
-            if self._state is IDLE and (events or parser.stage is not START):
+            for event in parser.advance():
+                if type(event) is Head:
+                    self._begin(event)
+                elif type(event) is bytes:
+                    request = cast(Request, self._request)
+                    request.take(event)
+                    if request.is_finished:
+                        self._responded()
+                elif self._state is not ENDING:
+                    self._fail(cast(Fault, event))
+            if self._state is IDLE and parser.stage is not START:
                 self._state = TRANSITIONS[IDLE][BEGUN]
-            for event in events:
-                self._take(event)
-            if self._state is BODY and parser.stage is START:
-                self._received()
+            elif self._state is BODY and parser.stage is START:
+                self._received(b"")
             if parser.turn_lines >= TURN_LINES:
                 self._end_turn()
         state = self._state
@@ -237,22 +246,10 @@ class Connection(asyncio.BufferedProtocol):
             buffer.clear()
         elif state is HEAD or state is BODY or state is CHECKING:
             self._wait_for_rest(parser)
-        if self._is_turn_over or buffer.kept_bytes > READ_AHEAD_BYTES_MAX:
+        if self._is_turn_over or len(buffer.data) > READ_AHEAD_BYTES_MAX:
             self._hold()
         elif self._is_paused:
             self._resume()
-
-    def _take(self, event: Head | bytes | Fault) -> None:
-        if type(event) is bytes:
-            request = self._request
-            assert request is not None
-            request.take(event)
-            if request.is_finished:
-                self._responded()
-        elif type(event) is Head:
-            self._begin(event)
-        elif self._state is not ENDING:
-            self._fail(cast(Fault, event))
 
     def _begin(self, head: Head) -> None:
         """Create the request of a head and let its handler check it."""
@@ -275,21 +272,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def _checked(self, request: Request) -> None:
         """Continue with the body: the handler accepts it, or has refused the request."""
-        self._state = TRANSITIONS[self._state][CHECKED]
-        if self._parser.stage is START:
-            self._received()
+        whole = self._parser.take_body()
+        if whole is not None:
+            self._received(whole)
             return
+        self._state = TRANSITIONS[self._state][CHECKED]
         if request.expects_continue and not self.has_unread:
             self.out.send(_CONTINUE)
         if request.is_finished:
             self._responded()
 
-    def _received(self) -> None:
+    def _received(self, whole: bytes) -> None:
+        """Let the request be answered; `whole` is its body, unless that came in pieces."""
         request = self._request
         assert request is not None
         self._state = TRANSITIONS[self._state][WHOLE]
         self._deadlines.disarm(HANDLING)
-        request.received()
+        request.received(whole)
         if request.is_finished:
             self._responded()
 
@@ -370,7 +369,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._server.idle[self] = None
             self._deadlines.arm(self._server.loop.time() + self._server.idle_seconds, IDLE)
-            if self.has_unread:
+            if self._parser.buffer.left_bytes:
                 self._end_turn()
 
     def drain(self) -> None:
@@ -391,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Abort the connection."""
         self._state = TRANSITIONS[self._state][END]
-        self.out.abort()
+        self.out.transport.abort()
 
     def linger(self, seconds: float = LINGER_SECONDS) -> None:
         """Half-close, and let the client read the bytes sent before.
@@ -460,7 +459,6 @@ class ServerState:
         "is_draining",
         "leaving",
         "loop",
-        "names",
         "ready",
     )
 
@@ -469,7 +467,6 @@ class ServerState:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.application = application
-        self.names = FieldNames()
         self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # every connection reads into it
         self.ready: Future[None] = self.loop.create_future()  # done: for writes that need not wait
         self.ready.set_result(None)

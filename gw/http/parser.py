@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from io import BytesIO
-from typing import NamedTuple
+from io import SEEK_END, BytesIO
+from typing import NamedTuple, cast
 
 from httptools import (
     HttpParserCallbackError,
@@ -29,7 +29,7 @@ from httptools import (
 from channels.http.connection import end_of_lines
 from channels.resources import BodyBudget
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, too_large
-from gw.http.tornado_adapter import METHODS, FieldNames, RequestHeaders, headers_of
+from gw.http.tornado_adapter import CHUNKED, METHODS, RequestHeaders, headers_of
 
 # Received bytes that are not parsed yet.
 #
@@ -44,57 +44,52 @@ _EMPTY_LINE = b"\r\n\r\n"
 class ReadBuffer:
     """A queue of bytes."""
 
-    __slots__ = ("_at", "_data", "_tail", "left_bytes")
+    __slots__ = ("_tail", "at", "data", "left_bytes")
 
     def __init__(self) -> None:
-        self._data = b""
-        self._at = 0  # offset of the first byte that is not taken
+        self.data = b""  # received, the bytes already taken included
+        self.at = 0  # offset of the first byte that is not taken
         self._tail = b""  # the last bytes taken, in which an empty line may begin
         self.left_bytes = 0
 
     def __repr__(self) -> str:
         return f"<ReadBuffer {self.left_bytes} bytes>"
 
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes kept in memory, including those already taken."""
-        return len(self._data)
-
     def add(self, data: bytes) -> None:
         """Append received bytes."""
         if self.left_bytes:
-            data = self._data[self._at :] + data
-        self._data = data
-        self._at = 0
+            data = self.data[self.at :] + data
+        self.data = data
+        self.at = 0
         self.left_bytes = len(data)
 
     def clear(self) -> None:
         """Drop all bytes."""
-        self._data = b""
-        self._at = self.left_bytes = 0
+        self.data = b""
+        self.at = self.left_bytes = 0
 
     def skip_line_ends(self) -> None:
         """Drop the empty lines that may stand before a request."""
-        if self._data[self._at] in _LINE_ENDS:
-            data = self._data[self._at :].lstrip(_LINE_ENDS)
+        if self.data[self.at] in _LINE_ENDS:
+            data = self.data[self.at :].lstrip(_LINE_ENDS)
             self.left_bytes = 0
             self.add(data)
 
     def take(self, size: int) -> bytes:
         """Take the next `size` bytes, or all if there are fewer."""
         if size >= self.left_bytes:
-            part = self._data[self._at :] if self._at else self._data
+            part = self.data[self.at :] if self.at else self.data
             self.clear()
         else:
-            at = self._at
-            self._at = end = at + size
-            part = self._data[at:end]
+            at = self.at
+            self.at = end = at + size
+            part = self.data[at:end]
             self.left_bytes -= size
         return part
 
     def take_lines(self, size: int, lines: int) -> bytes:
         """Take at most `size` bytes and at most `lines` lines, up to the next empty line."""
-        at, data = self._at, self._data
+        at, data = self.at, self.data
         if self._tail:
             found = (self._tail + data[at : at + 3]).find(_EMPTY_LINE)
             if found >= 0:
@@ -187,10 +182,10 @@ def in_words(error: HttpParserError) -> str:
     return _WORDS.get(detail) or detail[:1].lower() + detail[1:]
 
 
-def head_of_body(headers: Mapping[str, str]) -> bytes:
+def head_of_chunks(headers: Mapping[str, str]) -> bytes:
     """Return a head with the same framing, for a second parser that has not read the first one."""
-    name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
-    return f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
+    coding = headers["Transfer-Encoding"]
+    return f"POST / HTTP/1.1\r\nTransfer-Encoding: {coding}\r\n\r\n".encode("latin-1")
 
 
 # Longer than any method that the parser knows.
@@ -218,13 +213,71 @@ class Fault(NamedTuple):
     target: str
 
 
+# A Content-Length with more digits is refused.
+LENGTH_DIGITS_MAX = 18
+# A larger head is not remembered.
+REMEMBERED_BYTES_MAX = 4 * 1024
+# After so many heads in a row that repeat none, no more are remembered: a proxy in between writes
+# an id of its own into each.
+UNLIKE_MAX = 8
+
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
+
+
+class LastHead:
+    """The last head of a connection that announced a body.
+
+    Libraries send the same head with every request, but for the digits of its Content-Length. What
+    was found in it once, from its headers to its route, is true of all of them.
+    """
+
+    __slots__ = ("_after", "_before", "_head", "_length", "_unlike", "body_bytes")
+
+    def __init__(self) -> None:
+        self._head: Head | None = None
+        self._before = self._length = self._after = b""  # the digits, and what stands around them
+        self._unlike = 0  # heads since the last one that was repeated
+        self.body_bytes = 0  # of the body behind the head that was taken last
+
+    def take_again(self, buffer: ReadBuffer) -> Head | None:
+        """Take a whole head from the buffer if it is the last one again, else nothing."""
+        data, at, before = buffer.data, buffer.at, self._before
+        if self._head is None or not data.startswith(before, at):
+            return None
+        start = at + len(before)
+        end = data.find(b"\r", start, start + LENGTH_DIGITS_MAX + 1)
+        length = data[start:end]
+        if end < 0 or not (length.isdigit() and data.startswith(self._after, end)):
+            return None
+        self.body_bytes = int(length)
+        if not self.body_bytes:
+            return None
+        if length != self._length:
+            self._length = length
+            self._head.headers.set_length(length)
+        self._unlike = 0
+        buffer.take(end + len(self._after) - at)
+        return self._head
+
+    def remember(self, part: bytes, head: Head) -> None:
+        """Remember a head and the bytes that it was parsed from."""
+        self._unlike += 1
+        if self._unlike > UNLIKE_MAX or len(part) > REMEMBERED_BYTES_MAX:
+            return
+        found = _LENGTH_LINE.search(part)
+        if found is not None:
+            start, end = found.span(1)
+            self._before, self._length, self._after = part[:start], found[1], part[end:]
+            self._head = head
+
+
 class Stage(Enum):
     """The part of a request that is expected next."""
 
     START = auto()  # the next request, or empty lines before it
     METHOD = auto()  # the rest of a start line whose method httptools does not know
     HEAD = auto()  # the rest of a head
-    UPGRADE = auto()  # a body that httptools treats as another protocol
+    UPGRADE = auto()  # chunks that httptools treats as another protocol
     BODY = auto()  # the rest of a body
 
 
@@ -238,9 +291,9 @@ class RequestParser:
         "_body_bytes",
         "_events",
         "_kept_bytes",
+        "_last_head",
         "_lines",
         "_method",
-        "_names",
         "_parser",
         "_start",
         "_target",
@@ -249,12 +302,12 @@ class RequestParser:
         "turn_lines",
     )
 
-    def __init__(self, names: FieldNames) -> None:
+    def __init__(self) -> None:
         self.buffer = ReadBuffer()
         self.stage = START
         self.turn_lines = 0  # lines parsed since the caller set it to 0
-        self._names = names
         self._parser = HttpRequestParser(self)
+        self._last_head = LastHead()
         self._events: list[Head | bytes | Fault] = []
         self._target = b""
         self._lines: list[tuple[bytes, bytes]] = []  # fields of the current head or trailer
@@ -272,20 +325,38 @@ class RequestParser:
         self._lines = []
         del self._parser
 
+    def take_body(self) -> bytes | None:
+        """Take the whole body, which may be none; return None if it has not been received yet."""
+        if self.stage is START:
+            return b""
+        size = self._body_bytes
+        if not 0 < size <= self.buffer.left_bytes:
+            return None
+        self._body_bytes = 0
+        self.stage = START
+        return self.buffer.take(size)
+
     def advance(self) -> Sequence[Head | bytes | Fault]:
         """Parse one part of the buffer, which must not be empty, and return its events.
 
         A request is complete when its head was returned and the stage is START. Bytes behind a
         Fault cannot be parsed.
         """
-        events = self._events = []
         buffer = self.buffer
         if self._body_bytes > 0:
             part = buffer.take(self._body_bytes)
             self._body_bytes -= len(part)
-            self._parse(part)
-            return events
-        if self.stage is START:
+            if not self._body_bytes:
+                self.stage = START
+            return (part,)
+        is_beginning = self.stage is START
+        events = self._events = []
+        if is_beginning:
+            head = self._last_head.take_again(buffer)
+            if head is not None:
+                self._body_bytes = self._last_head.body_bytes
+                self.stage = BODY
+                return (head,)
             buffer.skip_line_ends()
             if not buffer.left_bytes:
                 return events
@@ -298,7 +369,10 @@ class RequestParser:
             self._parse_unknown_method(part)
         else:
             self._parse(part)
-        if events and type(events[0]) is bytes:
+        if self._body_bytes > 0:
+            if is_beginning:
+                self._last_head.remember(part, cast(Head, events[0]))
+        elif events and type(events[0]) is bytes:
             self._kept_bytes = 0
             if len(events) > 1:
                 _join_pieces(events)
@@ -353,7 +427,7 @@ class RequestParser:
             head = self._events[-1]
             assert isinstance(head, Head)
             try:
-                self._parser.feed_data(head_of_body(head.headers))
+                self._parser.feed_data(head_of_chunks(head.headers))
             except HttpParserError as error:  # framing that httptools does not check in a CONNECT
                 self._fail(in_words(error.with_traceback(None)))
 
@@ -379,7 +453,7 @@ class RequestParser:
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
-        headers = headers_of(self._lines, self._names)
+        headers = headers_of(self._lines)
         self._lines = []
         method = self._method or parser.get_method().decode("latin-1")
         connection_header = headers.get("Connection", "").lower()
@@ -393,7 +467,9 @@ class RequestParser:
         self._events.append(Head(method, target, f"HTTP/{version}", headers, keeps_alive))
         self._body_bytes = headers.body_bytes()
         self.stage = BODY
-        if parser.should_upgrade() and ("Content-Length" in headers or self._body_bytes):
+        if self._body_bytes > 0:  # no part of the body is parsed
+            self._parser = HttpRequestParser(self)
+        elif self._body_bytes == CHUNKED and parser.should_upgrade():
             self.stage = UPGRADE
         self._start = b""
         self._method = ""
@@ -403,7 +479,7 @@ class RequestParser:
         self._events.append(body)
 
     def on_message_complete(self) -> None:
-        if self.stage is UPGRADE:
+        if self.stage is UPGRADE or self._body_bytes > 0:  # the end of a head
             return
         self.stage = START
         self._body_bytes = 0
@@ -420,13 +496,6 @@ def _join_pieces(events: list[Head | bytes | Fault]) -> None:
 
 # --- Bodies ---
 
-# A refused client continues to send: most libraries read the response only after the whole body is
-# sent, and closing earlier turns the response into a broken pipe. So the rest is read and dropped,
-# up to this multiple of the accepted size and this long (nginx, lingering_close: 30 s).
-LINGER_FACTOR = 2
-LINGER_SECONDS = 30.0
-# A smaller rest is read, and the connection is kept.
-KEEP_ALIVE_BYTES = 64 * 1024
 # A smaller body is not counted in the budget: the number of connections bounds these.
 SMALL_BODY_BYTES = 64 * 1024
 
@@ -438,7 +507,6 @@ class InboundBody:
         "_budget",
         "_buffer",
         "_declared_bytes",
-        "_first",
         "_limit_bytes",
         "_received_bytes",
         "_room_bytes",
@@ -447,58 +515,43 @@ class InboundBody:
 
     def __init__(self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget) -> None:
         """Raises GatewayError when the headers alone require a refusal."""
+        declared = declared_bytes(headers, limit_bytes)
         self._budget = budget
-        self._first = b""  # the whole body, while it is one piece
-        self._buffer: BytesIO | None = None  # the whole body, once it has several pieces
+        self._buffer: BytesIO | None = None
         self._room_bytes = 0  # of the buffer
         self._limit_bytes = limit_bytes
         self._received_bytes = 0
         self._taken_bytes = 0  # of the budget
-        encoding = headers.get("Content-Encoding")
-        if encoding is not None and encoding.strip().lower() not in ("", "identity"):
-            # Decompression would turn a few bytes on the wire into many in memory, and the bytes
-            # counted by the pre-charge would differ from those the client sent.
-            raise GatewayError(
-                INVALID_REQUEST,
-                "Compressed request bodies are not accepted: send the body without"
-                " Content-Encoding.",
-            )
-        declared = declared_bytes(headers)
-        if declared is not None and declared > limit_bytes:
-            raise too_large(limit_bytes)
-        self._declared_bytes = declared or 0
+        self._declared_bytes = declared
 
     def feed(self, chunk: bytes) -> None:
         """Append a piece. Raises GatewayError above the bound of the body or of the process."""
         received = self._received_bytes + len(chunk)
         if received > self._limit_bytes:
             raise too_large(self._limit_bytes)
-        if not self._received_bytes:
-            self._first = chunk
+        buffer = self._buffer
+        if buffer is None:
+            buffer = self._buffer = BytesIO(chunk)  # without a copy, until more is written
+            self._room_bytes = buffer.seek(0, SEEK_END)
         else:
-            buffer = self._buffer
-            if buffer is None or received > self._room_bytes:
-                buffer = self._make_room(received)
+            if received > self._room_bytes:
+                self._make_room(buffer, received)
             buffer.write(chunk)
         self._received_bytes = received
 
     def take(self) -> bytes:
         """Return the whole body and stop keeping it; it still counts in the budget."""
         buffer, self._buffer = self._buffer, None
-        if buffer is not None:
-            return buffer.getvalue()  # which is the buffer itself, not a copy
-        first, self._first = self._first, b""
-        return first
+        return b"" if buffer is None else buffer.getvalue()  # the buffer itself, not a copy
 
     def forget(self) -> None:
         """Return the body's bytes to the budget. A second call does nothing."""
         self._buffer = None
-        self._first = b""
         if self._taken_bytes:
             self._budget.give_back(self._taken_bytes)
             self._taken_bytes = 0
 
-    def _make_room(self, received: int) -> BytesIO:
+    def _make_room(self, buffer: BytesIO, received: int) -> None:
         """Double the buffer up to the declared size; without one it grows by an eighth."""
         room = max(received, min(self._declared_bytes, 2 * received))
         if room > SMALL_BODY_BYTES:
@@ -506,53 +559,30 @@ class InboundBody:
                 raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
             self._taken_bytes = room
         self._room_bytes = room
-        buffer = self._buffer
-        if buffer is None:
-            buffer = self._buffer = BytesIO(self._first)
-            buffer.seek(len(self._first))
-            self._first = b""
         if room > received:
             at = buffer.tell()
             buffer.seek(room - 1)
             buffer.write(b"\0")
             buffer.seek(at)
-        return buffer
 
 
-class UnreadBody:
-    """The rest of a refused request's body, which is counted and dropped up to a bound."""
+def declared_bytes(headers: Mapping[str, str], limit_bytes: int) -> int:
+    """Return the declared length of the body, or 0. The headers have passed `request.py`.
 
-    __slots__ = (
-        "_bound_bytes",
-        "_dropped_bytes",
-        "expects_continue",
-        "is_expected",
-        "keeps_connection",
-    )
-
-    def __init__(self, headers: Mapping[str, str], limit_bytes: int) -> None:
-        self._bound_bytes = LINGER_FACTOR * limit_bytes
-        self._dropped_bytes = 0
-        declared = declared_bytes(headers) or 0
-        is_open_ended = "Transfer-Encoding" in headers
-        # A client that waits for `100 Continue` sends nothing after a final response, and must not
-        # receive the 100 after it.
-        self.expects_continue = headers.get("Expect", "").strip().lower() == "100-continue"
-        self.is_expected = is_open_ended or declared > 0
-        self.keeps_connection = not (
-            self.expects_continue or is_open_ended or declared > KEEP_ALIVE_BYTES
+    Raises GatewayError when the headers alone require a refusal.
+    """
+    encoding = headers.get("Content-Encoding")
+    if encoding is not None and encoding.strip().lower() not in ("", "identity"):
+        # Decompression would turn a few bytes on the wire into many in memory, and the bytes
+        # counted by the pre-charge would differ from those the client sent.
+        raise GatewayError(
+            INVALID_REQUEST,
+            "Compressed request bodies are not accepted: send the body without Content-Encoding.",
         )
-
-    def drop(self, chunk: bytes) -> bool:
-        """Count a piece; False above the bound."""
-        self._dropped_bytes += len(chunk)
-        return self._dropped_bytes <= self._bound_bytes
-
-
-def declared_bytes(headers: Mapping[str, str]) -> int | None:
-    """The declared length of the body. The headers have passed `request.py`."""
-    value = headers.get("Content-Length")
-    return None if value is None else int(value)
+    declared = int(headers.get("Content-Length", "0"))
+    if declared > limit_bytes:
+        raise too_large(limit_bytes)
+    return declared
 
 
 _NO_ROOM = "The gateway holds as many large request bodies as it can. Try again shortly."

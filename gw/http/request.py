@@ -25,19 +25,17 @@ from gw.http.application import (
     LAST_CHUNK,
     HttpApplication,
     Outbound,
+    Target,
     WholeResponse,
     chunk_of,
     response_head,
 )
-from gw.http.parser import LINGER_SECONDS, Head, InboundBody, UnreadBody
-from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest
+from gw.http.parser import LENGTH_DIGITS_MAX, Head, InboundBody, declared_bytes
+from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest, http_date
 from metrics.logs import redact
 
 # Validation of a head before it is routed: the framing of its body, `Expect`, the target's form.
 # Pure functions.
-
-# A Content-Length with more digits is refused.
-LENGTH_DIGITS_MAX = 18
 
 _ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
 
@@ -82,6 +80,45 @@ def in_origin_form(target: str) -> str:
     return target
 
 
+# A refused client continues to send: most libraries read the response only after the whole body is
+# sent, and closing earlier turns the response into a broken pipe. So the rest is read and dropped,
+# up to this multiple of the accepted size and this long (nginx, lingering_close: 30 s).
+LINGER_FACTOR = 2
+LINGER_SECONDS = 30.0
+# A smaller rest is read, and the connection is kept.
+KEEP_ALIVE_BYTES = 64 * 1024
+
+
+class UnreadBody:
+    """The rest of a refused request's body, which is counted and dropped up to a bound."""
+
+    __slots__ = (
+        "_bound_bytes",
+        "_dropped_bytes",
+        "expects_continue",
+        "is_expected",
+        "keeps_connection",
+    )
+
+    def __init__(self, headers: Mapping[str, str], limit_bytes: int) -> None:
+        self._bound_bytes = LINGER_FACTOR * limit_bytes
+        self._dropped_bytes = 0
+        declared = int(headers.get("Content-Length", "0"))
+        is_open_ended = "Transfer-Encoding" in headers
+        # A client that waits for `100 Continue` sends nothing after a final response, and must not
+        # receive the 100 after it.
+        self.expects_continue = headers.get("Expect", "").strip().lower() == "100-continue"
+        self.is_expected = is_open_ended or declared > 0
+        self.keeps_connection = not (
+            self.expects_continue or is_open_ended or declared > KEEP_ALIVE_BYTES
+        )
+
+    def drop(self, chunk: bytes) -> bool:
+        """Count a piece; False above the bound."""
+        self._dropped_bytes += len(chunk)
+        return self._dropped_bytes <= self._bound_bytes
+
+
 _BODYLESS = (204, 304)
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its response
@@ -98,6 +135,7 @@ class RequestState(Enum):
 
 
 CHECKING, RECEIVING, REFUSED, HANDLING, CUT = RequestState
+_RUNNING = (HANDLING, CUT)  # states in which the task, if there is one, is the endpoint's
 
 
 class Request(TornadoRequest):
@@ -121,8 +159,8 @@ class Request(TornadoRequest):
         responded: Callable[[], None],
     ) -> None:
         """`responded` is called once the response is complete, in the loop's next iteration."""
-        super().__init__(head.method, head.target, head.version, head.headers, remote_ip)
-        self.keeps_alive = head.keeps_alive
+        method, target, version, headers, self.keeps_alive = head
+        super().__init__(method, target, version, headers, remote_ip)
         self._out = out
         self._application = application
         self._responded = responded
@@ -139,29 +177,38 @@ class Request(TornadoRequest):
 
         Returns the task of the check where one has to wait, else None.
         """
-        application, headers = self._application, self.headers
-        fault = framing_fault(self.version, headers)
-        assert self.uri is not None
-        self.uri = in_origin_form(self.uri)
-        if fault is None:
-            settle_expectation(self.version, headers)
-            try:
-                self.read_target()
-            except HTTPInputError as error:  # the Host header, the query string
-                fault = f"{str(error)[:200]}."
-        if fault is not None:
-            self.refuse(GatewayError(INVALID_REQUEST, f"The request is malformed: {fault}"))
-            return None
-        target = application.routes.find(self)
+        application = self._application
+        target: Target | None = self.headers.target
+        if target is not None:  # of an earlier request with the same head
+            self.read_target()
+        else:
+            fault = self._head_fault()
+            if fault is not None:
+                self.refuse(GatewayError(INVALID_REQUEST, f"The request is malformed: {fault}"))
+                return None
+            target = self.headers.target = application.routes.find(self)
         self._route = target.handler.route
         early = self._early = application.early_response(self, target.handler)
         if early is not None:
             self._state = RECEIVING
-            if not UnreadBody(headers, self._body_bytes_max).keeps_connection:
-                self._respond_early(early, {"Connection": "close"})
+            if not UnreadBody(self.headers, self._body_bytes_max).keeps_connection:
+                closing = {**early.headers, "Connection": "close"}
+                self._respond_early(early._replace(headers=closing))
             return None
         handler = self._handler = target.handler(application, self, **target.options)
         return self._check_head(handler, target.path_args)
+
+    def _head_fault(self) -> str | None:
+        """Validate the head before it is routed; return its fault, or None."""
+        self.uri = in_origin_form(self.uri)
+        fault = framing_fault(self.version, self.headers)
+        if fault is None:
+            settle_expectation(self.version, self.headers)
+            try:
+                self.read_target()
+            except HTTPInputError as error:  # the Host header, the query string
+                return f"{str(error)[:200]}."
+        return fault
 
     @property
     def expects_continue(self) -> bool:
@@ -180,18 +227,18 @@ class Request(TornadoRequest):
         application = self._application
         # A message may quote the request's key.
         error_response = GatewayError(error.kind, redact(error.message))
-        body = render(application.routes.handler_at(self.uri or "").shape, error_response)
+        body = render(application.routes.handler_at(self.uri).shape, error_response)
         status = error.kind.http_status
         headers = {
             "Content-Type": "application/json",
             "Content-Length": str(len(body)),
             "Connection": "close",
         }
-        self._respond_early(WholeResponse(status, {**headers, **error.headers}, body), {})
+        self._respond_early(WholeResponse(status, {**headers, **error.headers}, body))
 
-    def _respond_early(self, early: WholeResponse, more: Mapping[str, str]) -> None:
+    def _respond_early(self, early: WholeResponse) -> None:
         trace = self._application.services.new_id().hex
-        headers = {**early.headers, "X-Gateway-Trace": trace, **more}
+        headers = {**early.headers, "X-Gateway-Trace": trace}
         if self._application.cors is not None:
             headers = self._application.cors.headers(self.headers, headers)
         self._begin_response(early.status, HTTPStatus(early.status).phrase, headers, early.body)
@@ -207,7 +254,8 @@ class Request(TornadoRequest):
         try:
             if services.in_flight.is_refusing:
                 raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
-            handler.path_args = [handler.decode_argument(part) for part in path_args]
+            if path_args:
+                handler.path_args = [handler.decode_argument(part) for part in path_args]
             if handler.endpoint() is None:
                 raise handler.refused_method()
             checking = handler.check()
@@ -231,9 +279,8 @@ class Request(TornadoRequest):
     # --- Its body ---
 
     def _expect_body(self) -> None:
-        """Prepare for the body. Raises GatewayError when its headers are not acceptable."""
-        services = self._application.services
-        self._body = InboundBody(self.headers, services.config.max_body_bytes, services.bodies)
+        """Accept the body. Raises GatewayError when its headers are not acceptable."""
+        declared_bytes(self.headers, self._body_bytes_max)
         self._state = RECEIVING
 
     def take(self, data: bytes) -> None:
@@ -241,13 +288,16 @@ class Request(TornadoRequest):
         handler, body = self._handler, self._body
         if handler is None:
             return
-        if isinstance(body, InboundBody):
-            try:
+        try:
+            if body is None:
+                bodies = self._application.services.bodies
+                body = self._body = InboundBody(self.headers, self._body_bytes_max, bodies)
+            if isinstance(body, InboundBody):
                 body.feed(data)
-            except GatewayError as error:
-                self._refuse(handler, error)
-        elif body is not None and not body.drop(data):
-            self._end(handler)
+            elif not body.drop(data):
+                self._end(handler)
+        except GatewayError as error:
+            self._refuse(handler, error)
 
     def body_fault(self, fault: str) -> None:
         """Refuse a malformed body: the bytes after it cannot be parsed."""
@@ -259,14 +309,17 @@ class Request(TornadoRequest):
             self._refuse(handler, error)
         self._end(handler)
 
-    def received(self) -> None:
-        """The body is complete: start the endpoint, or finish a refused request."""
+    def received(self, whole: bytes) -> None:
+        """The body is complete: start the endpoint, or finish a refused request.
+
+        `whole` is the body, unless it came in pieces.
+        """
         handler, body = self._handler, self._body
         if handler is None:
             if self._early is not None and not self.is_finished:
-                self._respond_early(self._early, {})
-        elif isinstance(body, InboundBody):
-            self.body = body.take()
+                self._respond_early(self._early)
+        elif self._state is RECEIVING:
+            self.body = body.take() if isinstance(body, InboundBody) else whole
             self._state = HANDLING
             handler.body_received()
             # The loop keeps a reference until the task starts. `create_task` would generate a name
@@ -277,9 +330,10 @@ class Request(TornadoRequest):
 
     def forget_body(self) -> None:
         self.body = b""
-        inbound = self.take_body()
-        if inbound is not None:
-            inbound.forget()
+        if self._body is not None:
+            inbound = self.take_body()
+            if inbound is not None:
+                inbound.forget()
 
     def take_body(self) -> InboundBody | None:
         body = self._body
@@ -378,7 +432,7 @@ class Request(TornadoRequest):
     def cut(self) -> None:
         """End the request, because the process ends (`application.py`)."""
         handler = self._handler
-        if self._task is not None and self._is_running:
+        if self._task is not None and self._state in _RUNNING:
             self._state = CUT
             self._cancel(self._task)
         elif handler is not None and self._state is REFUSED:
@@ -386,11 +440,6 @@ class Request(TornadoRequest):
         else:  # its body is still received, or its response still sent
             self.abort()
             self._leave()
-
-    @property
-    def _is_running(self) -> bool:
-        """Whether the task, if there is one, is the endpoint's."""
-        return self._state in (HANDLING, CUT)
 
     def _client_left(self, handler: TornadoHandler) -> None:
         self.client_gone = True
@@ -400,7 +449,7 @@ class Request(TornadoRequest):
 
     def _leave_flight(self) -> None:
         """Leave flight once the endpoint has ended and the last byte is sent."""
-        if self._task is not None and self._is_running:
+        if self._task is not None and self._state in _RUNNING:
             return
         if self._sent is None or self._sent.done():
             self._leave()
@@ -429,33 +478,36 @@ class Request(TornadoRequest):
     # --- Its response ---
 
     def respond(
-        self, status: int, reason: str, headers: dict[str, str], chunk: bytes
+        self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
     ) -> Future[None]:
         application = self._application
-        headers["Date"] = application.date.at(application.services.clock.now())
+        headers["Date"] = http_date(int(application.services.clock.now()))
         if application.cors is not None:
             headers = application.cors.headers(self.headers, headers)
-        return self._begin_response(status, reason, headers, chunk)
+        sent = self._begin_response(status, reason, headers, chunk)
+        return self._complete(status, sent) if is_whole else sent
 
     def _begin_response(
-        self, status: int, reason: str, headers: Mapping[str, str], chunk: bytes
+        self, status: int, reason: str, headers: dict[str, str], chunk: bytes
     ) -> Future[None]:
         has_body = self.method != "HEAD" and status not in _BODYLESS
-        is_sized = "Content-Length" in headers
         is_current = self.version == "HTTP/1.1"
-        self._is_chunked = is_current and has_body and not is_sized
-        connection_header = headers.get("Connection", "")
-        more: str | None = None
-        if connection_header.lower() == "close" or self._application.services.in_flight.is_draining:
+        must_close = self._application.services.in_flight.is_draining
+        if has_body and "Content-Length" not in headers:
+            if is_current:
+                self._is_chunked = True
+                headers["Transfer-Encoding"] = "chunked"
+            else:
+                must_close = True  # the end of the connection ends the body
+        connection_header = headers.get("Connection")
+        if must_close or (connection_header is not None and connection_header.lower() == "close"):
             self.keeps_alive = False
-        elif has_body and not is_sized and not is_current:
-            self.keeps_alive = False  # the end of the connection ends the body
-        if not connection_header:
+        if connection_header is None:
             if not self.keeps_alive:
-                more = "close"
+                headers["Connection"] = "close"
             elif not is_current:
-                more = "keep-alive"
-        data = response_head(status, reason, headers, is_chunked=self._is_chunked, connection=more)
+                headers["Connection"] = "keep-alive"
+        data = response_head(status, reason, headers)
         self.has_head_out = True
         if chunk and has_body:
             data += chunk_of(chunk) if self._is_chunked else chunk
@@ -467,7 +519,7 @@ class Request(TornadoRequest):
         The connection then carries the other protocol until the endpoint ends (`websocket.py`).
         """
         status = HTTPStatus.SWITCHING_PROTOCOLS
-        data = response_head(status, status.phrase, headers, is_chunked=False, connection=None)
+        data = response_head(status, status.phrase, headers)
         self.has_head_out = self.is_finished = True
         self._out.send(data)
         self._count(status)
@@ -480,17 +532,16 @@ class Request(TornadoRequest):
         return self._out.write(chunk)
 
     def abort(self) -> None:
-        self._out.abort()
+        self._out.transport.abort()
 
-    def finish(self, chunk: bytes, status: int, sent: Future[None] | None) -> Future[None]:
+    def finish(self, chunk: bytes, status: int) -> Future[None]:
+        if self._is_chunked:
+            chunk = (chunk_of(chunk) if chunk else b"") + LAST_CHUNK
+        return self._complete(status, self._out.write(chunk))
+
+    def _complete(self, status: int, sent: Future[None]) -> Future[None]:
+        """The last byte is written: `sent` is done when more may be."""
         handler, self._handler = self._handler, None
-        last = LAST_CHUNK if self._is_chunked else b""
-        if sent is None:
-            if chunk and self._is_chunked:
-                chunk = chunk_of(chunk)
-            sent = self._out.write(chunk + last)
-        elif last:
-            self._out.send(last)
         self._sent = sent
         self.is_finished = True
         self._out.loop.call_soon(self._responded)

@@ -51,26 +51,31 @@ def spelled(name: str) -> str:
     return "-".join(word.capitalize() for word in name.split("-"))
 
 
-class _AskedFor(dict[str, str]):
-    """Header names in Tornado's form, by the form in which our code writes them."""
+class _Spellings(dict[str | bytes, str]):
+    """Header names in Tornado's form, by another form: faster than a cached function."""
 
-    def __missing__(self, name: str) -> str:
-        field = spelled(name)
+    def __missing__(self, name: str | bytes) -> str:
+        field = spelled(name if isinstance(name, str) else name.decode("latin-1"))
         if len(self) < _NAMES_KEPT:
             self[name] = field
         return field
 
 
-# A dictionary, because each request looks up some fifteen names; only our own code adds to it.
-_asked_for = _AskedFor()
+# Two, because only our own code adds to the first, and any client to the second.
+_asked_for, _received = _Spellings(), _Spellings()
 
 
 class RequestHeaders(HTTPHeaders):
-    """The header fields of one request, by their names in Tornado's form.
+    """The header fields of a request, by their names in Tornado's form.
 
     They are stored in Tornado's dictionaries without its validation: the parser has checked every
-    character.
+    character. Requests of a connection that repeat a head share them, and what was found in it.
     """
+
+    key_text: str | None = None
+    # Of the request: `uri`, `host`, `path`, `query`, `query_arguments`.
+    parts: tuple[str, str, str, str, dict[str, list[bytes]]] | None = None
+    target: Any = None  # of its route, once the head is known to be in order
 
     def __init__(self, fields: dict[str, list[str]]) -> None:
         self._as_list = fields
@@ -94,6 +99,11 @@ class RequestHeaders(HTTPHeaders):
         """Whether a name may begin with this prefix, as returned by `spelled`."""
         return prefix in "\n".join(self._as_list)
 
+    def set_length(self, digits: bytes) -> None:
+        """Replace the Content-Length."""
+        self._as_list["Content-Length"] = [digits.decode("latin-1")]
+        self._combined_cache.pop("Content-Length", None)
+
     def body_bytes(self) -> int:
         """Return the size of the body, or CHUNKED; the parser has validated it."""
         fields = self._as_list
@@ -103,30 +113,11 @@ class RequestHeaders(HTTPHeaders):
         return 0 if length is None else int(length[0])
 
 
-class FieldNames:
-    """Caches header names in Tornado's form. One per listener."""
-
-    __slots__ = ("known",)
-
-    def __init__(self) -> None:
-        self.known: dict[bytes, str] = {}
-
-    def spelled(self, name: bytes) -> str:
-        """Return a name in Tornado's form, and cache it."""
-        field = self.known.get(name)
-        if field is None:
-            field = spelled(name.decode("latin-1"))
-            if len(self.known) < _NAMES_KEPT:
-                self.known[name] = field
-        return field
-
-
-def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
+def headers_of(lines: Sequence[tuple[bytes, bytes]]) -> RequestHeaders:
     """Return the headers of the fields, name and value, in their order."""
     fields: dict[str, list[str]] = {}
-    known = names.known
     for name, value in lines:
-        field = known.get(name) or names.spelled(name)
+        field = _received[name]
         text = value.rstrip(b" \t").decode("latin-1")
         if field in fields:
             fields[field].append(text)
@@ -145,6 +136,8 @@ class BudgetedBody(Protocol):
 class TornadoRequest(HTTPServerRequest):
     """One request as seen by its handler: the head, and methods that send the response."""
 
+    method: str
+    uri: str
     headers: RequestHeaders
     body = b""  # complete when `on_<method>` begins
     connection = None  # handlers respond through the request itself
@@ -164,16 +157,19 @@ class TornadoRequest(HTTPServerRequest):
 
     def read_target(self) -> None:
         """Validate `Host`, and split the target into path and query. Raises HTTPInputError."""
+        parts = self.headers.parts
+        if parts is None:
+            parts = self.headers.parts = self._parts()
+        self.uri, self.host, self.path, self.query, self.query_arguments = parts
+
+    def _parts(self) -> tuple[str, str, str, str, dict[str, list[bytes]]]:
         host = self.headers.get("Host")
         if host is None:
             if self.version != _OLD_VERSION:
                 raise HTTPInputError("Missing Host header")
             host = _OLD_HOST
-        self.host = _checked_host(host)
-        assert self.uri is not None
-        self.path, _, query = self.uri.partition("?")
-        self.query = query
-        self.query_arguments = self.arguments = _arguments(query) if query else {}
+        path, _, query = self.uri.partition("?")
+        return self.uri, _checked_host(host), path, query, _arguments(query) if query else {}
 
     def forget_body(self) -> None:
         """Release the body, which is not needed any more."""
@@ -184,9 +180,12 @@ class TornadoRequest(HTTPServerRequest):
         raise NotImplementedError
 
     def respond(
-        self, status: int, reason: str, headers: dict[str, str], chunk: bytes
+        self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
     ) -> asyncio.Future[None]:
-        """Send the head of the response and a part of its body; names are in Tornado's form."""
+        """Send the head of the response and a part of its body; names are in Tornado's form.
+
+        Where the part is the whole body, the response is complete, and its status is counted.
+        """
         raise NotImplementedError
 
     def write(self, chunk: bytes) -> asyncio.Future[None]:
@@ -197,8 +196,8 @@ class TornadoRequest(HTTPServerRequest):
         """Abort the connection, because the body is incomplete."""
         raise NotImplementedError
 
-    def finish(self, chunk: bytes, status: int, sent: asyncio.Future[None] | None) -> Any:
-        """Send the end of the response, and count its status."""
+    def finish(self, chunk: bytes, status: int) -> Any:
+        """Send the end of a response whose head is sent, and count its status."""
         raise NotImplementedError
 
 
@@ -242,7 +241,8 @@ class TornadoHandler(RequestHandler):
         # Not Tornado's own, which prepares each handler for templates.
         self.application = application
         self.request = request
-        self.clear()
+        self._headers = self.default_headers.copy()
+        self._write_buffer = []
         if options:
             self.initialize(**options)
 
@@ -255,8 +255,7 @@ class TornadoHandler(RequestHandler):
 
     def endpoint(self) -> Endpoint | None:
         """Return the `on_<method>` of the request; None where there is none."""
-        name = _ENDPOINTS.get(self.request.method or "")
-        return getattr(self, name, None) if name is not None else None
+        return getattr(self, _ENDPOINTS.get(self.request.method, ""), None)
 
     def check(self) -> Coroutine[Any, Any, None] | None:
         """Run the checks that need no body, raising on refusal; return a coroutine if one waits."""
@@ -315,32 +314,35 @@ class TornadoHandler(RequestHandler):
         """Send the bytes written so far; the future is done when more may be written."""
         chunk = self._written()
         if not self._headers_written:
-            return self._begin(chunk)
+            return self._begin(chunk, is_whole=False)
         return self.request.write(b"" if self.request.method == "HEAD" else chunk)
 
     def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
         """Complete the response; the future is done when it is sent."""
         if self._finished:
             raise RuntimeError("finish() called twice")
-        if chunk is not None:
-            self.write(chunk)
-        last = self._written()
-        sent: asyncio.Future[None] | None = None
+        if self._write_buffer or type(chunk) is not bytes:
+            if chunk is not None:
+                self.write(chunk)
+            chunk = self._written()
         if self._headers_written:
-            last = b"" if self.request.method == "HEAD" else last
-        else:
-            if self._status_code in _BODYLESS:
-                assert not last
-                self._headers.pop("Content-Type", None)
-            elif "Content-Length" not in self._headers:
-                self._headers["Content-Length"] = str(len(last))
-            sent = self._begin(last)
+            self._finished = True
+            last = b"" if self.request.method == "HEAD" else chunk
+            done: asyncio.Future[None] = self.request.finish(last, self._status_code)
+            return done
+        if self._status_code in _BODYLESS:
+            assert not chunk
+            self._headers.pop("Content-Type", None)
+        elif "Content-Length" not in self._headers:
+            self._headers["Content-Length"] = str(len(chunk))
+        sent = self._begin(chunk, is_whole=True)
         self._finished = True
-        done: asyncio.Future[None] = self.request.finish(last, self._status_code, sent)
-        return done
+        return sent
 
-    def _begin(self, chunk: bytes) -> asyncio.Future[None]:
-        sent = self.request.respond(self._status_code, self._reason, self._headers, chunk)
+    def _begin(self, chunk: bytes, *, is_whole: bool) -> asyncio.Future[None]:
+        sent = self.request.respond(
+            self._status_code, self._reason, self._headers, chunk, is_whole=is_whole
+        )
         self._headers_written = True
         return sent
 
@@ -353,22 +355,10 @@ class TornadoHandler(RequestHandler):
         return chunk
 
 
-class HttpDate:
-    """Formats the time of HTTP's `Date`, cached for a second."""
-
-    __slots__ = ("_second", "_text")
-
-    def __init__(self) -> None:
-        self._second = -1
-        self._text = ""
-
-    def at(self, unix_seconds: float) -> str:
-        """Return the text for a time."""
-        second = int(unix_seconds)
-        if second != self._second:
-            self._second = second
-            self._text = format_timestamp(second)
-        return self._text
+@lru_cache(1)
+def http_date(unix_second: int) -> str:
+    """Return the text of HTTP's `Date` for a time."""
+    return format_timestamp(unix_second)
 
 
 # --- The rules of an application ---

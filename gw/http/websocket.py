@@ -331,7 +331,6 @@ class SocketRequest(TornadoRequest):
             for name, value in handshake.headers.items()
             if name not in _OF_HANDSHAKE and not name.startswith(_SOCKET)
         }
-        assert handshake.uri is not None
         super().__init__(
             "POST", handshake.uri, "HTTP/1.1", RequestHeaders(fields), handshake.remote_ip or ""
         )
@@ -412,11 +411,11 @@ class SocketRequest(TornadoRequest):
         return budgeted
 
     def respond(
-        self, status: int, reason: str, headers: dict[str, str], chunk: bytes
+        self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
     ) -> Future[None]:
         self.has_head_out = True
         self._sink.begin(status, headers)
-        return self._sink.take(chunk)
+        return self.finish(chunk, status) if is_whole else self._sink.take(chunk)
 
     def write(self, chunk: bytes) -> Future[None]:
         return self._sink.take(chunk)
@@ -424,9 +423,8 @@ class SocketRequest(TornadoRequest):
     def abort(self) -> None:
         """End an incomplete response: the sink finds that out by the chunks received."""
 
-    def finish(self, chunk: bytes, status: int, sent: Future[None] | None) -> Future[None]:
+    def finish(self, chunk: bytes, status: int) -> Future[None]:
         self.is_finished = True
-        if sent is None:
-            self._sink.take(chunk)
+        self._sink.take(chunk)
         self._application.services.metrics.http_response(route=self._route, status=status)
         return self._sink.end()

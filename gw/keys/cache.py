@@ -370,7 +370,10 @@ class KeyCache:
         else:
             self._metrics.cache(cache="keys", hit=True)
         now = self._clock.now()
-        principal = _admitted(found, now)
+        refusal = _refusal(found, now)
+        if refusal is not None:
+            raise KeyRefused(refusal)
+        principal = found.principal
         if touch:
             self._touched[principal.key_id] = now
         return principal
@@ -520,15 +523,8 @@ def _owners(principal: Principal) -> tuple[str, ...]:
     return (account, f"agent:{principal.agent_id}") if principal.agent_id else (account,)
 
 
-def _admitted(found: FoundKey, now: float) -> Principal:
-    """Return the principal of a key. Raises KeyRefused; `now` is in Unix seconds."""
-    refusal = _refusal(found, now)
-    if refusal is not None:
-        raise KeyRefused(refusal)
-    return found.principal
-
-
 def _refusal(found: FoundKey, now: float) -> RefusalReason | None:
+    """Return why a key is refused, or None; `now` is in Unix seconds."""
     if found.refusal is not None:
         return found.refusal
     expires_at = found.principal.expires_at
@@ -553,16 +549,10 @@ def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:
 # lists the requests that do not count as a use).
 
 
-class Touched(Protocol):
-    """The part of the cache that is used here."""
-
-    def touched(self) -> dict[str, float]: ...
-
-
 class LastUse:
     """Moves the times from the cache to the database."""
 
-    def __init__(self, *, keys: Touched, database: Statements) -> None:
+    def __init__(self, *, keys: KeyCache, database: Statements) -> None:
         self._keys = keys
         self._database = database
         self._pending: dict[str, float] = {}

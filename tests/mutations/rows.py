@@ -289,8 +289,8 @@ MUTATIONS = (
     Mutation(
         "left-twice",
         "actors",
-        "            self._is_left = True\n",
-        "",
+        "slot, self._slot = self._slot, None",
+        "slot = self._slot",
         "tests/unit/actors/limits/test_accounts.py::test_concurrency_frees_when_a_request_leaves_and_leaves_once",
     ),
     Mutation(

@@ -45,7 +45,7 @@ class Process:
                 self.refused += 1
                 self._credit -= REFUSAL
             else:
-                self.overload.enter()
+                self.overload.waiting += 1
                 self._with_ledger.append(self.now + self._ledger_seconds)
         self.most = max(self.most, self.overload.waiting)
 
@@ -67,7 +67,7 @@ class Process:
         self._credit = min(self._credit + CAPACITY * TICK, CAPACITY * TICK)
         while self._credit >= 1 and self._with_ledger and self._with_ledger[0] <= self.now:
             self._with_ledger.pop(0)
-            self.overload.leave()
+            self.overload.waiting -= 1
             self.served += 1
             self._credit -= 1
 

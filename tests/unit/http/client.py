@@ -121,10 +121,16 @@ async def serving(
     *,
     tls: ssl.SSLContext | None = None,
     trust: ssl.SSLContext | None = None,
+    files: OpenFiles | None = None,
+    connections_max: int | None = None,
 ) -> AsyncIterator[tuple[Server, Address]]:
     """The same, with the listener."""
     listener = Server(
-        application, config.ListenAddress("127.0.0.1", 0), files=open_files(), tls=tls
+        application,
+        config.ListenAddress("127.0.0.1", 0),
+        files=files or open_files(),
+        connections_max=connections_max,
+        tls=tls,
     )
     assert listener.url.startswith("http:" if tls is None else "https:")
     await listener.start()

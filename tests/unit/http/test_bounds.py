@@ -15,18 +15,16 @@ from typing import Any, cast
 
 import pytest
 
-from gw.config.config import ListenAddress
 from gw.http import application, connection
 from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX, Connection
 from gw.http.parser import HEAD_BYTES_MAX, TURN_LINES, InboundBody, RequestParser
-from gw.http.server import Server
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.support.rows import each
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
-from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.client import open_files, request
-from tests.unit.http.test_server import FREE, Socket, connected, echo
+from tests.unit.api.handlers import Script
+from tests.unit.http.client import request
+from tests.unit.http.test_server import FREE, Socket, connected, echo, front
 
 CLIENTS = 20
 SENT_BYTES = 4 * 1024 * 1024  # by each client, unless the gateway reads no more
@@ -118,22 +116,17 @@ async def held_bytes(sent: bytes, *, half_closed: bool) -> float:
     """What one connection holds of such a client, those of others taken off."""
     keys = PendingKeys()
     world = World(keys=keys)
-    listener = Server(
-        make_app(world), ListenAddress("127.0.0.1", 0), files=open_files(), connections_max=100
-    )
-    await listener.start()
-    tracemalloc.start()
-    try:
-        port = int(listener.url.rpartition(":")[2])
-        gc.collect()
-        before, _ = tracemalloc.get_traced_memory()
-        async with clients(port, sent, half_closed=half_closed):
+    async with front(world) as (_, port):
+        tracemalloc.start()
+        try:
             gc.collect()
-            after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-        keys.go_on.set()
-        await listener.close()
+            before, _ = tracemalloc.get_traced_memory()
+            async with clients(port, sent, half_closed=half_closed):
+                gc.collect()
+                after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            keys.go_on.set()
     await eventually(lambda: len(world.in_flight) == 0)
     return (after - before) / CLIENTS
 
@@ -208,17 +201,12 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
 
 async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing() -> None:
     world, script = World(), Script()
-    listener = Server(make_app(world, script), ListenAddress("127.0.0.1", 0), files=open_files())
-    await listener.start()
-    try:
-        port = int(listener.url.rpartition(":")[2])
+    async with front(world, script) as (_, port):
         async with clients(port, post("/v1/torrent", "Content-Length: 0"), half_closed=False):
             assert len(world.in_flight) == CLIENTS
             jump(application.UNREAD_SECONDS)
             await eventually(lambda: len(world.in_flight) == 0)
         assert world.limits.in_flight("acct_1") == 0
-    finally:
-        await listener.close()
 
 
 async def test_refused_client_is_listened_to_for_so_long_only() -> None:

@@ -1,8 +1,9 @@
 """Bytes that are not HTTP, lengths that cannot be trusted, heads of every size."""
 
 import gc
+from typing import Any
 
-from gw.http.parser import HEAD_BYTES_MAX, HEAD_LINES_MAX
+from gw.http.parser import HEAD_BYTES_MAX, HEAD_LINES_MAX, Fault, Head, RequestParser
 from gw.http.request import Request
 from gw.http.tornado_adapter import TornadoHandler
 from tests.support.aio import eventually, run
@@ -174,27 +175,55 @@ SMUGGLERS = {
 }
 
 
-async def send(lines: str, *, version: str = "HTTP/1.1") -> tuple[Answer, bool, World]:
+async def send(lines: str, *, known: int = 0, version: str = "1.1") -> tuple[Answer, bool, World]:
+    """Send a request with these lines, after as many that are alike but for them."""
     world = World()
-    head = f"POST /v1/embeddings {version}\r\nHost: gateway\r\n{lines}\r\n\r\n"
+    head = f"POST /v1/embeddings HTTP/{version}\r\nHost: gateway\r\n"
     async with served(world.application()) as address, address.client() as client:
-        await client.send(head.encode("latin1") + b"hello")
+        for _ in range(known):
+            await client.ask(f"{head}Content-Length: 5\n\n".replace("\r", ""), b"hello")
+        await client.send(f"{head}{lines}\r\n\r\n".encode("latin1") + b"hello")
         return await client.answer(), await client.ended(), world
 
 
+@cases("known", 0, 1, 2)
 @each("lines", SMUGGLERS.values())
-def test_ambiguous_framing_is_refused_once_and_ends_the_connection(lines: str) -> None:
-    answer, is_ended, world = run(send(lines))
+def test_ambiguous_framing_is_refused_once_and_ends_the_connection(lines: str, known: int) -> None:
+    answer, is_ended, world = run(send(lines, known=known))
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert len(answer.headers["x-gateway-trace"]) == 32
     assert answer.headers["connection"] == "close"
     assert is_ended
-    assert world.metrics.responses == [("malformed", 400)]
+    assert world.metrics.responses[known:] == [("malformed", 400)]
     assert world.keys.uses == []
 
 
+LENGTH = b"Content-Length: 5\r\n"
+KNOWN = b"POST /a?b HTTP/1.1\r\nHost: a\r\n" + LENGTH + b"X: 5\r\n\r\nhello"
+
+
+def events(*requests: bytes) -> list[object]:
+    """What a parser makes of the last of these, where the others are whole."""
+    parser, found = RequestParser(), list[Any]()
+    for one in requests:
+        parser.buffer.add(one)
+        found.clear()
+        while parser.buffer.left_bytes and not (found and type(found[-1]) is Fault):
+            found += parser.advance()
+    heads = [(*one[:3], list(one[3].get_all()), one[4]) for one in found if type(one) is Head]
+    return [parser.stage, *heads, *(one for one in found if type(one) is not Head)]
+
+
+@each("old", [b"5\r\n", b"HTTP/1.1", b"Host", b"X: 5", LENGTH, b"\r\n\r\n", b"POST", b"a?b"])
+@cases("new", b"", b"0", b"17\r\n", b"+5\r\n", b"5" * 19 + b"\r\n", b"5 \r\n", b"X", LENGTH * 2)
+def test_head_means_what_it_says_whatever_was_alike_before(old: bytes, new: bytes) -> None:
+    alone = events(KNOWN.replace(old, new, 1))
+    for times in (1, 2, 20):
+        assert events(*[KNOWN] * times, KNOWN.replace(old, new, 1)) == alone
+
+
 def test_chunked_in_an_old_version_is_refused() -> None:
-    answer, is_ended, _ = run(send("Transfer-Encoding: chunked", version="HTTP/1.0"))
+    answer, is_ended, _ = run(send("Transfer-Encoding: chunked", version="1.0"))
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert is_ended
 

@@ -7,13 +7,8 @@ import pytest
 
 from channels.resources import BodyBudget
 from gw.errors import GatewayError
-from gw.http.parser import (
-    LINGER_FACTOR,
-    LINGER_SECONDS,
-    SMALL_BODY_BYTES,
-    InboundBody,
-    UnreadBody,
-)
+from gw.http.parser import SMALL_BODY_BYTES, InboundBody
+from gw.http.request import LINGER_FACTOR, LINGER_SECONDS, UnreadBody
 from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World

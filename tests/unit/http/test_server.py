@@ -3,12 +3,11 @@
 import asyncio
 import resource
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from channels.resources import OpenFiles
-from gw.config.config import ListenAddress
 from gw.http import connection
 from gw.http import connection as state
 from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection
@@ -19,7 +18,7 @@ from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.client import Client, open_files, request
+from tests.unit.http.client import Address, Client, open_files, request, serving
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
 PATIENCE_SECONDS = 1.0
@@ -39,26 +38,13 @@ async def front(
     connections_max: int = 100,
     files: OpenFiles | None = None,
 ) -> AsyncIterator[tuple[Server, int]]:
-    listener = Server(
-        make_app(world, script),
-        ListenAddress("127.0.0.1", 0),
-        files=files or open_files(),
-        connections_max=connections_max,
-    )
-    await listener.start()
-    try:
-        yield listener, int(listener.url.rpartition(":")[2])
-    finally:
-        await listener.close()
+    application = make_app(world, script)
+    async with serving(application, files=files, connections_max=connections_max) as (one, address):
+        yield one, address.port
 
 
-@asynccontextmanager
-async def client(port: int) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        yield Client(reader, writer)
-    finally:
-        writer.close()
+def client(port: int) -> AbstractAsyncContextManager[Client]:
+    return Address(port).client()
 
 
 async def silence(of: Client) -> bytes:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -154,7 +154,7 @@ class FakeStore:
 
 async def test_uses_are_written_in_one_statement_and_once() -> None:
     cache, database = FakeCache(), FakeStore()
-    last_use = LastUse(keys=cache, database=database)
+    last_use = LastUse(keys=cast(Any, cache), database=database)
 
     await last_use.write()
     assert database.written == []
@@ -166,7 +166,7 @@ async def test_uses_are_written_in_one_statement_and_once() -> None:
 
 async def test_uses_are_kept_while_the_database_is_away() -> None:
     cache, database = FakeCache(), FakeStore()
-    last_use = LastUse(keys=cache, database=database)
+    last_use = LastUse(keys=cast(Any, cache), database=database)
 
     database.is_down = True
     for uses in ({"key_1": 1.0, "key_2": 1.0}, {"key_1": 2.0}):
