@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
+from msgspec import Struct
+
 from actors.clock import Clock
 from channels.resources import FutureTimeouts, is_out_of_files
 from metrics.logs import EventLog
@@ -44,15 +46,12 @@ class ActorStopped(Exception):
     """The actor has stopped and will not reply."""
 
 
-class Envelope(Generic[M]):
+class Envelope(Struct, Generic[M], eq=False):
     """A message, its arrival time, and the future of its reply (None for `tell`)."""
 
-    __slots__ = ("message", "put_at", "reply")
-
-    def __init__(self, message: M, put_at: float, reply: asyncio.Future[Any] | None) -> None:
-        self.message = message
-        self.put_at = put_at
-        self.reply = reply
+    message: M
+    put_at: float
+    reply: asyncio.Future[Any] | None
 
     def resolve(self, value: object) -> bool:
         """Deliver the reply; False when the asker was cancelled: the actor keeps the value."""
@@ -187,19 +186,16 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
             raise ActorStopped
         if reply is not None and self._size >= self._capacity:
             raise MailboxFull
-        envelope = Envelope(message, self._clock.monotonic(), reply)
         name = self._key_of(message)
         queue = self._queues.get(name)
         if queue is None:
             queue = self._queues[name] = deque()
             self._turns.append((name, queue))
-        queue.append(envelope)
+        queue.append(Envelope(message, self._clock.monotonic(), reply))
         self._size += 1
-        if self._ready.is_set():
-            return
         if reply is not None:
             self._ready.set()
-        elif self._departure is None:
+        elif self._departure is None and not self._ready.is_set():
             loop = asyncio.get_running_loop()
             self._departure = loop.call_later(self._linger_seconds, self._depart)
 
@@ -217,20 +213,30 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
 
     def take_next(self) -> Envelope[M] | None:
         """Take the message whose turn it is; None when no message waits."""
-        if not self._turns:
+        if not self._size:
             self._ready.clear()
             return None
-        turn = self._turns.popleft()
-        name, queue = turn
+        name, queue = self._turns[0]
         envelope = queue.popleft()
         self._size -= 1
         if queue:
-            self._turns.append(turn)
+            self._turns.rotate(-1)
         else:
+            self._turns.popleft()
             del self._queues[name]
-            if not self._turns:
-                self._ready.clear()
         return envelope
+
+    def put_back(self, envelope: Envelope[M]) -> None:
+        """Make the message that was taken last the next one again."""
+        name = self._key_of(envelope.message)
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = deque()
+            self._turns.appendleft((name, queue))
+        else:
+            self._turns.rotate(1)
+        queue.appendleft(envelope)
+        self._size += 1
 
     async def take_all(self) -> list[Envelope[M]]:
         """Wait until messages should be taken, then take all of them, in turns."""

@@ -196,7 +196,7 @@ class Recovery:
         database: Database,
         wallets: Wallets,
         live: LiveCalls,
-        unsettled: Callable[[], set[UUID]],
+        unsettled: Callable[[], set[int]],
         is_process_alive: Callable[[int, int], bool],
         clock: Clock,
         metrics: Metrics,
@@ -377,10 +377,10 @@ class Recovery:
         tried = self._live.ids() | self._unsettled()
         while True:
             found = await self._database.fetch_all(SQL["holds_of"], (process_id,))
-            rows = [row for row in found if UUID(row[0]) not in tried]
+            rows = [row for row in found if UUID(row[0]).int not in tried]
             if not rows:  # the rest could not be settled; the writer has logged the error
                 break
-            tried.update(UUID(row[0]) for row in rows)
+            tried.update(UUID(row[0]).int for row in rows)
             for row in rows:
                 self._settle(row, recorded.get(UUID(row[0])))
             for account_id in dict.fromkeys(row[1] for row in rows):
@@ -426,7 +426,7 @@ class Recovery:
         known = self._live.ids() | self._unsettled()  # before the read: calls may end meanwhile
         mine = self._heartbeat.identity.id
         for row in await self._database.fetch_all(SQL["old_holds_of"], (mine, LEAK_SECONDS)):
-            if UUID(row[0]) not in known:
+            if UUID(row[0]).int not in known:
                 self._log.error("hold_leaked", call=row[0])
                 self._settle(row)
 

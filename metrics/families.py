@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import Metric
@@ -66,6 +66,13 @@ class Distribution:
         self._sum += value
         if trace_id is not None:
             self._exemplars[index] = Exemplar({"trace_id": trace_id}, value, time.time())
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        """Count observations without a trace."""
+        bounds, counts = self._bounds, self._counts
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        self._sum += sum(values)
 
     @property
     def counts(self) -> list[int]:

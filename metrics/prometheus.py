@@ -78,8 +78,8 @@ class Metrics:
         self._oldest_hold = make.gauge("gw_oldest_hold_seconds")[()]
         self._oldest_lease = make.gauge("gw_oldest_lease_seconds")[()]
         # The time until a hold was answered, and until a settlement was committed.
-        self.hold_latency = make.histogram("gw_hold_latency_seconds")[()].observe
-        self.settle_latency = make.histogram("gw_settle_latency_seconds")[()].observe
+        self.hold_latencies = make.histogram("gw_hold_latency_seconds")[()].observe_all
+        self.settle_latencies = make.histogram("gw_settle_latency_seconds")[()].observe_all
         self._hold_refusals = make.counter("gw_hold_refusals_total")
         self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]

@@ -1,8 +1,10 @@
 """A batch of the ledger: the messages that one transaction applies, by one call of `ledger_batch`.
 
-What all calls have is sent as rows of a composite type, which PostgreSQL reads in a quarter of the
-time of JSON objects; the rest as JSON, one array per batch. All text must be storable, whatever a
-client or an upstream has sent: PostgreSQL would refuse the whole batch for one bad text.
+A settlement is encoded once, when its call ends: its objects are then still in the caches of the
+CPU, and need not outlive it. What all calls have is sent as rows of a composite type, which
+PostgreSQL reads in a quarter of the time of JSON objects; the rest as JSON, one array per batch.
+All text must be storable, whatever a client or an upstream has sent: PostgreSQL would refuse the
+whole batch for one bad text.
 """
 
 from __future__ import annotations
@@ -11,24 +13,25 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
 import ujson
+from msgspec import Raw
 
 from actors.store.connection import Params, Row
 from actors.store.queries import load
 from actors.wallet.messages import (
     Admitted,
-    Barrier,
     CallFacts,
     ClaimEnd,
     ClaimState,
     Free,
     Hold,
+    JobEnd,
     LeaseChange,
-    Message,
     NewJob,
     Outcome,
     Record,
@@ -40,6 +43,7 @@ from actors.wallet.messages import (
     instant,
 )
 from channels.families import UNIT_TYPES
+from metrics.spans import ChildSpan
 
 _BIGINT_MAX = 2**63 - 1
 # Error code of a job whose hold was granted after its client had left.
@@ -50,6 +54,9 @@ NAMES_KEPT = 4096
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 # Refusal reason of every hold of a process that was declared dead or is missing in `processes`.
 BURIED = "buried"
+_encode = msgspec.json.Encoder().encode
+# Values of a row as they are: no detail, a hold that is written, `has_detail`.
+_NULL, _UNHELD, _DETAIL, _NO_DETAIL = Raw(b"null"), b"NULL", Raw(b"t"), Raw(b"f")
 _APPLY = load("actors.wallet", "ledger.sql")["apply"]
 
 
@@ -66,7 +73,7 @@ class Batch:
     `admitted` are holds granted in memory, which precede the requested ones.
     """
 
-    settlements: Sequence[Settle | Void] = ()
+    settlements: Sequence[Settle] = ()
     admitted: Sequence[Admitted] = ()
     holds: Sequence[Hold] = ()
     records: Sequence[Record] = ()
@@ -81,7 +88,7 @@ class Batch:
     def has_leased(self) -> bool:
         """Whether it concerns leases, so that it must not be applied twice."""
         return bool(self.admitted or self.changes) or any(
-            isinstance(one, Settle) and one.admitted is not None for one in self.settlements
+            one.admitted is not None for one in self.settlements
         )
 
 
@@ -89,19 +96,20 @@ class Batch:
 class Applied:
     """The results of a batch. Holds in neither `refused` nor `taken` (by index) were granted.
 
-    `corrected`: calls that recovery had settled, whose row and cost now are those of their true
-    settlement; they are not among the `settled`. `is_buried`: others have declared the process
-    dead, so that its holds were refused unchecked, or, for a batch with a number, nothing was
-    applied. `leases` is what the process now leases of the batch's accounts, in nano-USD, where
-    that may have changed.
+    `unsettled`: calls whose settlements were not applied; `corrected`: those of them that recovery
+    had settled, whose row and cost now are those of their true settlement. `is_buried`: others have
+    declared the process dead, so that its holds were refused unchecked, or, for a batch with a
+    number, nothing was applied. `leases` is what the process now leases of the batch's accounts, in
+    nano-USD, where that may have changed.
     """
 
-    settled: frozenset[UUID]
-    corrected: frozenset[UUID]
+    unsettled: frozenset[UUID]
+    corrected: frozenset[UUID] = frozenset()
     is_buried: bool
-    refused: dict[int, RefusalReason]
-    taken: dict[int, ClaimState]  # its idempotency key was in use
-    balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
+    refused: dict[int, RefusalReason] = field(default_factory=dict)
+    taken: dict[int, ClaimState] = field(default_factory=dict)  # its idempotency key was in use
+    # account id -> balance, held, in nano-USD
+    balances: dict[str, tuple[int, int]] = field(default_factory=dict)
     leases: dict[str, int] = field(default_factory=dict)
 
 
@@ -121,16 +129,13 @@ async def apply(
     value = rows[0][0]
     found = ujson.loads(value) if isinstance(value, str) else value
     if found.get("buried"):
-        nothing: frozenset[UUID] = frozenset()
-        return Applied(
-            settled=nothing, corrected=nothing, is_buried=True, refused={}, taken={}, balances={}
-        )
-    unsettled = {UUID(call_id) for call_id in found["unsettled"]}
+        every = frozenset(settle.facts.call_id for settle in settlements)
+        return Applied(unsettled=every, is_buried=True)
     written = len(batch.admitted)
     refused = {seq - written: reason for seq, reason in found["refused"]}
     is_buried = BURIED in refused.values()  # all holds of the batch, or none
     return Applied(
-        settled=frozenset(s.facts.call_id for s in settlements) - unsettled,
+        unsettled=frozenset(map(UUID, found["unsettled"])),
         corrected=frozenset(map(UUID, found["corrected"])),
         is_buried=is_buried,
         refused={} if is_buried else refused,
@@ -141,52 +146,55 @@ async def apply(
 
 
 def parameters(
-    process_id: str, number: int | None, settlements: Sequence[Settle | Void], batch: Batch
+    process_id: str, number: int | None, settlements: Sequence[Settle], batch: Batch
 ) -> tuple[str | int | None, ...]:
     """Return the arguments of `ledger_batch`, in the order of `ledger.sql`."""
     holds = [*(one.hold for one in batch.admitted), *batch.holds] if batch.admitted else batch.holds
+    ended = [one.admitted for one in settlements if one.admitted is not None]
     return (
         process_id,
         _rows(_accounts(settlements, holds, batch)),
-        _rows(keys) if (keys := _capped_keys(settlements, holds)) else None,
-        *_settled(settlements),
-        *_asked(holds),
-        to_json([_record(record) for record in batch.records]) if batch.records else None,
-        _unusual(settlements, holds, _late(process_id, settlements, batch.admitted)),
+        _rows(_capped_keys(settlements, holds)),
+        _joined('{"(', b')","(', map(attrgetter("row"), settlements), ')"}'),
+        _joined("[", b",", map(attrgetter("detail"), settlements), "]"),
+        _rows(map(_hold, range(len(holds)), holds)),
+        to_json(list(map(_call, holds))) if holds else None,
+        to_json(list(map(_record, batch.records))) if batch.records else None,
+        _unusual(settlements, holds, _late(process_id, [*batch.admitted, *ended])),
         number,
-        _admitted_of(settlements),
+        _joined("{", b",", map(attrgetter("held"), settlements), "}") if ended else None,
         len(batch.admitted),
-        _rows(map(_change, batch.changes)) if batch.changes else None,
-        _ended_jobs(settlements),
+        _rows(map(_change, batch.changes)),
+        _joined("[", b",", [one.job for one in settlements if one.job is not None], "]"),
     )
 
 
-def _settled(settlements: Sequence[Settle | Void]) -> tuple[str | None, str | None]:
-    """Encode settlements and their details."""
-    if not settlements:
-        return None, None
-    return _rows(map(_settlement, settlements)), to_json(list(map(_detail, settlements)))
-
-
-def _asked(holds: Sequence[Hold]) -> tuple[str | None, str | None]:
-    """Encode holds and their calls."""
-    if not holds:
-        return None, None
-    return _rows(map(_hold, range(len(holds)), holds)), to_json(list(map(_call, holds)))
+def _joined(start: str, between: bytes, parts: Iterable[bytes], end: str) -> str | None:
+    """Join what is encoded already; None: there is nothing."""
+    joined = between.join(parts).decode()
+    return start + joined + end if joined else None
 
 
 def to_json(items: Any) -> str:
     """Encode as JSON for PostgreSQL, which refuses NUL and lone surrogates anywhere."""
+    return encode_json(items).decode()
+
+
+def encode_json(items: Any) -> bytes:
+    """Encode as JSON for PostgreSQL, in UTF-8."""
     try:
-        text = msgspec.json.encode(items).decode()
-    except (
-        UnicodeEncodeError,
-        OverflowError,
-    ):  # a lone surrogate; an integer beyond 64 bits
-        return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
-    if "\\u0000" in text:
-        return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
-    return text
+        encoded = _encode(items)
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate; an integer beyond 64 bits
+        pass
+    else:
+        if b"\\" not in encoded or b"\\u0000" not in encoded:
+            return encoded
+    return bytes(ujson.dumps(clean_json(items), escape_forward_slashes=False).encode())
+
+
+def encode_detail(detail: Mapping[str, Any]) -> Raw:
+    """Encode the detail of a row once for all that takes it."""
+    return Raw(encode_json(detail))
 
 
 def clean_json(value: Any) -> Any:
@@ -203,8 +211,9 @@ def clean_json(value: Any) -> Any:
 # Rows: an array literal, the values of each row in the order of its type; an empty one is null.
 
 
-def _rows(rows: Iterable[str]) -> str:
-    return "{" + ",".join([f'"({row})"' for row in rows]) + "}"
+def _rows(rows: Iterable[str]) -> str | None:
+    joined = ')","('.join(rows)
+    return '{"(' + joined + ')"}' if joined else None
 
 
 def _value(text: str | None) -> str:
@@ -230,25 +239,21 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _accounts(
-    settlements: Sequence[Settle | Void],
-    holds: Sequence[Hold],
-    batch: Batch,
-) -> list[str]:
+def _accounts(settlements: Sequence[Settle], holds: Sequence[Hold], batch: Batch) -> list[str]:
     """Return every account of the batch with the most that the batch may take from it."""
     needed = {record.facts.account_id: 0 for record in batch.records}
     for change in batch.changes:
         needed[change.account_id] = 0
     for settle in settlements:
         account_id = settle.facts.account_id
-        needed[account_id] = needed.get(account_id, 0) + _cost(settle)
+        needed[account_id] = needed.get(account_id, 0) + settle.cost_nano_usd
     for hold in holds:
         account_id = hold.facts.account_id
         needed[account_id] = needed.get(account_id, 0) + hold.amount_nano_usd
-    return [f"{_value(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
+    return [f"{_name(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
 
 
-def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) -> list[str]:
+def _capped_keys(settlements: Sequence[Settle], holds: Sequence[Hold]) -> list[str]:
     """Return every key with a spend cap; the lower one if the cap was changed in between."""
     caps: dict[str, int] = {}
     for hold in holds:
@@ -258,7 +263,7 @@ def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) ->
         return []
     needed = dict.fromkeys(caps, 0)
     for key_id, amount in (
-        *((settle.facts.key_id, _cost(settle)) for settle in settlements),
+        *((settle.facts.key_id, settle.cost_nano_usd) for settle in settlements),
         *((hold.facts.key_id, hold.amount_nano_usd) for hold in holds),
     ):
         if key_id in needed:
@@ -268,15 +273,46 @@ def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) ->
     ]
 
 
-def _cost(settle: Settle | Void) -> int:
-    return 0 if isinstance(settle, Void) else settle.outcome.cost_nano_usd
+def encode_settlement(
+    facts: CallFacts,
+    outcome: Outcome,
+    admitted: Admitted | None = None,
+    *,
+    claim_end: ClaimEnd = None,
+    is_recovery: bool = False,
+    job_end: JobEnd | None = None,
+    span: ChildSpan | None = None,
+) -> Settle:
+    """Encode the settlement of a call; None as `job_end`: its job, if any, failed like its row."""
+    return Settle(
+        facts=facts,
+        cost_nano_usd=outcome.cost_nano_usd,
+        row=_settlement(facts, outcome),
+        detail=_detail(outcome),
+        held=_UNHELD if admitted is None else _held(admitted.hold),
+        job=None if facts.job_id is None else encode_json(_ended(facts, outcome, job_end)),
+        claim_end=claim_end,
+        is_recovery=is_recovery,
+        span=span,
+        admitted=admitted,
+    )
 
 
-def _settlement(settle: Settle | Void) -> str:
-    facts = settle.facts
-    if isinstance(settle, Void):
-        return f"{facts.call_id.hex},0,,,,,,,,,,,"
-    outcome = settle.outcome
+def encode_void(facts: CallFacts, *, has_claim: bool = False) -> Void:
+    """Encode the release of a hold, with or without an idempotency key."""
+    return Void(
+        facts=facts,
+        cost_nano_usd=0,
+        row=b"%032x,0,,,,,,,,,,," % facts.call_id.int,
+        detail=_NULL,
+        held=_UNHELD,
+        job=None if facts.job_id is None else encode_json(_ended(facts, None, None)),
+        claim_end=Free() if has_claim else None,
+    )
+
+
+def _settlement(facts: CallFacts, outcome: Outcome) -> bytes:
+    """Encode a row; its numbers as JSON, which is the fastest way."""
     assert outcome.cost_nano_usd >= 0
     if (
         outcome.status == "success"
@@ -284,22 +320,46 @@ def _settlement(settle: Settle | Void) -> str:
         and facts.protocol not in UNIT_TYPES
     ):
         cost = outcome.upstream_cost_nano_usd
-        rare = f'\\"[{"null" if cost is None else cost}{_channel(outcome.channel_id)}'
+        rare = b'\\"[null' if cost is None else b'\\"[%d' % cost
+        rare += _channel(outcome.channel_id)
     else:
-        rare = _value(_rare(facts, outcome))
-    return (
-        f"{facts.call_id.hex},{outcome.cost_nano_usd},{outcome.created_at!r},{facts.submitted_at!r},"
-        f"{_name(facts.protocol)},{_name(_model(facts.model))},{outcome.status},"
-        f"{outcome.input_tokens},{outcome.output_tokens},{outcome.cached_tokens},{outcome.latency_ms},"
-        f"{'f' if outcome.detail is None else 't'},{rare}"
+        rare = _value(_rare(facts, outcome)).encode()
+    values = _encode(
+        (
+            outcome.cost_nano_usd,
+            outcome.created_at,
+            facts.submitted_at,
+            _raw_name(facts.protocol),
+            _raw_name(facts.model),
+            _raw_name(outcome.status),
+            outcome.input_tokens,
+            outcome.output_tokens,
+            outcome.cached_tokens,
+            outcome.latency_ms,
+            _NO_DETAIL if outcome.detail is None else _DETAIL,
+        )
     )
+    return b"%032x,%b,%b" % (facts.call_id.int, values[1:-1], rare)
+
+
+def _detail(outcome: Outcome) -> Raw:
+    detail = outcome.detail
+    if detail is None:
+        return _NULL
+    return detail if isinstance(detail, Raw) else encode_detail(detail)
 
 
 @lru_cache(NAMES_KEPT)
-def _channel(name: str | None) -> str:
+def _raw_name(name: str) -> Raw:
+    """Return the name of something configured as a value of a row."""
+    return Raw(_value(clean_text(name, 200)).encode())
+
+
+@lru_cache(NAMES_KEPT)
+def _channel(name: str | None) -> bytes:
     """Return the end of the array of cost and channel, escaped for a row."""
     rest = to_json([name])[1:]
-    return _escaped(f',{_escaped(rest)}"')
+    return _escaped(f',{_escaped(rest)}"').encode()
 
 
 def _rare(facts: CallFacts, outcome: Outcome) -> str:
@@ -322,8 +382,14 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str:
     return to_json({name: value for name, value in rare.items() if value is not None})
 
 
-def _detail(settle: Settle | Void) -> Mapping[str, Any] | None:
-    return None if isinstance(settle, Void) else settle.outcome.detail
+def _held(hold: Hold) -> bytes:
+    """Encode the hold of a call that ended before it was written."""
+    return b'%b%d)"' % (_payer(hold.facts.account_id, hold.facts.key_id), hold.amount_nano_usd)
+
+
+@lru_cache(NAMES_KEPT)
+def _payer(account_id: str, key_id: str) -> bytes:
+    return f'"({_value(account_id)},{_value(key_id)},'.encode()
 
 
 def _hold(seq: int, hold: Hold) -> str:
@@ -334,35 +400,14 @@ def _hold(seq: int, hold: Hold) -> str:
     )
 
 
-def _admitted_of(settlements: Sequence[Settle | Void]) -> str | None:
-    """Encode the holds of calls that ended before these were written; None: there are none."""
-    found = [s.admitted if isinstance(s, Settle) else None for s in settlements]
-    return "{" + ",".join(map(_admitted, found)) + "}" if any(found) else None
-
-
-def _admitted(admitted: Admitted | None) -> str:
-    if admitted is None:
-        return "NULL"
-    hold = admitted.hold
-    account, key = _name(hold.facts.account_id), _name(hold.facts.key_id)
-    return f'"({account},{key},{hold.amount_nano_usd})"'
-
-
 def _change(change: LeaseChange) -> str:
     return f"{_name(change.account_id)},{change.change},{change.least}"
 
 
-def _late(
-    process_id: str, settlements: Sequence[Settle | Void], admitted: Sequence[Admitted]
-) -> dict[str, str] | None:
+def _late(process_id: str, admitted: Iterable[Admitted]) -> dict[str, str]:
     """Map calls admitted from a lease that has ended to the identity that had the lease."""
-    ended = (s.admitted for s in settlements if isinstance(s, Settle) and s.admitted is not None)
-    late = {
-        str(one.facts.call_id): one.identity
-        for one in (*admitted, *ended)
-        if one.identity != process_id
-    }
-    return late or None
+    late = [one for one in admitted if one.identity != process_id]
+    return {str(one.facts.call_id): one.identity for one in late}
 
 
 def _call(hold: Hold) -> dict[str, Any]:
@@ -378,7 +423,7 @@ def _call(hold: Hold) -> dict[str, Any]:
 
 
 def _unusual(
-    settlements: Sequence[Settle | Void], holds: Sequence[Hold], late: Mapping[str, str] | None
+    settlements: Sequence[Settle], holds: Sequence[Hold], late: Mapping[str, str]
 ) -> str | None:
     """Encode idempotency keys, settlements made by recovery, jobs that calls begin, and calls
     admitted from another identity's lease; None: there are none.
@@ -394,19 +439,15 @@ def _unusual(
         if hold.claim is not None
     ]
     ended = [
-        {"call_id": settlement.facts.call_id.hex, **end_to_json(end)}
-        for settlement in settlements
-        if (end := _claim_end(settlement)) is not None
+        {"call_id": one.facts.call_id.hex, **end_to_json(one.claim_end)}
+        for one in settlements
+        if one.claim_end is not None
     ]
-    recovered = [
-        s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery
-    ]
-    jobs = [_begun(seq, hold, hold.job) for seq, hold in enumerate(holds) if hold.job is not None]
     found: dict[str, Any] = {
         "wanted": wanted,
         "ended": ended,
-        "recovered": recovered,
-        "jobs": jobs,
+        "recovered": [one.facts.call_id.hex for one in settlements if one.is_recovery],
+        "jobs": [_begun(seq, hold, hold.job) for seq, hold in enumerate(holds) if hold.job],
         "late": late,
     }
     unusual = {name: values for name, values in found.items() if values}
@@ -431,18 +472,11 @@ def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
     }
 
 
-def _ended_jobs(settlements: Sequence[Settle | Void]) -> str | None:
-    """Encode how the jobs of these calls end; None: none of them has one."""
-    ended = [_ended(settlement) for settlement in settlements if settlement.facts.job_id]
-    return to_json(ended) if ended else None
-
-
-def _ended(settlement: Settle | Void) -> dict[str, Any]:
-    facts = settlement.facts
+def _ended(facts: CallFacts, outcome: Outcome | None, end: JobEnd | None) -> dict[str, Any]:
+    """Return how the job of a call ends; without an outcome it was never submitted."""
     values: dict[str, Any] = {"id": facts.job_id, "call_id": facts.call_id.hex, "state": "failed"}
-    if isinstance(settlement, Void):
+    if outcome is None:
         return {**values, "error_code": NOT_SUBMITTED}
-    outcome, end = settlement.outcome, settlement.job_end
     values |= {
         "ended_at": outcome.created_at,
         "error_code": clean_text(outcome.error_code, 100),
@@ -456,12 +490,6 @@ def _ended(settlement: Settle | Void) -> dict[str, Any]:
             "ended_by": end.by,
         }
     return values
-
-
-def _claim_end(settlement: Settle | Void) -> ClaimEnd:
-    if isinstance(settlement, Void):
-        return Free() if settlement.has_claim else None
-    return settlement.claim_end
 
 
 def _record(record: Record) -> dict[str, Any]:
@@ -481,15 +509,8 @@ def _record(record: Record) -> dict[str, Any]:
         "latency_ms": outcome.latency_ms,
         "unit_count": outcome.units if unit_type else None,
         "unit_type": unit_type,
-        "detail": outcome.detail,
+        "detail": _detail(outcome),
     }
-
-
-def account_of(message: Message) -> str:
-    """Return the account of a message."""
-    if isinstance(message, Barrier | LeaseChange):
-        return message.account_id
-    return message.facts.account_id
 
 
 def clean_text(text: str | None, limit: int = 2000) -> str | None:
@@ -500,14 +521,15 @@ def clean_text(text: str | None, limit: int = 2000) -> str | None:
     return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()
 
 
-def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:
+def _first_of_each_call(settlements: Sequence[Settle]) -> Sequence[Settle]:
     """Keep one settlement per call, because a second one would fail the whole batch.
 
     A call's own settlement takes precedence over recovery's.
     """
-    first: dict[UUID, Settle | Void] = {}
-    for settlement in settlements:
-        found = first.setdefault(settlement.facts.call_id, settlement)
-        if isinstance(found, Settle) and found.is_recovery:
-            first[settlement.facts.call_id] = settlement
+    if len({settle.facts.call_id.int for settle in settlements}) == len(settlements):
+        return settlements
+    first: dict[UUID, Settle] = {}
+    for settle in settlements:
+        if first.setdefault(settle.facts.call_id, settle).is_recovery:
+            first[settle.facts.call_id] = settle
     return list(first.values())

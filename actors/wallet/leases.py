@@ -19,16 +19,16 @@ another process calls back before it refuses a call (`Neighbours`).
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice, takewhile
 from math import exp
-from uuid import UUID
+
+from msgspec import Struct, field
 
 from actors.clock import Clock
 from actors.limits.accounts import IdleSweep
 from actors.process import ProcessIdentity
-from actors.wallet.messages import Admitted, Hold, LeaseChange
+from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange
 from actors.wallet.pricing import MAX_NANO_USD
 
 # A lease covers the demand of so many seconds: longer than a pause of the database that calls
@@ -54,43 +54,23 @@ WRITE_SECONDS = 0.02
 UNWRITTEN_MAX = 50_000
 
 
-class Lease:
+class Lease(Struct, eq=False):
     """The lease of one account, and what unwritten admitted calls take of it."""
 
-    __slots__ = (
-        "account_id",
-        "ask_after",
-        "blocked_until",
-        "demand",
-        "identity",
-        "is_asked",
-        "last_hold",
-        "leased",
-        "returning",
-        "unwritten",
-        "used",
-    )
-
-    def __init__(self, account_id: str, now: float) -> None:
-        self.account_id = account_id
-        self.identity = ""  # of the process that leased it
-        self.leased = 0  # nano-USD, as the database counts it
-        self.returning = 0  # negative: the part being returned
-        self.used = 0
-        self.unwritten: dict[UUID, Admitted] = {}  # calls under way
-        self.demand = 0.0  # nano-USD per second
-        self.last_hold = now
-        self.ask_after = 0.0
-        self.blocked_until = 0.0
-        self.is_asked = False  # a change is requested, up or down
+    account_id: str
+    last_hold: float
+    identity: str = ""  # of the process that leased it
+    leased: int = 0  # nano-USD, as the database counts it
+    returning: int = 0  # negative: the part being returned
+    used: int = 0
+    waiting: dict[int, Admitted] = field(default_factory=dict)  # calls under way, to be written
+    demand: float = 0.0  # nano-USD per second
+    ask_after: float = 0.0
+    blocked_until: float = 0.0
+    is_asked: bool = False  # a change is requested, up or down
 
     def __repr__(self) -> str:
         return f"<Lease {self.account_id} {self.leased} used={self.used}>"
-
-    @property
-    def room(self) -> int:
-        """What may still be admitted, in nano-USD."""
-        return self.leased - self.returning - self.used
 
 
 class Leases:
@@ -112,9 +92,8 @@ class Leases:
         self._leases: dict[str, Lease] = {}
         self._sweep = IdleSweep(self._leases)
         self._unwritten = 0  # all that counts against a lease, ended or not
-        self._by_age: deque[Admitted] = deque()
+        self._waiting: dict[int, Admitted] = {}  # of all accounts, oldest first
         self._timer: asyncio.TimerHandle | None = None
-        self.on_written: Callable[[UUID], None] = lambda _call: None
 
     def __repr__(self) -> str:
         return f"<Leases {len(self._leases)} accounts {self._unwritten} unwritten>"
@@ -123,90 +102,81 @@ class Leases:
         """The number of admitted calls that are not written."""
         return self._unwritten
 
-    def calls(self) -> Iterator[UUID]:
-        """Iterate over admitted calls that are under way and not written."""
-        return (admitted.hold.facts.call_id for admitted in self._by_age if admitted.is_waiting)
+    def calls(self) -> set[int]:
+        """Return the ids of admitted calls that are under way and not written."""
+        return set(self._waiting)
 
     def admit(self, hold: Hold) -> Admitted | None:
         """Admit a call from the lease of its account; None: ask the database."""
         now, amount = self._clock.monotonic(), hold.amount_nano_usd
-        lease = self._leases.get(hold.facts.account_id)
-        is_first = lease is None
+        account_id = hold.facts.account_id
+        lease = self._leases.get(account_id)
         if lease is None:
-            lease = self._leases[hold.facts.account_id] = Lease(hold.facts.account_id, now)
-            self._sweep.add(lease.account_id)
-        lease.demand = (
+            lease = self._leases[account_id] = Lease(account_id, now)
+            lease.demand = amount / DEMAND_SECONDS
+            self._sweep.add(account_id)
+            return None
+        lease.demand = demand = (
             lease.demand * exp((lease.last_hold - now) / DEMAND_SECONDS) + amount / DEMAND_SECONDS
         )
         lease.last_hold = now
-        if lease.identity != self._identity.id:
+        identity = self._identity
+        if lease.identity != identity.id:
             lease.leased = 0  # it ended with the identity
-        room = lease.room - amount
-        if room < lease.demand * LEASE_SECONDS / 2 and not (is_first or lease.is_asked):
+        room = lease.leased - lease.returning - lease.used - amount
+        if room < demand * LEASE_SECONDS / 2 and not lease.is_asked:
             self._ask(lease, amount, now)
         if (
             room < 0
             or not lease.leased
-            or now - self._identity.confirmed_at > CONFIRMED_SECONDS
+            or now - identity.confirmed_at > CONFIRMED_SECONDS
             or now < lease.blocked_until
             or self._unwritten >= UNWRITTEN_MAX
-            or self._is_long_ago()
         ):
             return None
-        admitted = Admitted(hold, lease.identity, now, hold.amount_nano_usd)
+        admitted = Admitted(hold, lease.identity, now, amount)
+        call = hold.facts.call_id.int
+        self._waiting[call] = lease.waiting[call] = admitted
         lease.used += amount
-        lease.unwritten[hold.facts.call_id] = admitted
         self._unwritten += 1
-        self._by_age.append(admitted)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._due)
         return admitted
 
-    def end(self, call_id: UUID, account_id: str, cost_nano_usd: int) -> Admitted | None:
+    def end(self, facts: CallFacts, cost_nano_usd: int) -> Admitted | None:
         """End a call at this cost; return its hold if that is not written.
 
         Its cost counts against the lease until it is written.
         """
-        lease = self._leases.get(account_id)
-        admitted = lease.unwritten.pop(call_id, None) if lease is not None else None
-        if lease is not None and admitted is not None:
-            admitted.is_waiting = False
-            amount = admitted.hold.amount_nano_usd
-            admitted.used = min(cost_nano_usd, amount)
-            lease.used -= amount - admitted.used
+        call = facts.call_id.int
+        admitted = self._waiting.pop(call, None)
+        if admitted is not None:
+            lease, amount = self._leases[facts.account_id], admitted.hold.amount_nano_usd
+            del lease.waiting[call]
+            if cost_nano_usd < amount:
+                admitted.used = cost_nano_usd
+                lease.used -= amount - cost_nano_usd
         return admitted
 
     def due(self, count: int) -> list[Admitted]:
         """Take at most `count` calls that were admitted `WRITE_SECONDS` ago, to be written."""
-        found: list[Admitted] = []
         limit = self._clock.monotonic() - WRITE_SECONDS
-        while self._by_age and len(found) < count:
-            oldest = self._by_age[0]
-            if oldest.is_waiting:
-                if oldest.at > limit:
-                    break
-                self._take(oldest)
-                found.append(oldest)
-            self._by_age.popleft()
-        return found
+        oldest = islice(self._waiting.values(), count)
+        return self._take(takewhile(lambda admitted: admitted.at <= limit, oldest))
 
     def due_of(self, account_id: str, count: int) -> tuple[list[Admitted], bool]:
         """Take at most `count` unwritten calls of an account; True: these were all."""
         lease = self._leases.get(account_id)
         if lease is None:
             return [], True
-        found = list(islice(lease.unwritten.values(), count))
-        for admitted in found:
-            self._take(admitted)
-        return found, not lease.unwritten
+        return self._take(islice(lease.waiting.values(), count)), not lease.waiting
 
-    def written(self, admitted: Admitted) -> None:
-        """Count a call as written, or as one that never will be and moves nothing."""
-        if not admitted.is_written:
-            admitted.is_written = True
-            self._unwritten -= 1
-            self._leases[admitted.hold.facts.account_id].used -= admitted.used
-            self.on_written(admitted.hold.facts.call_id)
+    def written(self, messages: Iterable[Admitted]) -> None:
+        """Count calls as written, or as some that never will be and move nothing."""
+        for admitted in messages:
+            if admitted.used is not None:
+                self._unwritten -= 1
+                self._leases[admitted.hold.facts.account_id].used -= admitted.used
 
     def changed(
         self, identity: str, leases: Mapping[str, int], made: Iterable[LeaseChange]
@@ -256,34 +226,27 @@ class Leases:
             self._tell(LeaseChange(lease.account_id, min(change, MAX_NANO_USD), least))
 
     def _return(self, lease: Lease) -> None:
-        room = lease.room
+        room = lease.leased - lease.returning - lease.used
         if room > 0 and not lease.is_asked:
             lease.is_asked = True
             lease.returning += room
             self._tell(LeaseChange(lease.account_id, -room))
 
-    def _take(self, admitted: Admitted) -> None:
-        admitted.is_waiting = False
-        facts = admitted.hold.facts
-        del self._leases[facts.account_id].unwritten[facts.call_id]
-
-    def _drop_taken(self) -> None:
-        while self._by_age and not self._by_age[0].is_waiting:
-            self._by_age.popleft()
-
-    def _is_long_ago(self) -> bool:
-        """Whether too many calls were admitted after the oldest unwritten one."""
-        if len(self._by_age) >= UNWRITTEN_MAX:
-            self._drop_taken()
-        return len(self._by_age) >= UNWRITTEN_MAX
+    def _take(self, admitted: Iterable[Admitted]) -> list[Admitted]:
+        """Take calls that are about to be written."""
+        taken = list(admitted)
+        for one in taken:
+            call = one.facts.call_id.int
+            del self._waiting[call], self._leases[one.account_id].waiting[call]
+        return taken
 
     def _due(self) -> None:
         """Wake the writer when the oldest call has waited for `WRITE_SECONDS`."""
-        self._drop_taken()
-        if not self._by_age:
+        oldest = next(iter(self._waiting.values()), None)
+        if oldest is None:
             self._timer = None
             return
-        left = self._by_age[0].at + WRITE_SECONDS - self._clock.monotonic()
+        left = oldest.at + WRITE_SECONDS - self._clock.monotonic()
         if left <= 0:
             self._wake()
         loop = asyncio.get_running_loop()

@@ -128,7 +128,7 @@ RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account", "leased"]
 
 
-class CallFacts(Struct, frozen=True, kw_only=True):
+class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The facts of a call at admission; enough to write its row if its process dies.
 
     `job_id`: of the job that it begins; None: it ends with its response. `made_id` is the id of
@@ -145,7 +145,16 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     made_id: str | None = None
 
 
-class Hold(Struct, frozen=True, kw_only=True):
+class _OfCall(Struct, frozen=True, kw_only=True):
+    facts: CallFacts
+
+    @property
+    def account_id(self) -> str:
+        """The account of the call."""
+        return self.facts.account_id
+
+
+class Hold(_OfCall, frozen=True, kw_only=True):
     """Hold `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
     `detail` is its row's receipt of the price, in case this process dies.
@@ -153,7 +162,6 @@ class Hold(Struct, frozen=True, kw_only=True):
     `job`: the job that the call begins, if it has a `job_id`.
     """
 
-    facts: CallFacts
     amount_nano_usd: int
     cap_nano_usd: int | None = None
     detail: Mapping[str, Any] | None = None
@@ -161,27 +169,27 @@ class Hold(Struct, frozen=True, kw_only=True):
     job: NewJob | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Admitted:
+class Admitted(Struct, eq=False):
     """A hold granted in memory from the lease of the process of this id; not written yet.
 
-    As a message: write it. `used` is its part of the lease until then, in nano-USD.
+    As a message: write it. `used` is its part of the lease until then, in nano-USD; None: it does
+    not count against a lease of ours.
     """
 
     hold: Hold
     identity: str
     at: float  # monotonic
-    used: int
-    is_waiting: bool = True  # to be written: neither taken for that nor ended
-    is_written: bool = False
-
-    def __repr__(self) -> str:
-        return f"<Admitted {self.hold.facts.call_id} by {self.identity}>"
+    used: int | None
 
     @property
     def facts(self) -> CallFacts:
         """The facts of its call."""
         return self.hold.facts
+
+    @property
+    def account_id(self) -> str:
+        """The account of its call."""
+        return self.hold.facts.account_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +201,8 @@ class LeaseChange:
     least: int = 0
 
 
-class Granted(Struct, frozen=True, kw_only=True):
+class Granted(Struct, frozen=True):
     """The hold is granted until the call is settled."""
-
-    amount_nano_usd: int
 
 
 class Refused(Struct, frozen=True, kw_only=True):
@@ -211,12 +217,13 @@ class Taken(Struct, frozen=True):
     state: ClaimState
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a call ended: one call-log row and its money.
 
     `units` are in the unit that the call's protocol is billed by (`channels/families.py`).
     `upstream_cost_nano_usd` is what the operator pays for it, never shown to clients; None:
-    unknown. `channel_id` is the last channel tried for it.
+    unknown. `channel_id` is the last channel tried for it. `detail` may be encoded already
+    (`encode_detail`).
     """
 
     status: RowStatus
@@ -234,29 +241,32 @@ class Outcome(Struct, frozen=True, kw_only=True):
     attempts: Sequence[Mapping[str, Any]] = ()
     upstream_cost_nano_usd: int | None = None
     channel_id: str | None = None
-    detail: Mapping[str, Any] | None = None
+    detail: Mapping[str, Any] | msgspec.Raw | None = None
 
 
-class Settle(Struct, frozen=True, kw_only=True):
+class Settle(_OfCall, frozen=True, kw_only=True):
     """Release the hold of a call, take its cost, write its row: atomically and once.
 
-    `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: made for a
-    process declared dead, by what is known; if the true settlement arrives later, row and cost are
-    corrected to it. `job_end`: how its job ends, if it has one; None: it failed, with the error of
-    the row. `span`: its part of the call's trace, ended at the commit. `admitted` is its hold if
-    that is not written: both are written together.
+    Encoded when the call ends (`settlement`), as the ledger's SQL takes it: `row` is a
+    `ledger_settlement`, `detail` JSON, `held` a `ledger_admitted`, `job` how its job ends, if it
+    has one. `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: made for
+    a process declared dead, by what is known; if the true settlement arrives later, row and cost
+    are corrected to it. `span`: its part of the call's trace, ended at the commit. `admitted` is
+    its hold if that is not written: both are written together.
     """
 
-    facts: CallFacts
-    outcome: Outcome
+    cost_nano_usd: int
+    row: bytes
+    detail: msgspec.Raw
+    held: bytes
+    job: bytes | None = None
     claim_end: ClaimEnd = None
     is_recovery: bool = False
-    job_end: JobEnd | None = None
     span: ChildSpan | None = None
     admitted: Admitted | None = None
 
 
-class Void(Struct, frozen=True, kw_only=True):
+class Void(Settle, frozen=True, kw_only=True):
     """Release the hold of a call, if any, whose caller was never notified of it.
 
     No row is written; the caller, which gave up, writes its own (`Record`). If recovery has settled
@@ -264,14 +274,10 @@ class Void(Struct, frozen=True, kw_only=True):
     it was to begin has failed.
     """
 
-    facts: CallFacts
-    has_claim: bool = False
 
-
-class Record(Struct, frozen=True, kw_only=True):
+class Record(_OfCall, frozen=True, kw_only=True):
     """Write the row of a call without a hold: it was refused, or given up before its hold."""
 
-    facts: CallFacts
     outcome: Outcome
 
 
@@ -282,7 +288,7 @@ class Barrier:
     account_id: str
 
 
-Message = Hold | Admitted | Settle | Void | Record | Barrier | LeaseChange
+Message = Hold | Admitted | Settle | Record | Barrier | LeaseChange
 
 
 class LedgerUnavailable(Exception):

@@ -22,7 +22,7 @@ import fcntl
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct as Layout
@@ -30,7 +30,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from actors.wallet.batch import clean_json, to_json
@@ -43,7 +43,7 @@ MAGIC = b"gwcalls1"
 PAGE_BYTES = 4096
 # For streams under way, and calls whose settlement waits for an unreachable database.
 SLOTS = 16_384
-# A settlement usually takes 700 to 1,200 bytes.
+# A settlement usually takes 500 to 1,000 bytes.
 SLOT_BYTES = 4096
 HALF_BYTES = 2032
 # A settlement that is too long keeps of its receipt what the cost depends on, and this much of an
@@ -66,7 +66,7 @@ _ROOM = HALF_BYTES - _MARK.size
 _LOG = EventLog("actors.recorder")
 
 
-class Begun(Struct, frozen=True, kw_only=True, tag="admitted"):
+class Begun(Struct, frozen=True, omit_defaults=True, tag="admitted"):
     """The hold of a call admitted from a lease of the process under this identity."""
 
     facts: CallFacts
@@ -78,7 +78,7 @@ class Begun(Struct, frozen=True, kw_only=True, tag="admitted"):
 class Progress(Struct, frozen=True, kw_only=True, tag="delivered"):
     """What a stream had delivered with its first byte, as the heartbeat reports it.
 
-    `begun`: its hold, if that was not written by then.
+    `begun`: its hold, if it was admitted in memory.
     """
 
     call_id: UUID
@@ -86,7 +86,7 @@ class Progress(Struct, frozen=True, kw_only=True, tag="delivered"):
     begun: Begun | None = None
 
 
-class Ended(Struct, frozen=True, kw_only=True, tag="settled"):
+class Ended(Struct, frozen=True, omit_defaults=True, tag="settled"):
     """How a call ended; `held` by `identity` is its hold if that was not written by then."""
 
     facts: CallFacts
@@ -114,12 +114,24 @@ class Recorded(Struct, frozen=True):
 
     @property
     def begun(self) -> Begun | None:
-        """The hold of a call that was under way, if it was not written."""
+        """The hold of a call that was under way and may not be written."""
         if isinstance(self.what, Progress):
             return self.what.begun
         return self.what if isinstance(self.what, Begun) else None
 
 
+class Slot(Struct, eq=False, gc=False):
+    """The place of a call in the file: its offset, and the last sequence number stored there.
+
+    `begun`: the hold of a call under way, if it was admitted in memory.
+    """
+
+    at: int
+    turn: int = 0
+    begun: Begun | None = None
+
+
+_encode = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(Begun | Progress | Ended)
 
 
@@ -131,10 +143,8 @@ class Recorder:
         self._file: mmap.mmap | None = None
         self._descriptor = -1
         self._path: Path | None = None
-        self._free: list[int] = []
-        self._slots: dict[UUID, int] = {}
-        self._turns: list[int] = []  # of each slot: its last sequence number
-        self._begun: dict[UUID, Begun] = {}  # calls whose hold is not written
+        self._free: list[Slot] = []
+        self._slots: dict[int, Slot] = {}
 
     def __repr__(self) -> str:
         return f"<Recorder {self._path} {len(self._slots)} calls>"
@@ -165,8 +175,7 @@ class Recorder:
         self._file[: _HEAD.size + 4] = head + zlib.crc32(head).to_bytes(4, "little")
         self._path = path
         # Slots are reused last in, first out, so that few pages are touched.
-        self._free = list(range(slots - 1, -1, -1))
-        self._turns = [0] * slots
+        self._free = [Slot(at) for at in range(PAGE_BYTES, size, SLOT_BYTES)][::-1]
         self._metrics.recovery.recorder_up(True)
         return True
 
@@ -182,90 +191,85 @@ class Recorder:
 
     def admitted(self, admitted: Admitted) -> None:
         """Record a call that was admitted in memory."""
-        if self._file is None:
-            return
-        hold = admitted.hold
-        begun = Begun(
-            facts=hold.facts,
-            amount_nano_usd=hold.amount_nano_usd,
-            identity=admitted.identity,
-            detail=hold.detail,
-        )
-        self._begun[hold.facts.call_id] = begun
-        self._store(hold.facts.call_id, _encoded(begun))
-
-    def written(self, call_id: UUID) -> None:
-        """Note that the hold of a call admitted in memory is now in the database."""
-        self._begun.pop(call_id, None)
+        if self._file is not None:
+            hold = admitted.hold
+            begun = Begun(hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail)
+            self._store(hold.facts.call_id, begun, begun)
 
     def delivers(self, call_id: UUID, delivered: Mapping[str, Any]) -> int | None:
         """Record the first byte of a stream; return its slot for `counts`, or None without one."""
         if self._file is None:
             return None
-        begun = self._begun.get(call_id)
-        progress = Progress(call_id=call_id, delivered=delivered, begun=begun)
-        slot = self._store(call_id, _encoded(progress))
-        if slot is not None:
-            self.counts(slot, 0)
-        return slot
+        known = self._slots.get(call_id.int)
+        begun = None if known is None else known.begun
+        slot = self._store(
+            call_id, Progress(call_id=call_id, delivered=delivered, begun=begun), begun
+        )
+        if slot is None:
+            return None
+        self.counts(slot.at, 0)
+        return slot.at
 
     def counts(self, slot: int, output_tokens: int) -> None:
         """Record how many tokens of the stream in this slot were sent."""
         if self._file is not None:
-            at = PAGE_BYTES + slot * SLOT_BYTES
-            _COUNT.pack_into(self._file, at, output_tokens, output_tokens ^ _ALL_BITS)
+            _COUNT.pack_into(self._file, slot, output_tokens, output_tokens ^ _ALL_BITS)
 
-    def settled(self, settle: Settle) -> None:
+    def settled(self, settle: Settle, outcome: Outcome) -> None:
         """Record how a call has ended, before its settlement is committed.
 
         Except a call with an idempotency key, whose client gets nothing before the commit and must
         not pay for a lost response, and that of a job, whose hold outlives the process.
         """
-        if self._file is None or settle.claim_end is not None or settle.facts.job_id is not None:
+        facts, admitted = settle.facts, settle.admitted
+        if self._file is None or settle.claim_end is not None or facts.job_id is not None:
             return
-        ended = Ended(facts=settle.facts, outcome=settle.outcome)
-        if (admitted := settle.admitted) is not None:
-            ended = Ended(
-                facts=settle.facts,
-                outcome=settle.outcome,
-                held=admitted.hold.amount_nano_usd,
-                identity=admitted.identity,
-            )
-        payload = _encoded(ended)
-        if len(payload) > _ROOM:
-            payload = _encoded(replace(ended, outcome=_shortened(settle.outcome)))
-        self._store(settle.facts.call_id, payload)
+        if admitted is None:
+            ended = Ended(facts, outcome)
+        else:
+            ended = Ended(facts, outcome, admitted.hold.amount_nano_usd, admitted.identity)
+        self._store(facts.call_id, ended)
 
-    def forget(self, call_id: UUID) -> None:
-        """Release the slot of a call that the database has settled, or whose hold is a job's."""
-        self._begun.pop(call_id, None)
-        slot = self._slots.pop(call_id, None)
-        if slot is not None and self._file is not None:
-            turn = self._turns[slot]
-            at = PAGE_BYTES + slot * SLOT_BYTES + _COUNT.size
-            _GIVEN_BACK.pack_into(self._file, at, turn, turn)
-            self._free.append(slot)
+    def forget(self, settled: Iterable[Settle]) -> None:
+        """Release the slots of calls that the database has settled."""
+        slots, file = self._slots, self._file
+        if file is None or not slots:
+            return
+        for settle in settled:
+            slot = slots.pop(settle.facts.call_id.int, None)
+            if slot is not None:
+                _GIVEN_BACK.pack_into(file, slot.at + _COUNT.size, slot.turn, slot.turn)
+                self._free.append(slot)
 
-    def _store(self, call_id: UUID, payload: bytes) -> int | None:
+    def _store(
+        self, call_id: UUID, what: Begun | Progress | Ended, begun: Begun | None = None
+    ) -> Slot | None:
         """Write the older half, and its mark last, which makes it valid."""
-        slot, length = self._slots.get(call_id), len(payload)
+        payload = _encoded(what)
+        length = len(payload)
+        if length > _ROOM and isinstance(what, Ended):
+            payload = _encoded(replace(what, outcome=_shortened(what.outcome)))
+            length = len(payload)
+        call = call_id.int
+        slot = self._slots.get(call)
         if length > _ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
             return None
         if slot is None:
-            slot = self._slots[call_id] = self._free.pop()
+            slot = self._slots[call] = self._free.pop()
         assert self._file is not None
-        turn = self._turns[slot] = self._turns[slot] + 1
-        at = PAGE_BYTES + slot * SLOT_BYTES + _HALVES[turn & 1]
-        self._file[at + 16 : at + 16 + length] = payload
-        checksum = zlib.crc32(payload, turn & 0xFFFFFFFF)
-        _MARK.pack_into(self._file, at, turn, length, checksum)
+        slot.begun = begun
+        turn = slot.turn = slot.turn + 1
+        at = slot.at + _HALVES[turn & 1]
+        start = at + _MARK.size
+        self._file[start : start + length] = payload
+        _MARK.pack_into(self._file, at, turn, length, zlib.crc32(payload, turn))
         return slot
 
 
 def _encoded(what: Begun | Progress | Ended) -> bytes:
     try:
-        return msgspec.json.encode(what)
+        return _encode(what)
     except (UnicodeEncodeError, OverflowError):  # a lone surrogate; an integer beyond 64 bits
         return to_json(clean_json(msgspec.to_builtins(what))).encode()
 
@@ -273,6 +277,8 @@ def _encoded(what: Begun | Progress | Ended) -> bytes:
 def _shortened(outcome: Outcome) -> Outcome:
     """Keep the indispensable part of a row."""
     detail, message = outcome.detail, outcome.error_message
+    if isinstance(detail, Raw):
+        detail = msgspec.json.decode(detail)
     return replace(
         outcome,
         attempts=(),
@@ -368,7 +374,7 @@ def _recorded(slot: bytes) -> Recorded | None:
     for at in _HALVES:
         turn, length, checksum = _MARK.unpack_from(slot, at)
         payload = slot[at + _MARK.size : at + _MARK.size + length]
-        if 0 < length <= _ROOM and checksum == zlib.crc32(payload, turn & 0xFFFFFFFF):
+        if 0 < length <= _ROOM and checksum == zlib.crc32(payload, turn):
             halves.append((turn, payload))
     if not halves or _GIVEN_BACK.unpack_from(slot, _COUNT.size) == (max(halves)[0],) * 2:
         return None

@@ -12,7 +12,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from actors.actor import MailboxFull
@@ -22,6 +22,7 @@ from actors.process import ProcessIdentity
 from actors.store.connection import StoreUnavailable, in_time
 from actors.store.database import Database
 from actors.store.queries import load
+from actors.wallet.batch import encode_settlement
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
     Admitted,
@@ -29,11 +30,9 @@ from actors.wallet.messages import (
     CallFacts,
     ClaimEnd,
     ClaimState,
-    Granted,
     Hold,
     JobEnd,
     LedgerUnavailable,
-    Message,
     Outcome,
     Record,
     RefusalReason,
@@ -88,28 +87,28 @@ class LiveCalls:
     """Maps a call id to a function that returns what the call has delivered (None: nothing yet)."""
 
     def __init__(self) -> None:
-        self._calls: dict[UUID, Callable[[], Delivered | None]] = {}
-        self._reported: dict[UUID, Delivered] = {}
+        self._calls: dict[int, Callable[[], Delivered | None]] = {}
+        self._reported: dict[int, Delivered] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def __contains__(self, call_id: object) -> bool:
-        return call_id in self._calls
+    def __contains__(self, call_id: UUID) -> bool:
+        return call_id.int in self._calls
 
-    def ids(self) -> set[UUID]:
+    def ids(self) -> set[int]:
         """Return the ids of the live calls."""
         return set(self._calls)
 
     def enter(self, call_id: UUID, delivered: Callable[[], Delivered | None]) -> None:
         """Add a call."""
-        self._calls[call_id] = delivered
+        self._calls[call_id.int] = delivered
 
     def leave(self, call_id: UUID) -> None:
         """Remove a call. Removing it again has no effect."""
-        self._calls.pop(call_id, None)
+        self._calls.pop(call_id.int, None)
         if self._reported:  # usually empty: a call ends before it is reported
-            self._reported.pop(call_id, None)
+            self._reported.pop(call_id.int, None)
 
     def changed(self, *, at_once: int) -> Iterator[list[tuple[UUID, Delivered]]]:
         """Yield calls that have delivered more since they were last yielded here.
@@ -120,11 +119,11 @@ class LiveCalls:
         calls = iter(list(self._calls.items()))
         while looked_at := list(islice(calls, at_once)):
             moved = []
-            for call_id, read in looked_at:
-                delivered = read() if call_id in self._calls else None
-                if delivered is not None and self._reported.get(call_id) != delivered:
-                    self._reported[call_id] = delivered
-                    moved.append((call_id, delivered))
+            for call, read in looked_at:
+                delivered = read() if call in self._calls else None
+                if delivered is not None and self._reported.get(call) != delivered:
+                    self._reported[call] = delivered
+                    moved.append((UUID(int=call), delivered))
             yield moved
 
     def report_again(self) -> None:
@@ -143,6 +142,8 @@ HOLD_SECONDS = 5.0
 
 
 _LOG = EventLog("actors.wallet")
+
+T = TypeVar("T")
 
 
 class HoldRefused(Exception):
@@ -180,11 +181,10 @@ class Wallets:
         self._wallets = writer.wallets
         self._sweep = IdleSweep(self._wallets)
         self._leases = writer.leases
-        self._leases.on_written = self.recorder.written
-        self._call_backs: dict[str, asyncio.Task[None]] = {}
+        self._call_backs: dict[str, Future[None]] = {}
         # Makes every process return its lease of an account (`Neighbours`).
         self.call_back: Callable[[str], Awaitable[None]] = self.give_back
-        self._reads: dict[str, asyncio.Task[int]] = {}
+        self._reads: dict[str, Future[int]] = {}
         self._waiting = 0
         self._timeouts = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
         writer.on_settled = self.recorder.forget
@@ -194,15 +194,16 @@ class Wallets:
 
     def try_hold(self, hold: Hold) -> bool:
         """Hold a call's estimate out of the lease of its account; False: then use `hold`."""
-        if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
+        if hold.facts.account_id not in self._wallets:
             self._wallet(hold.facts.account_id)
+        if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
             admitted = self._leases.admit(hold)
             if admitted is not None:
                 self.recorder.admitted(admitted)
                 return True
         return False
 
-    async def hold(self, hold: Hold) -> Granted:
+    async def hold(self, hold: Hold) -> None:
         """Hold a call's estimate in the ledger, exactly and in order.
 
         Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is unreachable for too
@@ -225,8 +226,6 @@ class Wallets:
             raise HoldRefused("insufficient_funds" if reply.reason == "leased" else reply.reason)
         if isinstance(reply, Taken):
             raise KeyTaken(reply.state)
-        assert isinstance(reply, Granted)
-        return reply
 
     def settle(
         self,
@@ -238,16 +237,12 @@ class Wallets:
         span: ChildSpan | None = None,
     ) -> None:
         """Settle a call that holds money: entry, row, release, claim and job in one commit."""
-        message = Settle(
-            facts=facts,
-            outcome=outcome,
-            claim_end=claim_end,
-            job_end=job_end,
-            span=span,
-            admitted=self._leases.end(facts.call_id, facts.account_id, outcome.cost_nano_usd),
+        admitted = self._leases.end(facts, outcome.cost_nano_usd)
+        message = encode_settlement(
+            facts, outcome, admitted, claim_end=claim_end, job_end=job_end, span=span
         )
-        self.recorder.settled(message)
-        self._post(facts.account_id, message)
+        self.recorder.settled(message, outcome)
+        self._post(message)
 
     async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
         """Settle the call of a job that has ended, and wait until the settlement is durable."""
@@ -256,18 +251,14 @@ class Wallets:
 
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:
         """Settle a call of a process declared dead, until that process settles it itself."""
-        self._post(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
+        self._post(encode_settlement(facts, outcome, is_recovery=True))
 
     def settle_unwritten(
         self, hold: Hold, identity: str, outcome: Outcome, *, is_recovery: bool
     ) -> None:
         """Settle a call that a dead process admitted under this identity but had not written."""
-        admitted = Admitted(hold, identity, 0.0, hold.amount_nano_usd)
-        admitted.is_written = True  # it does not count against our leases
-        message = Settle(
-            facts=hold.facts, outcome=outcome, is_recovery=is_recovery, admitted=admitted
-        )
-        self._post(hold.facts.account_id, message)
+        admitted = Admitted(hold, identity, 0.0, None)
+        self._post(encode_settlement(hold.facts, outcome, admitted, is_recovery=is_recovery))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call without a hold. Under overload it is dropped and logged."""
@@ -275,7 +266,7 @@ class Wallets:
         if self._writer.mailbox.length_of(facts.account_id) >= WAITING_MAX:
             _LOG.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
             return
-        self._post(facts.account_id, Record(facts=facts, outcome=outcome))
+        self._post(Record(facts=facts, outcome=outcome))
 
     async def available(self, account_id: str) -> int:
         """Return balance minus open holds in nano-USD: from memory if positive, else read.
@@ -285,29 +276,20 @@ class Wallets:
         wallet = self._wallet(account_id)
         if wallet.available_nano_usd is not None and wallet.available_nano_usd > 0:
             return wallet.available_nano_usd
-        read = self._reads.get(account_id)
-        if read is None:
-            read = self._reads[account_id] = asyncio.ensure_future(self._read(account_id))
-            read.add_done_callback(lambda done: self._forget_read(account_id, done))
-        await asyncio.wait([read])
-        return read.result()
+        return await _once(self._reads, account_id, self._read)
 
     def is_funded(self, account_id: str) -> bool:
         """Whether the last known balance is positive; False if none is known."""
         wallet = self._wallets.get(account_id)
-        known = wallet.available_nano_usd if wallet is not None else None
-        return known is not None and known > 0
-
-    def _knows(self, account_id: str) -> bool:
-        wallet = self._wallets.get(account_id)
-        return wallet is not None and wallet.available_nano_usd is not None
+        return wallet is not None and (wallet.available_nano_usd or 0) > 0
 
     def note_balance(self, account_id: str, available_nano_usd: int) -> None:
         """Note the available balance that was read along with other data of an account.
 
         Only for a wallet without a balance: what the ledger has reported is newer.
         """
-        if available_nano_usd > 0 and not self._knows(account_id):
+        wallet = self._wallets.get(account_id)
+        if available_nano_usd > 0 and (wallet is None or wallet.available_nano_usd is None):
             self._wallet(account_id).available_nano_usd = available_nano_usd
 
     async def settled(self, account_id: str) -> None:
@@ -328,21 +310,10 @@ class Wallets:
 
     async def _called_back(self, account_id: str) -> None:
         """Call back the leases of all processes on an account, once for all waiting holds."""
-        under_way = self._call_backs.get(account_id)
-        if under_way is None:
-            under_way = asyncio.ensure_future(self.call_back(account_id))
-            self._call_backs[account_id] = under_way
-            under_way.add_done_callback(lambda done: self._end_call_back(account_id, done))
         try:
-            await asyncio.wait([under_way])
-            under_way.result()
+            await _once(self._call_backs, account_id, self.call_back)
         except StoreUnavailable as error:
             raise LedgerUnavailable from error
-
-    def _end_call_back(self, account_id: str, done: asyncio.Future[None]) -> None:
-        del self._call_backs[account_id]
-        if not done.cancelled():
-            done.exception()  # raised in each waiting hold; there may be none left to retrieve it
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
         """Read the money of an account and its key's part of it. Raises StoreUnavailable."""
@@ -355,9 +326,10 @@ class Wallets:
         self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
         self._leases.look_for_silent()
 
-    def _post(self, account_id: str, message: Message) -> None:
-        self._wallet(account_id)
-        self._writer.tell(message)
+    def _post(self, message: Settle | Record) -> None:
+        if message.facts.account_id not in self._wallets:
+            self._wallet(message.facts.account_id)
+        self._writer.mailbox.put(message)
 
     def _wallet(self, account_id: str) -> Wallet:
         """Return the wallet of an account and mark it as used."""
@@ -368,11 +340,6 @@ class Wallets:
         wallet.last_used = self._clock.monotonic()
         return wallet
 
-    def _forget_read(self, account_id: str, read: asyncio.Task[int]) -> None:
-        del self._reads[account_id]
-        if not read.cancelled():
-            read.exception()  # raised in each waiting call; there may be none left to retrieve it
-
     async def _read(self, account_id: str) -> int:
         found = await in_time(read_balance(self._database, account_id))
         available = found[0] - found[1] if found is not None else 0
@@ -380,6 +347,24 @@ class Wallets:
         if wallet is not None:
             wallet.available_nano_usd = available
         return available
+
+
+async def _once(
+    under_way: dict[str, Future[T]], account_id: str, begin: Callable[[str], Awaitable[T]]
+) -> T:
+    """Do something for an account once for all that wait for it."""
+
+    def end(done: Future[T]) -> None:
+        del under_way[account_id]
+        if not done.cancelled():
+            done.exception()  # raised in each that waits; there may be none left to retrieve it
+
+    found = under_way.get(account_id)
+    if found is None:
+        found = under_way[account_id] = asyncio.ensure_future(begin(account_id))
+        found.add_done_callback(end)
+    await asyncio.wait([found])
+    return found.result()
 
 
 # Waits for what other processes have yet to write of an account.

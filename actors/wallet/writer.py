@@ -21,11 +21,13 @@ two was written first (`ledger_batch`).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import ClassVar
-from uuid import UUID
+from operator import attrgetter
+from typing import Any, ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.actor import DEFAULT_CAPACITY, Actor, Envelope, KeyedMailbox
@@ -33,7 +35,7 @@ from actors.clock import Clock
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
-from actors.wallet.batch import Applied, Batch, account_of, apply
+from actors.wallet.batch import Applied, Batch, apply, encode_void
 from actors.wallet.leases import Leases
 from actors.wallet.ledger import leases_of, take_over, was_applied
 from actors.wallet.messages import (
@@ -63,15 +65,12 @@ from metrics.prometheus import Metrics
 # never refuses by itself.
 
 
-class Wallet:
+class Wallet(Struct, eq=False):
     """The available balance of an account when it was last read."""
 
-    __slots__ = ("account_id", "available_nano_usd", "last_used")
-
-    def __init__(self, account_id: str) -> None:
-        self.account_id = account_id
-        self.available_nano_usd: int | None = None  # None: not read yet
-        self.last_used = 0.0
+    account_id: str
+    available_nano_usd: int | None = None  # None: not read yet
+    last_used: float = 0.0
 
     def __repr__(self) -> str:
         return f"<Wallet {self.account_id} available={self.available_nano_usd}>"
@@ -97,17 +96,14 @@ BACKOFF_MAX_SECONDS = 1.0
 Work = Envelope[Message]
 
 
-class BatchNumbers:
+class BatchNumbers(Struct):
     """Numbers the batches that must not be applied twice.
 
     `unanswered` is the number and identity of a batch without a reply: it may have been applied.
     """
 
-    __slots__ = ("last", "unanswered")
-
-    def __init__(self) -> None:
-        self.last = 0
-        self.unanswered: tuple[int, str] | None = None
+    last: int = 0
+    unanswered: tuple[int, str] | None = None
 
     def send(self, identity: str) -> int:
         """Return the number of a batch that is about to be sent."""
@@ -132,7 +128,7 @@ class LedgerWriter(Actor[Message]):
         timeout_seconds: float = 5.0,
     ) -> None:
         mailbox = KeyedMailbox(
-            clock, capacity=CAPACITY, key_of=account_of, linger_seconds=LINGER_SECONDS
+            clock, capacity=CAPACITY, key_of=attrgetter("account_id"), linger_seconds=LINGER_SECONDS
         )
         super().__init__(clock=clock, metrics=metrics, mailbox=mailbox)
         self.log = EventLog("actors.wallet.writer")
@@ -146,7 +142,7 @@ class LedgerWriter(Actor[Message]):
         # How long the oldest message that did not fit into the last batch has waited.
         self.backlog_seconds = 0.0
         self.wallets: dict[str, Wallet] = {}  # made and forgotten by `Wallets`
-        self.on_settled: Callable[[UUID], None] = lambda _call: None
+        self.on_settled: Callable[[Iterable[Settle]], None] = lambda _settled: None
 
     def __repr__(self) -> str:
         state = "connected" if self._session is not None else "unconnected"
@@ -157,11 +153,11 @@ class LedgerWriter(Actor[Message]):
         """Whether no message waits or is being applied."""
         return not self.mailbox and not self._batch and not len(self.leases)
 
-    def unsettled(self) -> set[UUID]:
+    def unsettled(self) -> set[int]:
         """Return the ids of calls whose hold or settlement is waiting or being applied."""
         messages = (e.message for e in chain(self.mailbox, self._batch))
-        ids = {m.facts.call_id for m in messages if not isinstance(m, Barrier | LeaseChange)}
-        return ids.union(self.leases.calls())
+        ids = {m.facts.call_id.int for m in messages if not isinstance(m, Barrier | LeaseChange)}
+        return ids | self.leases.calls()
 
     async def run(self) -> None:
         """Apply batches until cancelled."""
@@ -184,30 +180,25 @@ class LedgerWriter(Actor[Message]):
         taken = [Envelope[Message](one, one.at, None) for one in self.leases.due(BATCH_MAX // 2)]
         response_bytes = 0
         while len(taken) < BATCH_MAX and response_bytes < RESPONSE_BYTES_MAX:
-            if isinstance(barrier := self._next_message(), Barrier):
-                due, is_all = self.leases.due_of(barrier.account_id, BATCH_MAX - len(taken))
-                taken.extend(Envelope(one, one.at, None) for one in due)
-                if not is_all:
-                    break
             envelope = self.mailbox.take_next()
             if envelope is None:
                 break
-            if isinstance(envelope.message, Hold):
-                # Its caller has left: the hold would only block money.
-                if not _is_given_up(envelope):
-                    taken.append(envelope)
+            message = envelope.message
+            if isinstance(message, Settle):
+                if isinstance(message.claim_end, KeptResponse):
+                    response_bytes += len(message.claim_end.body)
+            elif isinstance(message, Barrier):
+                due, is_all = self.leases.due_of(message.account_id, BATCH_MAX - len(taken))
+                taken.extend(Envelope(one, one.at, None) for one in due)
+                if not is_all:
+                    self.mailbox.put_back(envelope)
+                    break
+            elif _is_given_up(envelope):  # its hold would only block money
                 continue
             taken.append(envelope)
-            kept = _kept(envelope.message)
-            if kept is not None:
-                response_bytes += len(kept.body)
         left = self.mailbox.next()
         self.backlog_seconds = 0.0 if left is None else self.clock.monotonic() - left.put_at
         return taken
-
-    def _next_message(self) -> Message | None:
-        envelope = self.mailbox.next()
-        return None if envelope is None else envelope.message
 
     async def _finish(self, work: list[Work]) -> None:
         """Apply `work`, however long the database is unreachable."""
@@ -238,16 +229,18 @@ class LedgerWriter(Actor[Message]):
                     "ledger_batch_failed", exc_info=True, error=repr(error), size=len(work)
                 )
                 if len(work) == 1:
-                    if _kept(work[0].message) is None:
+                    message = work[0].message
+                    if isinstance(message, Settle) and isinstance(message.claim_end, KeptResponse):
+                        # Better to lose the stored response than to leave the call unsettled.
+                        message = replace(message, claim_end=ResponseTooLarge())
+                        work = [Envelope(message, work[0].put_at, None)]
+                    else:
                         self._set_aside(work[0])
                         return
-                    # Better to lose the stored response than to leave the call unsettled.
-                    work = [_without_response(work[0])]
                 is_bad = True
 
     async def _apply(self, work: list[Work], *, is_repeat: bool) -> list[Work]:
         """Apply `work` in one transaction; return what has to be applied in another one."""
-        holds = [(e, e.message) for e in work if isinstance(e.message, Hold)]
         batch = _batch_of(work)
         left: list[Work] = []
         if len(batch):
@@ -267,12 +260,13 @@ class LedgerWriter(Actor[Message]):
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
                 await reregister(session, self._identity, signed, self.metrics)
-                left = [e for e, _ in holds if not _is_given_up(e)]
+                left = [e for e in work if isinstance(e.message, Hold) and not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
                 self._identity.confirmed_at = max(self._identity.confirmed_at, started)
                 self.leases.changed(signed, applied.leases, batch.changes)
-                self._reply_to_holds(holds, applied)
+                if batch.holds:
+                    self._reply_to_holds(work, applied)
         self._report(work)
         return left
 
@@ -281,6 +275,7 @@ class LedgerWriter(Actor[Message]):
             wallet = self.wallets.get(account_id)
             if wallet is not None:
                 wallet.available_nano_usd = balance - held
+                wallet.last_used = self.clock.monotonic()
 
     async def _without_applied(self, work: list[Work], number: int, signed: str) -> list[Work]:
         """Return the unapplied part of a batch whose reply is missing.
@@ -293,7 +288,7 @@ class LedgerWriter(Actor[Message]):
             return work
         batch = _batch_of(work)
         leases = await leases_of(
-            session, signed, list(dict.fromkeys(account_of(e.message) for e in work))
+            session, signed, list(dict.fromkeys(e.message.account_id for e in work))
         )
         self._numbers.unanswered = None
         self.leases.changed(signed, leases, batch.changes)
@@ -307,7 +302,8 @@ class LedgerWriter(Actor[Message]):
             await take_over(self._session, self._identity.first_id)
         return self._session
 
-    def _reply_to_holds(self, holds: list[tuple[Work, Hold]], applied: Applied) -> None:
+    def _reply_to_holds(self, work: list[Work], applied: Applied) -> None:
+        holds = [(e, e.message) for e in work if isinstance(e.message, Hold)]
         for seq, (envelope, hold) in enumerate(holds):
             reason = applied.refused.get(seq)
             if reason is not None:
@@ -315,10 +311,8 @@ class LedgerWriter(Actor[Message]):
                 envelope.resolve(Refused(reason=reason))
             elif seq in applied.taken:
                 envelope.resolve(Taken(applied.taken[seq]))
-            else:
-                granted = Granted(amount_nano_usd=hold.amount_nano_usd)
-                if not envelope.resolve(granted):  # the client left meanwhile
-                    self.take_back(hold, granted)
+            elif not envelope.resolve(Granted()):  # the client left meanwhile
+                self.tell(_void_of(hold))
 
     def take_back(self, message: Message, reply: object) -> None:
         """Void a hold that was granted after its caller had left."""
@@ -330,41 +324,47 @@ class LedgerWriter(Actor[Message]):
         if not work:
             return
         now = self.clock.monotonic()
+        settled: list[Settle] = []
+        settlement_waits: list[float] = []
+        hold_waits: list[float] = []
+        written: list[Admitted] = []
         for envelope in work:
             message = envelope.message
-            if isinstance(message, Settle):
-                self.metrics.settle_latency(now - envelope.put_at)
-                self.on_settled(message.facts.call_id)
+            if type(message) is Settle:
+                settled.append(message)
+                settlement_waits.append(now - envelope.put_at)
                 if message.span is not None:
                     message.span.end()
-                if message.admitted is not None:
-                    self._written(message.admitted)
             elif isinstance(message, Hold):
-                self.metrics.hold_latency(now - envelope.put_at)
+                hold_waits.append(now - envelope.put_at)
             elif isinstance(message, Admitted):
-                self._written(message)
+                written.append(message)
             elif isinstance(message, Barrier):
                 envelope.resolve(None)
+        written += [one.admitted for one in settled if one.admitted is not None]
+        hold_waits += [0.0] * len(written)  # they did not wait
+        self.on_settled(settled)
+        self.leases.written(written)
+        self.metrics.hold_latencies(hold_waits)
+        self.metrics.settle_latencies(settlement_waits)
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
-
-    def _written(self, admitted: Admitted) -> None:
-        self.metrics.hold_latency(0.0)  # it did not wait
-        self.leases.written(admitted)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
         """Log which calls recovery had settled by mistake, or another process before."""
-        if len(applied.settled) == len(batch.settlements):
+        if not applied.unsettled:
             return
         for settlement in batch.settlements:
             call_id = settlement.facts.call_id
-            if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:
+            if call_id not in applied.unsettled or settlement.is_recovery:
+                continue
+            if isinstance(settlement, Void):
                 continue
             if call_id in applied.corrected:
                 self.metrics.recovery.corrected()
                 self.log.warning("recovery_corrected", call=call_id.hex)
             elif settlement.facts.job_id is not None:
                 continue  # several may end it at once, and the first one counts
-            elif _is_late(settlement, self._identity.id):
+            elif settlement.admitted and settlement.admitted.identity != self._identity.id:
                 continue  # it had been written when the process died
             elif not is_repeat:  # else this batch may have settled it
                 self.metrics.settle_noop()
@@ -389,13 +389,13 @@ class LedgerWriter(Actor[Message]):
         self._numbers.unanswered = None
         self.log.error("ledger_message_refused", ledger_message=repr(work.message))
         if isinstance(work.message, Admitted):
-            self.leases.written(work.message)
+            self.leases.written([work.message])
         elif isinstance(work.message, LeaseChange):
             self.leases.changed(self._identity.id, {}, [work.message])
         if isinstance(work.message, Settle):
             if work.message.admitted is not None:
-                self.leases.written(work.message.admitted)
-            self.on_settled(work.message.facts.call_id)  # it would be refused again
+                self.leases.written([work.message.admitted])
+            self.on_settled([work.message])  # it would be refused again
             if work.message.span is not None:
                 work.message.span.end(error_type="refused")
         work.fail(LedgerUnavailable())
@@ -407,13 +407,20 @@ class LedgerWriter(Actor[Message]):
 
 
 def _batch_of(work: Iterable[Work]) -> Batch:
-    messages = [envelope.message for envelope in work]
+    settlements: list[Settle] = []
+    others: dict[type[Message], list[Any]] = defaultdict(list)
+    for envelope in work:
+        message = envelope.message
+        if isinstance(message, Settle):
+            settlements.append(message)
+        else:
+            others[type(message)].append(message)
     return Batch(
-        settlements=[one for one in messages if isinstance(one, Settle | Void)],
-        admitted=[one for one in messages if isinstance(one, Admitted)],
-        holds=[one for one in messages if isinstance(one, Hold)],
-        changes=[one for one in messages if isinstance(one, LeaseChange)],
-        records=[one for one in messages if isinstance(one, Record)],
+        settlements=settlements,
+        admitted=others[Admitted],
+        holds=others[Hold],
+        changes=others[LeaseChange],
+        records=others[Record],
     )
 
 
@@ -424,23 +431,4 @@ def _is_given_up(envelope: Envelope[Message]) -> bool:
 
 
 def _void_of(hold: Hold) -> Message:
-    return Void(facts=hold.facts, has_claim=hold.claim is not None)
-
-
-def _is_late(settle: Settle, identity: str) -> bool:
-    """Whether its hold was granted in memory under another identity."""
-    return settle.admitted is not None and settle.admitted.identity != identity
-
-
-def _kept(message: Message) -> KeptResponse | None:
-    """Return the stored response that a settlement carries."""
-    if isinstance(message, Settle) and isinstance(message.claim_end, KeptResponse):
-        return message.claim_end
-    return None
-
-
-def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
-    message = envelope.message
-    assert isinstance(message, Settle)
-    settle: Message = replace(message, claim_end=ResponseTooLarge())
-    return Envelope(settle, envelope.put_at, None)
+    return encode_void(hold.facts, has_claim=hold.claim is not None)

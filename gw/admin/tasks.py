@@ -16,8 +16,8 @@ from actors.jobs import store
 from actors.jobs.ending import Endings, Settles
 from actors.jobs.job import Job, State, ended_as
 from actors.store.database import Database, Statements
-from actors.wallet.batch import Batch, apply
-from actors.wallet.messages import CallFacts, JobEnd, Outcome, Settle
+from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.pricing import format_usd
 from channels.media.model import TaskKind
 from gw.admin import audit
@@ -118,11 +118,11 @@ async def cancel(
 
     async def settle(facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
         """Settle in a separate transaction, because there is no ledger writer here."""
-        settlement = Settle(facts=facts, outcome=outcome, job_end=job_end)
+        settlement = encode_settlement(facts, outcome, job_end=job_end)
         async with database.transaction() as session:
             batch = Batch(settlements=[settlement])
             applied = await apply(session, f"gw tasks {uuid.uuid4().hex}", batch)
-            if facts.call_id in applied.settled:
+            if not applied.unsettled:
                 await audit.note(session, actor, "task.cancel", job_id, account_id=facts.account_id)
 
     asked = ended_as(job.kind, "cancelled", asks_to_cancel=True)

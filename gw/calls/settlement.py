@@ -20,6 +20,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from actors.clock import Clock
+from actors.wallet.batch import encode_detail
 from actors.wallet.messages import ClaimEnd, Hold, KeptResponse, LedgerUnavailable, NewJob, Outcome
 from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.recorder import Recorder
@@ -285,7 +286,7 @@ class Settlement(Struct, Generic[B], eq=False):
             attempts=[attempt_row(one, self._redactor) for one in failed] if failed else (),
             upstream_cost_nano_usd=self._upstream_cost(charged),
             channel_id=None if candidate is None else candidate.channel_id,
-            detail=self.observer.receipt(charged, attempts.status, self._redactor),
+            detail=encode_detail(self.observer.receipt(charged, attempts.status, self._redactor)),
         )
 
 

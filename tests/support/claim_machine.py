@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, multiple, rule
 from msgspec.structs import replace
 
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, encode_void
 from actors.wallet.messages import (
     CallFacts,
     Claim,
@@ -22,7 +22,6 @@ from actors.wallet.messages import (
     Hold,
     KeptResponse,
     ResponseTooLarge,
-    Void,
 )
 from tests.support.fake_claims import CLAIM_SECONDS, KEEP_SECONDS
 from tests.support.ledger_machine import CAP, KEYS, LedgerMachine, accounts, amounts
@@ -123,7 +122,7 @@ class ClaimMachine(LedgerMachine):
     def void_with_its_key(self, facts: CallFacts) -> None:
         if facts.call_id in self.handed_over:  # somebody has learnt of its hold
             return
-        self.run(Batch(settlements=[Void(facts=facts, has_claim=True)]))
+        self.run(Batch(settlements=[encode_void(facts, has_claim=True)]))
         self._end_claim(facts, "free", is_void=True)
         self.close(facts, 0, status=None)
 

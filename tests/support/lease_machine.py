@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from actors.wallet.batch import Applied, Batch
+from actors.wallet.batch import Applied, Batch, encode_settlement
 from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
 from tests.support.claim_machine import ClaimMachine
 from tests.support.ledger_machine import ACCOUNTS, KEYS, LedgerMachine, accounts, amounts
@@ -203,18 +203,18 @@ class LeaseMachine(ClaimMachine):
     def draw(self, batch: Batch) -> None:
         """Where the balance does not cover a batch beside the leases, one shrinks."""
         mine = self.identity_id
-        ended = [s for s in batch.settlements if isinstance(s, Settle) and s.admitted is not None]
+        ended = [s for s in batch.settlements if s.admitted is not None]
         for account in ACCOUNTS:
             asked = [*(one.hold for one in batch.admitted), *batch.holds]
             needed = sum(
                 hold.amount_nano_usd for hold in asked if hold.facts.account_id == account
-            ) + sum(s.outcome.cost_nano_usd for s in ended if s.facts.account_id == account)
+            ) + sum(s.cost_nano_usd for s in ended if s.facts.account_id == account)
             taken = sum(
                 one.hold.amount_nano_usd
                 for one in batch.admitted
                 if one.facts.account_id == account and one.identity == mine
             ) + sum(
-                min(s.outcome.cost_nano_usd, s.admitted.hold.amount_nano_usd)
+                min(s.cost_nano_usd, s.admitted.hold.amount_nano_usd)
                 for s in ended
                 if s.facts.account_id == account
                 and s.admitted is not None
@@ -243,6 +243,6 @@ def replace_admitted(
     is_recovery: bool = False,
 ) -> Settle:
     """The settlement of a call whose hold comes with it."""
-    return Settle(
-        facts=facts, outcome=outcome(cost, status), is_recovery=is_recovery, admitted=admitted
+    return encode_settlement(
+        facts, outcome(cost, status), is_recovery=is_recovery, admitted=admitted
     )

@@ -13,8 +13,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from actors.wallet.batch import Applied, Batch
-from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle, Void
+from actors.wallet.batch import Applied, Batch, encode_settlement, encode_void
+from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
 from actors.wallet.sheets import hold_nano_usd, price_of
 from channels.registry import Binding
@@ -165,7 +165,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def settle(self, facts: CallFacts, cost: int) -> None:
         """Less, equal, more than the hold; again; or for a call that was never admitted."""
         applied = self.run(Batch(settlements=[self.settlement(facts, cost)]))
-        assert (facts.call_id in applied.settled) == (facts.call_id in self.open)
+        assert (facts.call_id not in applied.unsettled) == (facts.call_id in self.open)
         assert (facts.call_id in applied.corrected) == (facts.call_id in self.recovered)
         self.close(facts, cost)
 
@@ -192,7 +192,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.open[facts.call_id] = (account, facts.key_id, held)
         tokens["cached_tokens"] = usage.cached_tokens
         ended = outcome(cost, detail=detail, **tokens)
-        self.run(Batch(settlements=[Settle(facts=facts, outcome=ended)]))
+        self.run(Batch(settlements=[encode_settlement(facts, ended)]))
         assert total_nano_usd(lines_of(detail, **tokens), multiplier_of(detail)) == cost
         self.close(facts, cost)
 
@@ -202,7 +202,7 @@ class LedgerMachine(RuleBasedStateMachine):
         applied = self.run(Batch(settlements=[recovery(facts, cost)]))
         # What a job has taken over is nobody's to recover.
         is_open = facts.call_id in self.open and facts.call_id not in self.handed_over
-        assert applied.settled == ({facts.call_id} if is_open else set())
+        assert applied.unsettled == (set() if is_open else {facts.call_id})
         assert applied.corrected == set()
         if is_open:
             self.close(facts, cost, status="interrupted")
@@ -223,7 +223,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 row = Record(facts=facts, outcome=outcome(0, status="rejected"))
                 batch = Batch(records=[row])
             elif step == "void":
-                batch = Batch(settlements=[Void(facts=facts)])
+                batch = Batch(settlements=[encode_void(facts)])
             else:
                 batch = Batch(settlements=[recovery(facts, cost)])
             self.run(batch)
@@ -238,7 +238,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def void(self, facts: CallFacts) -> None:
         if facts.call_id in self.handed_over:  # somebody has learnt of its hold
             return
-        self.run(Batch(settlements=[Void(facts=facts)]))
+        self.run(Batch(settlements=[encode_void(facts)]))
         self.close(facts, 0, status=None)
 
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=300), amount=amounts)
@@ -273,7 +273,8 @@ class LedgerMachine(RuleBasedStateMachine):
         batch = Batch(settlements=self.last.settlements, records=self.last.records)
         before = {account: self.balance_of(account) for account in ACCOUNTS}
         repeated = self.apply(batch)
-        assert (repeated.settled, repeated.corrected) == (frozenset(), frozenset())
+        every = frozenset(settle.facts.call_id for settle in batch.settlements)
+        assert (repeated.unsettled, repeated.corrected) == (every, frozenset())
         standing = [h for h in self.last.holds if h.facts.call_id in self.open]
         again = self._apply(Batch(holds=standing))
         assert (again.refused, again.taken) == ({}, {})
@@ -321,7 +322,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.reregister()
         self.is_buried = False
         again = self.apply(Batch(holds=batch.holds))
-        return replace(again, settled=applied.settled, corrected=applied.corrected)
+        return replace(again, unsettled=applied.unsettled, corrected=applied.corrected)
 
     def expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
         available = self.available(account)
@@ -371,10 +372,10 @@ class LedgerMachine(RuleBasedStateMachine):
     def settlement(self, facts: CallFacts, cost: int) -> Settle:
         """The end of a call, and of its job if it has one that was accepted."""
         if facts.call_id not in self.handed_over:
-            return Settle(facts=facts, outcome=outcome(cost))
-        return Settle(
-            facts=facts,
-            outcome=outcome(cost),
+            return encode_settlement(facts, outcome(cost))
+        return encode_settlement(
+            facts,
+            outcome(cost),
             job_end=JobEnd(state="succeeded", by="machine", result={}),
         )
 
@@ -386,4 +387,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 def recovery(facts: CallFacts, cost: int) -> Settle:
     """What others make of a call whose process they take for dead."""
-    return Settle(facts=facts, outcome=outcome(cost, status="interrupted"), is_recovery=True)
+    return encode_settlement(facts, outcome(cost, status="interrupted"), is_recovery=True)

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from actors.wallet.batch import encode_settlement
 from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
 
 ACCOUNT, KEY = "acct_a", "key_a"
@@ -34,7 +35,7 @@ def hold(number: int, amount: int = 100, cap: int | None = None) -> Hold:
 
 def settle(number: int, cost: int, status: Any = "success", **more: Any) -> Settle:
     """The settlement of the call of this number."""
-    return Settle(facts=facts(number), outcome=outcome(cost, status, **more))
+    return encode_settlement(facts(number), outcome(cost, status, **more))
 
 
 def refused(number: int, *, model: str = "m", **more: Any) -> Record:

@@ -12,7 +12,7 @@ from actors.jobs import store
 from actors.jobs.job import ROW_STATUS, Job
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, Executor, apply
+from actors.wallet.batch import Batch, Executor, apply, encode_settlement
 from actors.wallet.ledger import read_balance
 from actors.wallet.messages import (
     CallFacts,
@@ -22,7 +22,6 @@ from actors.wallet.messages import (
     JobEnd,
     KeptResponse,
     Outcome,
-    Settle,
 )
 from actors.wallet.verify import verify
 from actors.wallet.wallets import HoldRefused, KeyTaken
@@ -160,7 +159,7 @@ async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
     async with ledger_of(database_url) as database, process(database_url) as mine:
         facts = await mine.hold(100, job_id=JOB)
         outcome = Outcome(status="interrupted", cost_nano_usd=0, created_at=2.0, latency_ms=1)
-        recovered = Settle(facts=facts, outcome=outcome, is_recovery=True)
+        recovered = encode_settlement(facts, outcome, is_recovery=True)
         session = await database.session()
         try:
             async with session.transaction():
@@ -174,7 +173,7 @@ async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
         finally:
             await session.close()
         applied = await late
-        assert (applied.settled, applied.corrected) == (frozenset(), frozenset())
+        assert (applied.unsettled, applied.corrected) == (frozenset({facts.call_id}), frozenset())
         assert await store.read_open(database, JOB) is not None
         assert await rows_of(database, facts.call_id) == []
 

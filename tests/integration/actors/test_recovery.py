@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
-from actors.wallet.batch import Batch, apply
+from actors.wallet.batch import Batch, apply, encode_void
 from actors.wallet.ledger import read_balance
-from actors.wallet.messages import CallFacts, Hold, Void
+from actors.wallet.messages import CallFacts, Hold
 from actors.wallet.recorder import left_behind
 from actors.wallet.verify import verify
 from actors.wallet.wallets import Delivered
@@ -236,7 +236,7 @@ async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
         assert await rows_of(database, quicker.call_id) == [("interrupted", "gateway_restarted", 0)]
         far.refuse(ACCOUNT, KEY, facts=quicker)
         for facts in (quicker, slower):
-            far.writer.tell(Void(facts=facts))
+            far.writer.tell(encode_void(facts))
         await far.wallets.settled(ACCOUNT)
         for facts in (quicker, slower):
             assert await rows_of(database, facts.call_id) == [("rejected", None, 0)]

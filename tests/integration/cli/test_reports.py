@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from actors.store.database import Database
-from actors.wallet.batch import Batch, apply
-from actors.wallet.messages import Hold, Outcome, Settle
+from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.messages import Hold, Outcome
 from tests.integration.cli.command import Gw
 from tests.integration.money import PROCESS, open_account
 from tests.support.aio import run
@@ -410,8 +410,8 @@ def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
             hold = Hold(facts=who, amount_nano_usd=100_000)
             await apply(database, PROCESS, Batch(holds=[hold]))
             for settle in (
-                Settle(facts=who, outcome=recovered, is_recovery=True),
-                Settle(facts=who, outcome=true),
+                encode_settlement(who, recovered, is_recovery=True),
+                encode_settlement(who, true),
             ):
                 await apply(database, PROCESS, Batch(settlements=[settle]))
 

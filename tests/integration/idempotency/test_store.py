@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actors.store.database import Database
-from actors.wallet.batch import Batch, apply
+from actors.wallet.batch import Batch, apply, encode_settlement
 from actors.wallet.messages import (
     CallFacts,
     Claim,
@@ -12,7 +12,6 @@ from actors.wallet.messages import (
     Hold,
     KeptResponse,
     ResponseTooLarge,
-    Settle,
 )
 from gw.idempotency import (
     FORGET_KEYS_MAX,
@@ -45,7 +44,7 @@ async def claim(database: Database, number: int, key: str = "k") -> CallFacts:
 
 
 async def settle(database: Database, who: CallFacts, end: ClaimEnd) -> None:
-    settlement = Settle(facts=who, outcome=outcome(1), claim_end=end)
+    settlement = encode_settlement(who, outcome(1), claim_end=end)
     await apply(database, PROCESS, Batch(settlements=[settlement]))
 
 

@@ -11,8 +11,8 @@ from actors.jobs.ending import settlement
 from actors.jobs.job import End, State
 from actors.jobs.store import Booked, Claimed
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply
-from actors.wallet.messages import CallFacts, Hold, Settle
+from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.messages import CallFacts, Hold
 from actors.wallet.verify import verify
 from tests.integration.driver import Driver
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
@@ -54,9 +54,9 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
             return run(accepting)  # type: ignore[no-any-return]
 
         def recover(self) -> None:
-            settle = Settle(
-                facts=self.facts,
-                outcome=outcome(0, "interrupted", error_code="gateway_restarted"),
+            settle = encode_settlement(
+                self.facts,
+                outcome(0, "interrupted", error_code="gateway_restarted"),
                 is_recovery=True,
             )
             run(apply(database, "proc_other", Batch(settlements=[settle])))
@@ -88,7 +88,7 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
                 content_link=lambda *_: "",
                 upstream_cost=lambda *_: None,
             )
-            settle = Settle(facts=open_job.facts, outcome=told, job_end=job_end)
+            settle = encode_settlement(open_job.facts, told, job_end=job_end)
             run(apply(database, PROCESS, Batch(settlements=[settle])))
             assert run(store.read_end(database, JOB)) == (by, end.state)
             # Said again, as after a lost connection, it changes nothing.

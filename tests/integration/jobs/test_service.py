@@ -21,8 +21,8 @@ from actors.partitions import Partitions
 from actors.process import SQL as PROCESSES
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.wallet.batch import encode_void
 from actors.wallet.ledger import SQL as LEDGER
-from actors.wallet.messages import Void
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.verify import verify
 from channels.http.client import HttpClient
@@ -159,7 +159,7 @@ async def test_acceptance_that_recovery_has_overtaken_is_of_unknown_outcome(
     async with ledger_of(database_url, MONEY) as database, watched(database_url) as mine:
         job_id = new_job_id("video")
         facts = await mine.process.hold(500, job_id=job_id, job=new_job())
-        mine.process.writer.tell(Void(facts=facts))
+        mine.process.writer.tell(encode_void(facts))
         await mine.process.wallets.settled(ACCOUNT)
         assert not await jobs_of(database, metrics).accepted(facts, acceptance("up_1"))
         page = metrics.render("")[0].decode()
@@ -433,7 +433,7 @@ async def test_job_that_was_never_accepted_needs_no_row(database_url: str) -> No
     async with process(database_url, "proc_a") as mine:
         await open_account(mine.database, 10_000)
         facts = await mine.hold(100, job_id="vid_1")
-        mine.writer.tell(Void(facts=facts))
+        mine.writer.tell(encode_void(facts))
         await mine.wallets.settled(facts.account_id)
         row = await mine.database.fetch_one("SELECT state::text, error_code FROM jobs")
         assert row == ("failed", "not_submitted")

@@ -11,8 +11,8 @@ from actors.partitions import SQL, Partitions, first_kept
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply
-from actors.wallet.messages import Hold, Settle
+from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.messages import Hold
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
@@ -33,9 +33,9 @@ async def settle(database: Database, number: int, ended_at: float, *, is_aged: b
     """A call that cost something, settled when it ended."""
     who = facts(number, submitted_at=ended_at - 1)
     await apply(database, PROCESS, Batch(holds=[Hold(facts=who, amount_nano_usd=COST)]))
-    settled = Settle(facts=who, outcome=outcome(COST, created_at=ended_at, input_tokens=7))
+    settled = encode_settlement(who, outcome(COST, created_at=ended_at, input_tokens=7))
     applied = await apply(database, PROCESS, Batch(settlements=[settled]))
-    assert applied.settled == {who.call_id}
+    assert applied.unsettled == frozenset()
     if not is_aged:
         return
     # The entry is as old as its call; only a test may say so.
@@ -239,9 +239,7 @@ async def spans_a_border(database: Database) -> None:
     held = Hold(facts=facts(4, submitted_at=at(2024, 3)), amount_nano_usd=5)
     late = Hold(facts=facts(5, submitted_at=at(2024, 3)), amount_nano_usd=5)
     await apply(database, PROCESS, Batch(holds=[held, late]))
-    recovered = Settle(
-        facts=late.facts, outcome=outcome(1, created_at=at(2024, 5)), is_recovery=True
-    )
+    recovered = encode_settlement(late.facts, outcome(1, created_at=at(2024, 5)), is_recovery=True)
     await apply(database, PROCESS, Batch(settlements=[recovered]))
     async with database.transaction() as session:
         await session.execute(entry_guards("DISABLE"))
@@ -270,7 +268,7 @@ async def test_clean_proof_seals_what_has_ended_and_begins_there(database_url: s
 
 
 async def settle_late(database: Database, number: int, cost: int) -> None:
-    truth = Settle(
+    truth = encode_settlement(
         facts=facts(number, submitted_at=at(2024, 3)), outcome=outcome(cost, created_at=at(2024, 5))
     )
     await apply(database, PROCESS, Batch(settlements=[truth]))

@@ -12,7 +12,7 @@ import pytest
 
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
-from actors.wallet.batch import Applied, Batch, apply
+from actors.wallet.batch import Applied, Batch, apply, encode_settlement, encode_void
 from actors.wallet.ledger import read_balance, top_up
 from actors.wallet.messages import (
     Claim,
@@ -22,8 +22,6 @@ from actors.wallet.messages import (
     KeptResponse,
     Outcome,
     ResponseTooLarge,
-    Settle,
-    Void,
 )
 from actors.wallet.verify import verify
 from actors.wallet.wallets import TIMEOUT_SECONDS, HoldRefused, Neighbours
@@ -183,7 +181,7 @@ class Book:
             status="interrupted", cost_nano_usd=0, created_at=1_790_000_000.5, latency_ms=500
         )
         return await self.apply(
-            settlements=[Settle(facts=hold.facts, outcome=outcome, is_recovery=True)]
+            settlements=[encode_settlement(hold.facts, outcome, is_recovery=True)]
         )
 
     async def settle(self, hold: Hold, end: ClaimEnd, *, cost: int = 40) -> Applied:
@@ -193,9 +191,7 @@ class Book:
             created_at=1_790_000_001.0,
             latency_ms=1000,
         )
-        return await self.apply(
-            settlements=[Settle(facts=hold.facts, outcome=outcome, claim_end=end)]
-        )
+        return await self.apply(settlements=[encode_settlement(hold.facts, outcome, claim_end=end)])
 
     async def age(self, **interval: float) -> None:
         """Let so much time pass for the keys."""
@@ -247,11 +243,11 @@ async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) 
         first, second = b.hold(), b.hold(body=b"two")
         await b.ask(first)
         outcome = Outcome(status="error", cost_nano_usd=0, created_at=1_790_000_001.0, latency_ms=1)
-        settled = Settle(facts=first.facts, outcome=outcome, claim_end=Free())
+        settled = encode_settlement(first.facts, outcome, claim_end=Free())
         applied = await b.apply(settlements=[settled], holds=[second])
         assert (applied.taken, applied.refused) == ({}, {})
         assert await b.ask(b.hold()) == ["in_flight"]
-        await b.apply(settlements=[Void(facts=second.facts, has_claim=True)])
+        await b.apply(settlements=[encode_void(second.facts, has_claim=True)])
         assert await b.ask(b.hold()) == ["granted"]
 
 
@@ -285,7 +281,7 @@ async def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:
         assert await b.ask(*holds) == ["granted", "in_flight"]
         await b.settle(holds[0], KEPT)
         again = await b.settle(holds[0], Free())
-        assert again.settled == frozenset()
+        assert again.unsettled == {holds[0].facts.call_id}
         assert await b.ask(b.hold()) == ["stored"]
 
 
@@ -312,7 +308,7 @@ async def test_key_of_a_call_that_was_given_up_after_its_recovery_is_free(
         first = b.hold()
         await b.ask(first)
         await b.recover(first)
-        await b.apply(settlements=[Void(facts=first.facts, has_claim=True)])
+        await b.apply(settlements=[encode_void(first.facts, has_claim=True)])
         assert await b.ask(b.hold()) == ["granted"]
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Database, Session
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply
+from actors.wallet.batch import Batch, apply, encode_void
 from actors.wallet.messages import Claim, Hold, KeptResponse, NewJob, Settle, Void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
@@ -49,7 +49,7 @@ async def test_odd_text_never_keeps_a_call_from_being_settled(
     async with held(database_url, 1, 2) as database:
         settlements = [settle(1, 10, **odd), settle(2, 20)]
         applied = await apply(database, PROCESS, Batch(settlements=settlements))
-        assert applied.settled == {UUID(int=1), UUID(int=2)}
+        assert applied.unsettled == frozenset()
         assert applied.balances == {ACCOUNT: (970, 0)}
 
 
@@ -60,7 +60,7 @@ async def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(
         settlements: list[Settle | Void] = [
             settle(1, 10),
             settle(1, 50),
-            Void(facts=facts(2)),
+            encode_void(facts(2)),
             settle(2, 50),
         ]
         applied = await apply(database, PROCESS, Batch(settlements=settlements))
@@ -148,7 +148,7 @@ async def run(session: Session, first: int, count: int) -> None:
     await apply(session, PROCESS, Batch(settlements=[settle(n, 1) for n in numbers]))
     ended = [replace(settle(n + count, 1), claim_end=kept) for n in numbers]
     applied = await apply(session, PROCESS, Batch(settlements=ended))
-    assert len(applied.settled) == count
+    assert applied.unsettled == frozenset()
     await session.fetch_all("SELECT pg_stat_force_next_flush()")
     await session.execute("SELECT 1")
 

@@ -12,7 +12,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply
+from actors.wallet.batch import Batch, apply, encode_settlement
 from actors.wallet.messages import Hold, Outcome, Record, Settle
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.sheets import token_price
@@ -89,7 +89,7 @@ async def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url:
             latency_ms=1,
             error_code="gateway_restarted",
         )
-        late = Settle(facts=facts(1), outcome=recovered, is_recovery=True)
+        late = encode_settlement(facts(1), recovered, is_recovery=True)
         batch = Batch(settlements=[late, settled(2, MIDNIGHT + 30)])
         await apply(database, PROCESS, batch)
         # In another month by its own instant, where it would have had another row.
@@ -129,7 +129,7 @@ async def test_a_correction_that_is_not_what_was_booked_is_found(
             status="interrupted", cost_nano_usd=1, created_at=MIDNIGHT, latency_ms=1
         )
         for settle in (
-            Settle(facts=facts(1), outcome=recovered, is_recovery=True),
+            encode_settlement(facts(1), recovered, is_recovery=True),
             settled(1, MIDNIGHT),
         ):
             await apply(database, PROCESS, Batch(settlements=[settle]))
@@ -249,9 +249,7 @@ async def test_true_settlement_after_recovery_brings_its_cost(database_url: str)
         await open_account(database, 10_000)
         await apply(database, PROCESS, Batch(holds=[hold(n, 9) for n in (1, 2, 3)]))
         recovered = [
-            Settle(
-                facts=facts(n), outcome=outcome(1, "interrupted", seconds=20.0), is_recovery=True
-            )
+            encode_settlement(facts(n), outcome(1, "interrupted", seconds=20.0), is_recovery=True)
             for n in (1, 2, 3)
         ]
         await apply(database, PROCESS, Batch(settlements=recovered))
@@ -340,7 +338,7 @@ async def settle_costs(
     for number, (protocol, cost, row) in enumerate(calls, start=1):
         who, ended = facts(number, protocol=protocol), outcome(cost, **row)
         holds.append(Hold(facts=who, amount_nano_usd=1))
-        settlements.append(Settle(facts=who, outcome=ended))
+        settlements.append(encode_settlement(who, ended))
     await apply(database, PROCESS, Batch(holds=holds))
     await apply(database, PROCESS, Batch(settlements=settlements))
 
@@ -482,7 +480,7 @@ def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
             settled = settle(OPEN, 60, seconds=20.0)
             fresh = hold(9)
             applied = await apply(database, PROCESS, Batch(settlements=[settled], holds=[fresh]))
-            assert applied.settled == {UUID(int=OPEN)}
+            assert applied.unsettled == frozenset()
             assert not applied.is_buried
             assert applied.balances == {ACCOUNT: (10_000 - 100, 100)}
 

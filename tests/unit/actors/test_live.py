@@ -26,10 +26,10 @@ def test_call_lives_between_entering_and_leaving() -> None:
     live = LiveCalls()
     live.enter(FIRST, lambda: None)
     live.enter(TWO, lambda: None)
-    assert (len(live), FIRST in live, live.ids()) == (2, True, {FIRST, TWO})
+    assert (len(live), FIRST in live, live.ids()) == (2, True, {1, 2})
     live.leave(FIRST)
     live.leave(FIRST)
-    assert (len(live), FIRST in live, live.ids()) == (1, False, {TWO})
+    assert (len(live), FIRST in live, live.ids()) == (1, False, {2})
 
 
 def test_no_list_takes_longer_than_so_many_calls() -> None:

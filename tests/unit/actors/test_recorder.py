@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
+from actors.wallet.batch import encode_detail, encode_settlement
 from actors.wallet.messages import Free
 from actors.wallet.recorder import (
     FOLDER,
@@ -25,7 +26,7 @@ from actors.wallet.recorder import (
     open_wreck,
 )
 from metrics.prometheus import Metrics
-from tests.support.ledger_values import facts, settle
+from tests.support.ledger_values import facts, outcome, settle
 from tests.support.logs import logs
 
 NAME = "proc_a"
@@ -44,6 +45,11 @@ def path_in(folder: Path, name: str = NAME) -> Path:
     return folder / FOLDER / (name + SUFFIX)
 
 
+def end(recorder: Recorder, number: int, cost: int, **more: Any) -> None:
+    ended = outcome(cost, **more)
+    recorder.settled(encode_settlement(facts(number), ended), ended)
+
+
 def left(folder: Path, content: bytes | None = None) -> dict[UUID, Any]:
     """What is read of a copy of the file, as of that of a process that is no more."""
     elsewhere = folder / "copy"
@@ -56,17 +62,17 @@ def left(folder: Path, content: bytes | None = None) -> dict[UUID, Any]:
 
 
 def test_settlement_comes_back_as_it_was(recorder: Recorder, tmp_path: Path) -> None:
-    told = settle(
-        1, 7, detail={"price": {"input": "1"}}, attempts=[{"channel": "a"}], result_urls=["u"]
-    )
-    recorder.settled(told)
-    assert left(tmp_path)[UUID(int=1)].what == Ended(facts=told.facts, outcome=told.outcome)
+    detail = {"price": {"input": "1"}}
+    told = outcome(7, detail=detail, attempts=[{"channel": "a"}], result_urls=["u"])
+    for ended in (told, replace(told, detail=encode_detail(detail))):
+        recorder.settled(encode_settlement(facts(1), ended), ended)
+        assert left(tmp_path)[UUID(int=1)].what == Ended(facts=facts(1), outcome=told)
 
 
 def test_what_no_client_has_been_given_is_not_recorded(recorder: Recorder, tmp_path: Path) -> None:
     """An answer under an idempotency key goes out when it is committed; a job is no process's."""
-    recorder.settled(replace(settle(1, 7), claim_end=Free()))
-    recorder.settled(replace(settle(2, 7), facts=facts(2, job_id="task_2")))
+    recorder.settled(encode_settlement(facts(1), outcome(7), claim_end=Free()), outcome(7))
+    recorder.settled(encode_settlement(facts(2, job_id="task_2"), outcome(7)), outcome(7))
     assert left(tmp_path) == {}
 
 
@@ -82,9 +88,9 @@ def test_stream_is_known_by_its_first_byte_and_its_last_count(
         Progress(call_id=UUID(int=1), delivered=SO_FAR),
         41,
     )
-    recorder.settled(settle(1, 9))
+    end(recorder, 1, 9)
     assert isinstance(left(tmp_path)[UUID(int=1)].what, Ended)
-    recorder.forget(UUID(int=1))
+    recorder.forget([settle(1, 9)])
     assert (left(tmp_path), len(recorder)) == ({}, 0)
     again = recorder.delivers(UUID(int=2), SO_FAR)
     assert again == slot  # and nothing of the call before is in it
@@ -99,9 +105,9 @@ def test_write_that_is_cut_anywhere_leaves_what_was_there(
     recorder.delivers(UUID(int=1), SO_FAR)
     before = path_in(tmp_path).read_bytes()
     if what == "settled":
-        recorder.settled(settle(1, 9))
+        end(recorder, 1, 9)
     else:
-        recorder.forget(UUID(int=1))
+        recorder.forget([settle(1, 9)])
     after = path_in(tmp_path).read_bytes()
     changed = [at for at in range(len(after)) if before[at] != after[at]]
     mark = min(changed)
@@ -120,13 +126,13 @@ def test_count_that_is_torn_counts_nothing(recorder: Recorder, tmp_path: Path) -
     assert slot is not None
     recorder.counts(slot, 300)
     content = bytearray(path_in(tmp_path).read_bytes())
-    content[PAGE_BYTES + slot * SLOT_BYTES] ^= 1
+    content[slot] ^= 1
     assert left(tmp_path, bytes(content))[UUID(int=1)].output_tokens == 0
 
 
 def test_file_cut_short_gives_the_slots_that_are_whole(recorder: Recorder, tmp_path: Path) -> None:
     for number in (1, 2, 3):
-        recorder.settled(settle(number, number))
+        end(recorder, number, number)
     content = path_in(tmp_path).read_bytes()
     assert set(left(tmp_path, content[: PAGE_BYTES + 2 * SLOT_BYTES + 9])) == {
         UUID(int=1),
@@ -139,7 +145,7 @@ def test_file_cut_short_gives_the_slots_that_are_whole(recorder: Recorder, tmp_p
 def test_file_of_another_form_or_process_is_left_alone(
     recorder: Recorder, tmp_path: Path, spoil: int | None
 ) -> None:
-    recorder.settled(settle(1, 7))
+    end(recorder, 1, 7)
     content = bytearray(path_in(tmp_path).read_bytes())
     name = NAME
     if spoil is None:
@@ -172,7 +178,7 @@ def test_file_of_a_living_process_is_taken(recorder: Recorder, tmp_path: Path) -
 def test_file_stays_while_a_call_is_not_settled(tmp_path: Path) -> None:
     one = Recorder(Metrics())
     assert one.open(tmp_path, NAME, slots=4)
-    one.settled(settle(1, 7))
+    end(one, 1, 7)
     one.close()
     wreck = open_wreck(tmp_path, NAME)
     assert wreck is not None
@@ -186,17 +192,18 @@ def test_settlement_too_long_for_a_slot_loses_its_attempts_first(
     recorder: Recorder, tmp_path: Path
 ) -> None:
     price = {"input": "1", "output": "2"}
-    recorder.settled(
-        settle(
+    detail = {"price": price, "request": {"x": "y" * 3000}}
+    for one in (detail, encode_detail(detail)):
+        end(
+            recorder,
             1,
             7,
             attempts=[{"message": "m" * 3000}],
             error_message="e" * 900,
-            detail={"price": price, "request": {"x": "y" * 3000}},
+            detail=one,
         )
-    )
-    outcome = left(tmp_path)[UUID(int=1)].what.outcome
-    assert (outcome.cost_nano_usd, outcome.detail, list(outcome.attempts)) == (
+    found = left(tmp_path)[UUID(int=1)].what.outcome
+    assert (found.cost_nano_usd, found.detail, list(found.attempts)) == (
         7,
         {"price": price},
         [],
@@ -205,14 +212,14 @@ def test_settlement_too_long_for_a_slot_loses_its_attempts_first(
 
 def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> None:
     for number in range(1, 6):
-        recorder.settled(settle(number, 1))
-    recorder.forget(UUID(int=1))
-    recorder.settled(settle(6, 1, result_urls=["u" * 3000]))
+        end(recorder, number, 1)
+    recorder.forget([settle(1, 9)])
+    end(recorder, 6, 1, result_urls=["u" * 3000])
     assert set(left(tmp_path)) == {UUID(int=number) for number in (2, 3, 4)}
 
 
 def test_half_a_character_is_no_obstacle(recorder: Recorder, tmp_path: Path) -> None:
-    recorder.settled(settle(1, 7, error_message="half \ud800", detail={"n": 2**70}))
+    end(recorder, 1, 7, error_message="half \ud800", detail={"n": 2**70})
     assert left(tmp_path)[UUID(int=1)].what.outcome.cost_nano_usd == 7
 
 
@@ -233,9 +240,9 @@ def test_gateway_that_cannot_have_its_file_runs_without(
     metrics = Metrics()
     one = Recorder(metrics)
     assert not one.open(tmp_path, NAME)
-    one.settled(settle(1, 7))
+    end(one, 1, 7)
     assert one.delivers(UUID(int=1), SO_FAR) is None
-    one.forget(UUID(int=1))
+    one.forget([settle(1, 7)])
     one.close()
     assert left_behind(tmp_path) == []
     assert b"gw_recorder_up 0" in metrics.render("")[0]

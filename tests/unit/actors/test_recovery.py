@@ -11,7 +11,7 @@ from uuid import UUID
 from actors.process import ProcessIdentity, is_process_alive
 from actors.recovery import BREAK_SECONDS, Heartbeat
 from actors.store.connection import StatementRefused
-from actors.wallet.messages import Void
+from actors.wallet.batch import encode_void
 from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
 from tests.support.logs import logs
@@ -162,7 +162,7 @@ async def test_hold_whose_settlement_waits_is_no_leak() -> None:
         call = await p.hold(1)
         await p.beat_for(100)
         store.gate = asyncio.Event()
-        p.writer.tell(Void(facts=call))
+        p.writer.tell(encode_void(call))
         assert await p.recovery.sweep() == 0
         store.gate.set()
         await p.wallets.settled(ACCOUNT)

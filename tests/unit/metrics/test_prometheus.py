@@ -68,8 +68,8 @@ def test_responses_are_counted_by_route_and_status(world: World) -> None:
 
 def test_money_events_move_their_series(world: World) -> None:
     metrics = world.metrics
-    metrics.hold_latency(0.0003)
-    metrics.settle_latency(0.003)
+    metrics.hold_latencies([0.0003])
+    metrics.settle_latencies([0.003])
     metrics.ledger_batch(size=64, seconds=0.002)
     metrics.ledger_retry()
     metrics.holds(open_count=3, oldest_seconds=12.5, lease_seconds=2.0)
@@ -149,7 +149,7 @@ def test_page_comes_in_the_format_asked_for(world: World, accept: str, content_t
 def test_page_says_the_same_in_both_formats(world: World) -> None:
     world.use('a "quoted"\\\nname')
     world.finish()
-    world.metrics.hold_latency(0.1)
+    world.metrics.hold_latencies([0.1])
     text = world.metrics.render("")[0].decode()
     openmetrics = world.metrics.render("application/openmetrics-text")[0].decode()
     assert values(parse_text(text)) == values(

@@ -263,7 +263,7 @@ async def test_process_taken_for_dead_holds_under_another_id() -> None:
         asked = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
         await eventually(lambda: b.clock.sleepers > 0)
         b.clock.advance(1.0)
-        assert (await asked).amount_nano_usd == 300
+        await asked
         assert b.ledger.balances == {ACCOUNT: 750}
         assert b.ledger.held == {ACCOUNT: 300}
         assert [entry[3] for entry in b.ledger.entries if entry[2] is not None] == [
