@@ -112,15 +112,12 @@ class ClientRequest(Struct, eq=False):
         self.body = b""
         self.parsed.object.forget()
 
-    async def passthrough_body(
+    async def offloaded_body(
         self, options: Mapping[str, Any], hosted: Hosted | None = None
     ) -> bytes:
-        """Return the body for a channel of the client's own protocol. Raises InvalidRequest."""
-        if self.weight <= READ_VALUES_MAX:
-            return DIALECTS[self.protocol].passthrough_body(self.parsed, options, hosted)
-        _, written = await self.offloaded(
-            passthrough_job, self.protocol, self.path or {}, options, hosted
-        )
+        """Return the passthrough body (`Dialect`) of a heavy request. Raises InvalidRequest."""
+        path = self.path or {}
+        _, written = await self.offloaded(passthrough_job, self.protocol, path, options, hosted)
         return self.body if written is None else written
 
     async def run_job(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
@@ -142,9 +139,13 @@ class PieceRequest(ClientRequest):
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         """Return the request for this channel."""
-        model = candidate.upstream_model
-        body = await self.passthrough_body({"upstream_model": model})
-        return DIALECTS[self.protocol].address.request(
+        model, dialect = candidate.upstream_model, DIALECTS[self.protocol]
+        options = {"upstream_model": model}
+        if self.weight > READ_VALUES_MAX:
+            body = await self.offloaded_body(options)
+        else:
+            body = dialect.passthrough_body(self.parsed, options)
+        return dialect.address.request(
             channel, body, protocol=self.protocol, upstream_model=model, stream=False
         )
 
@@ -235,8 +236,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
         dialect, is_own = CHAT_DIALECTS[protocol], protocol == self.protocol
         own_headers = self.own_headers if is_own else ()
         address, hosting, hosted = self.address or dialect.address, None, None
-        wire = channel.wire.get(protocol, PLAIN) if channel.wire else PLAIN
-        if wire != PLAIN and dialect.hostings:
+        if channel.wire and (wire := channel.wire.get(protocol, PLAIN)) != PLAIN:
             wire, hosting = hosting_for(dialect.hostings, wire, upstream_model)
             hosted = Hosted(wire, own_headers)
             address, own_headers = (
@@ -250,7 +250,10 @@ class ChatClientRequest(ClientRequest, kw_only=True):
                 options = dialect.options(upstream_model, channel, self.model)
                 if self.address is not None:
                     options["default_max_tokens"] = None  # its endpoint may not have it
-                body = await self.passthrough_body(options, hosted)
+                if self.weight > READ_VALUES_MAX:
+                    body = await self.offloaded_body(options, hosted)
+                else:
+                    body = dialect.passthrough_body(chat, options, hosted)
                 translated = None
             else:
                 translated, body = await self._translation(candidate, channel, hosted)

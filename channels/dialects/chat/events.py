@@ -352,9 +352,9 @@ class UsageReader(Struct, eq=False):
 
     def take(self, stated: msgspec.Raw) -> bool:
         """Take a `usage` member. False if its counts cannot be read."""
-        usage = self._read(stated)
+        usage = read_usage(stated)
         if usage is not None:
-            self.usage, self.is_own = usage, True
+            self.usage, self.is_own = self._with_others(usage), True
             return True
         total = total_alone(stated)
         if total is not None:
@@ -366,19 +366,18 @@ class UsageReader(Struct, eq=False):
         if self.is_own:
             return False
         stated = () if groq is None else (groq.usage,)
-        usages = (self._read(usage) for usage in (*stated, *of_choices) if usage is not NULL)
+        usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NULL)
         usage = next((usage for usage in usages if usage is not None), None)
         if usage is None:
             return False
-        self.usage = usage
+        self.usage = self._with_others(usage)
         return True
 
-    def _read(self, stated: msgspec.Raw) -> Usage | None:
-        """Return the usage, with tier and searches stated elsewhere."""
-        usage = read_usage(stated)
+    def _with_others(self, usage: Usage) -> Usage:
+        """Return the usage with tier and searches stated elsewhere."""
         tier = None if self.tier is None else served_tier(self.tier)
         is_searching = self.model is not None and _SEARCHING in self.model
-        if usage is None or not (is_searching or tier):
+        if tier is None and not is_searching:
             return usage
         parts = replace(usage.parts or UsageParts(), service_tier=tier)
         if is_searching and not parts.web_searches:
