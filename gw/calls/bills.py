@@ -392,22 +392,24 @@ class TokenBill(Struct, eq=False):
         charged = NOTHING
         if self.meter is not None and first_byte_seconds is not None:
             charged = self._charge(self.meter)
+        usage = charged.usage
         return Charged(
             cost_nano_usd=charged.cost_nano_usd,
-            usage=charged.usage,
+            usage=usage,
             is_stream=self.is_stream,
             is_redacted=not self.is_stream,
             detail=self._detail(charged),
             upstream={} if self.meter is None else _reported(self.meter, charged.basis),
-            unpriced=() if charged.usage.parts is None else self._unpriced(charged.usage),
+            unpriced=() if usage.parts is None else self._unpriced(usage),
         )
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
         usage = charged.usage
-        if usage == NO_TOKENS and self.meter is not None:  # perhaps nothing of it was sent
-            usage = self._charge(self.meter).usage
         if usage == NO_TOKENS:
-            return 0
+            if self.meter is not None:  # perhaps nothing of it was sent
+                usage = self._charge(self.meter).usage
+            if usage == NO_TOKENS:
+                return 0
         return None if price is None else price.cost_nano_usd(usage)
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:

@@ -143,7 +143,7 @@ class Ending:
     @property
     def fault(self) -> FaultSide | None:
         """The side at fault; None for a call that succeeded or was failed by its client."""
-        if self.is_clients or self.status == "success":
+        if self.is_clients:
             return None
         if self.status == "error":
             return "gateway" if self.code == errors.INTERNAL_ERROR.code else "upstream"
@@ -491,7 +491,7 @@ class CallObserver(Struct, eq=False):
         protocol, model = call.facts.protocol, call.model.id
         code, exemplar = ending.code or "ok", call.span.exemplar
         metrics.call_finished(protocol, model, ending.status, code, seconds, exemplar)
-        if ending.fault is not None:
+        if ending is not SUCCESS and ending.fault is not None:
             metrics.call_failed(model=model, fault=ending.fault)
         if usage.input_tokens or usage.output_tokens:
             self._response_ended(ending, charged, seconds)

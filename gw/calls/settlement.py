@@ -161,18 +161,36 @@ class Settlement(Struct, Generic[B], eq=False):
         self._is_settled = True
         try:
             self.attempts.finish("abandoned", "cancelled")
-            call, clock, ending = self.call, self._billing.clock, self.ending or STOPPING
-            charged = self.bill.charged(first_byte_seconds=self.observer.first_byte_seconds)
-            seconds = clock.monotonic() - call.started
-            outcome = self._outcome(ending, charged, clock.now(), seconds)
+            call, attempts, observer = self.call, self.attempts, self.observer
+            ending, candidate, failed = self.ending or STOPPING, attempts.candidate, attempts.failed
+            charged = self.bill.charged(first_byte_seconds=observer.first_byte_seconds)
+            usage, upstream_cost = charged.usage, self._upstream_cost(charged)
+            seconds = observer.clock.monotonic() - call.started
+            outcome = Outcome(
+                status=ending.status,
+                cost_nano_usd=charged.cost_nano_usd,
+                created_at=observer.clock.now(),
+                latency_ms=round(seconds * 1000),
+                error_code=ending.code,
+                error_message=ending.message,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_tokens=usage.cached_tokens,
+                units=charged.units,
+                result_urls=charged.result_urls,
+                result_expires_at=charged.result_expires_at,
+                attempts=[attempt_row(one, self._redactor) for one in failed] if failed else (),
+                upstream_cost_nano_usd=upstream_cost,
+                channel_id=None if candidate is None else candidate.channel_id,
+                detail=encode_detail(observer.receipt(charged, attempts.status, self._redactor)),
+            )
             self._billing.wallets.settle(
                 call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
                 span=call.span.child(SETTLE) if call.span.sampled else None,
             )
-            upstream_cost = outcome.upstream_cost_nano_usd
-            self.observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
+            observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
         finally:
             # Also after an exception: recovery finds a hold without a live call.
             self._billing.live.leave(self.call.facts.call_id)
@@ -266,28 +284,6 @@ class Settlement(Struct, Generic[B], eq=False):
             costs.append(cost)
             bought.append([attempts.candidate.channel_id, True, _counts(charged.usage), cost])
         return None if None in costs else sum(one or 0 for one in costs)
-
-    def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
-        usage, attempts = charged.usage, self.attempts
-        candidate, failed = attempts.candidate, attempts.failed
-        return Outcome(
-            status=ending.status,
-            cost_nano_usd=charged.cost_nano_usd,
-            created_at=now,
-            latency_ms=round(seconds * 1000),
-            error_code=ending.code,
-            error_message=ending.message,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_tokens=usage.cached_tokens,
-            units=charged.units,
-            result_urls=charged.result_urls,
-            result_expires_at=charged.result_expires_at,
-            attempts=[attempt_row(one, self._redactor) for one in failed] if failed else (),
-            upstream_cost_nano_usd=self._upstream_cost(charged),
-            channel_id=None if candidate is None else candidate.channel_id,
-            detail=encode_detail(self.observer.receipt(charged, attempts.status, self._redactor)),
-        )
 
 
 def _counts(usage: Usage | None) -> list[int] | None:
