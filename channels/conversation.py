@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -94,7 +94,7 @@ def conversation_of(raw: Mapping[str, Raw]) -> str | None:
     if turns is None:
         return None
     before, text = _short_turns(turns) or _long_turns(turns)
-    hashed += [_sized(turn) for turn in before]
+    hashed += before
     hashed.append(text.encode(errors="replace"))
     return PREFIX + blake2b(b"".join(hashed), digest_size=16).hexdigest()
 
@@ -125,7 +125,7 @@ def stand_in(members: JsonObject) -> JsonObject:
     """Return a small object that replaces a large one and has only its conversation."""
     name = conversation_of(members.raw)
     named = {} if name is None else {"prompt_cache_key": Raw(msgspec.json.encode(name))}
-    return JsonObject(b"{}", named)
+    return JsonObject(b"{}", named, b"{}")
 
 
 def _name_in(raw: Mapping[str, Raw]) -> str | None:
@@ -164,31 +164,31 @@ def _sized(value: bytes | Raw) -> bytes:
     return b"%d:%b" % (len(value), head)
 
 
-# The turns up to the first of the user, of which the texts are hashed: clients move cache marks
-# from turn to turn, and write a text as a string or a part.
+# What is hashed of the turns before the user's first, and the texts of that one, as far as they
+# reach: clients move cache marks from turn to turn, and write a text as a string or a part.
 
 
-def _short_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str] | None:
-    """Return the turns before the user's first, and the text of that one; None: scan them."""
+def _short_turns(turns: Raw) -> tuple[list[bytes], str] | None:
+    """Return what is hashed of turns that are short and simple; None for others."""
     if len(turns) > _SHORT_BYTES:
         return None
-    before: list[Raw] = []
+    before: list[bytes] = []
     try:
         for raw in _decode_turns(turns):
             turn = _decode_turn(raw)
             if turn.role == "user":
                 text = turn.content
                 return (before, text[:_TURN_CHARACTERS]) if isinstance(text, str) else None
-            before.append(raw)
+            before.append(_sized(raw))
     except (msgspec.MsgspecError, RecursionError):
         pass  # the scan takes what a decoder refuses
     return None
 
 
-def _long_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str]:
-    """Return the turns before the user's first, and the texts of that one, as far as they reach."""
+def _long_turns(turns: Raw) -> tuple[list[bytes], str]:
+    """Return what is hashed of any turns."""
     if _is_text(turns):  # one turn
-        return (turns,), ""
+        return [_sized(turns)], ""
     view = memoryview(turns)
     for window in _WINDOWS:
         text = bytes(view[:window]).decode(errors="replace")
@@ -197,7 +197,7 @@ def _long_turns(turns: Raw) -> tuple[Sequence[bytes | Raw], str]:
             break
     if not isinstance(last, str):  # it is longer, or missing
         last = text[last : last + _TURN_CHARACTERS]
-    return [turn.encode() for turn in before], last
+    return [_sized(turn.encode()) for turn in before], last
 
 
 def _until_user(text: str) -> tuple[list[str], str | int]:

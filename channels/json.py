@@ -102,8 +102,8 @@ class JsonObject(Struct, eq=False):
 
     body: bytes
     raw: dict[str, msgspec.Raw]
+    outline: bytes  # the body without the middle of its long strings
     _members: dict[str, _Span] | None = None
-    _outline: bytes | None = None
 
     def __repr__(self) -> str:
         return f"<JsonObject {len(self.body)} bytes: {', '.join(self.raw)}>"
@@ -133,23 +133,14 @@ class JsonObject(Struct, eq=False):
         # One member per name makes up the whole of a compact body: no name occurs twice, since the
         # second member's bytes would be left over. Only a body with white space needs the walk.
         shortest = 1 + 4 * len(raw) + len("".join(raw)) + sum(map(len, raw.values()))
-        return cls(body, raw, None if shortest == len(body) else _locate(body, raw))
-
-    @property
-    def outline(self) -> bytes:
-        """The body without the middle of its long strings."""
-        if len(self.body) < RUN_BYTES:
-            return self.body
-        if self._outline is None:
-            self._outline = outline(self.body)
-        return self._outline
+        short = body if len(body) < RUN_BYTES else outline(body)
+        return cls(body, raw, short, None if shortest == len(body) else _locate(body, raw))
 
     def forget(self) -> None:
         """Release the body when it is no longer needed; an empty object remains."""
-        self.body = b"{}"
+        self.body = self.outline = b"{}"
         self.raw = {}
         self._members = None
-        self._outline = None
 
     def span(self, name: str) -> tuple[int, int]:
         """Return the byte offsets of a member's value. Raises KeyError without such a member."""
@@ -283,7 +274,7 @@ def _fault(body: bytes, reason: str) -> str:
 
 
 # Replaces an object whose bytes are elsewhere.
-NOTHING = JsonObject(b"{}", {})
+NOTHING = JsonObject(b"{}", {}, b"{}")
 
 
 # Decodes JSON leniently, for responses that deviate from their dialect.

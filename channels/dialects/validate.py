@@ -275,14 +275,13 @@ def settings(
     An object with a `type` is shown as that, an array as its length; null counts as missing.
     """
     texts: dict[str, str] = {}
-    for name, raw in members.items():
-        if name in names:
-            text = str(raw, "utf-8")
-            if text[0] in '"[{n' or len(text) > NUMBER_BYTES_MAX:
-                if text == "null":
-                    continue
-                text = _shown(text)
-            texts[within + name] = text
+    for name in filter(names.__contains__, members):
+        text = str(members[name], "utf-8")
+        if text[0] in '"[{n' or len(text) > NUMBER_BYTES_MAX:
+            if text == "null":
+                continue
+            text = _shown(text)
+        texts[within + name] = text
     return texts
 
 

@@ -99,17 +99,26 @@ class ModelCall:
         """Return the helper processes, scheduled per account."""
         return self.handler.services.offload.of(self.handler.principal.account_id)
 
+    def try_read(self, dialect: Dialect, **path: Any) -> Any:
+        """Return the same as `read`; None for a heavy body."""
+        if self.weight > READ_VALUES_MAX:
+            return None
+        try:
+            request = dialect.read_request(self.handler.request.body, **path)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        self.find_model(request.model, request.parameters)
+        return request
+
     async def read(self, dialect: Dialect, **path: Any) -> Any:
         """Return the request, parsed by its dialect from body and `path`; find its model.
 
         Raises GatewayError.
         """
-        handler = self.handler
+        if not self.is_heavy:
+            return self.try_read(dialect, **path)
         try:
-            if self.is_heavy:
-                request, _ = await self.offload(read_request, handler.protocol, path)
-            else:
-                request = dialect.read_request(handler.request.body, **path)
+            request, _ = await self.offload(read_request, self.handler.protocol, path)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
@@ -464,7 +473,7 @@ class ChatCompletionsHandler(ApiHandler):
             await self.run_agent()
             return
         call = ModelCall(self)
-        request = await call.read(CHAT)
+        request = call.try_read(CHAT) or await call.read(CHAT)
         await converse(call, CHAT, request, forwards_usage=request.include_usage)
 
     async def run_agent(self) -> None:

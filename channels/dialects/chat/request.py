@@ -323,6 +323,7 @@ _RUN_BY_CLIENT = frozenset(("function", "custom"))
 
 # Members that are read, by the name under which an upstream that ignores case reads them.
 NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
+_KNOWN = frozenset(NAMES)
 
 
 class ChatRequest(Struct, frozen=True):
@@ -351,7 +352,7 @@ def read_request(body: bytes) -> ChatRequest:
     """Check a request body. Raises InvalidRequest with the faulty member."""
     members = JsonObject.parse(body)
     raw = members.raw
-    if not raw.keys() <= NAMES.keys():
+    if not _KNOWN.issuperset(raw):
         refuse_lookalikes(members, NAMES)
     chat, fault = _TABLES.read(members)
     if chat.tools and isinstance(chat, ChatBody):
