@@ -227,7 +227,7 @@ class FailoverExhausted(Exception):
         self.cooldown_seconds = cooldown_seconds
 
 
-class Failover:
+class Failover(Struct, eq=False):
     """Leases the candidates of one call, one after another.
 
     `failed` are the attempts that gave no response, `passed_over` the channels not tried, with the
@@ -235,32 +235,15 @@ class Failover:
     conversation named by its client. `is_trial`: the last lease is a trial.
     """
 
-    __slots__ = (
-        "_candidates",
-        "_channels",
-        "_cooldowns",
-        "_may_try",
-        "_visited",
-        "failed",
-        "is_trial",
-        "passed_over",
-    )
-
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        channels: Mapping[str, ChannelActor],
-        *,
-        may_try: bool = False,
-    ) -> None:
-        self.failed: list[FailedAttempt] = []
-        self.passed_over: dict[str, str] = {}
-        self.is_trial = False
-        self._may_try = may_try and len(candidates) > 1
-        self._candidates = [*candidates]
-        self._channels = channels
-        self._cooldowns: list[float] = []
-        self._visited: set[str] = set()
+    _candidates: Sequence[Candidate]
+    _channels: Mapping[str, ChannelActor]
+    may_try: bool = False
+    is_trial: bool = False
+    failed: list[FailedAttempt] = []
+    passed_over: dict[str, str] = {}
+    _index: int = 0  # of the next candidate
+    _cooldowns: list[float] = []
+    _visited: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Failover {len(self.failed)} failed, {len(self.passed_over)} passed over>"
@@ -271,14 +254,14 @@ class Failover:
         Raises FailoverExhausted when none is left or three have been tried.
         """
         self.is_trial = False
-        if self._may_try:
-            self._may_try = False
-            trial = self._trial()
-            if trial is not None:
+        if self.may_try:
+            self.may_try = False
+            if len(self._candidates) > 1 and (trial := self._trial()) is not None:
                 return trial
         if len(self.failed) < TRIES_MAX:
-            while self._candidates:
-                candidate = self._candidates.pop(0)
+            while self._index < len(self._candidates):
+                candidate = self._candidates[self._index]
+                self._index += 1
                 channel_id = candidate.channel_id
                 if channel_id in self._visited:  # bound twice, under two upstream names
                     continue
@@ -313,7 +296,8 @@ class Failover:
                 lease = channel.try_trial()
                 if lease is not None:
                     self.is_trial = True
-                    self._candidates.remove(candidate)
+                    self._candidates = left = list(self._candidates)
+                    left.remove(candidate)
                     self._visited.add(candidate.channel_id)
                     return candidate, lease
             if channel.may_lease:
@@ -327,7 +311,7 @@ class Failover:
     @property
     def has_next(self) -> bool:
         """Whether another channel could be tried after the present attempt."""
-        left = {one.channel_id for one in self._candidates} - self._visited
+        left = {one.channel_id for one in self._candidates[self._index :]} - self._visited
         return len(self.failed) + 1 < TRIES_MAX and any(one in self._channels for one in left)
 
     def add_failed(
@@ -350,7 +334,7 @@ class Failover:
         if channel is None or not isinstance(error, CredentialsRefused):
             return
         if not channel.spec.ring.is_aside:
-            self._candidates.append(candidate)
+            self._candidates = [*self._candidates, candidate]
             self._visited.discard(candidate.channel_id)
 
     def exhausted(self) -> FailoverExhausted:

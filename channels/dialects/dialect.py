@@ -100,7 +100,7 @@ class Address:
                 self._written(channel, protocol, *one)
                 for one in zip(channel.keys, channel.ring.keys, strict=True)
             ]
-        written = of_keys[0] if len(of_keys) == 1 else of_keys[channel.ring.next_index(pin)]
+        written = of_keys[channel.ring.next_index(pin) if channel.more_keys else 0]
         url = written.stream_url if stream else written.url
         if written.names_model:
             url = url.replace(MODEL, quote(upstream_model, safe=self.model_keeps))

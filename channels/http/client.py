@@ -54,16 +54,10 @@ class OriginPool:
         return UpstreamConnection(self)
 
     def take(self) -> UpstreamConnection | None:
-        """Return an idle connection that is still usable, if there is one.
-
-        A connection that received something while idle is closed: it is the end of the stream, or a
-        response without a request, which would be taken for that of the next request.
-        """
+        """Return an idle connection that is still usable, if there is one."""
         while (connection := self._idle.end_latest()) is not None:
-            if connection.is_usable:
-                if not connection.has_unread():
-                    return connection
-                connection.abort()
+            if connection.may_be_reused():
+                return connection
         return None
 
     def __len__(self) -> int:

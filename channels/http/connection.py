@@ -352,12 +352,20 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether the connection can carry another request, as far as is known."""
         return not self._transport.is_closing()
 
-    def has_unread(self) -> bool:
-        """Whether the socket has data or an end of stream that the loop has not read yet."""
+    def may_be_reused(self) -> bool:
+        """Whether an idle connection can carry another request; closes it if it has unread bytes.
+
+        They are the end of the stream, or would be taken for the response to that request.
+        """
+        if self._transport.is_closing():
+            return False
         if self._poll is None:
             self._poll = select.poll()
             self._poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
-        return bool(self._poll.poll(0))
+        if self._poll.poll(0):
+            self.abort()
+            return False
+        return True
 
     def exchange(self, head: bytes, body: bytes) -> Http1Response:
         """Send a request; return its response, which fails if the connection is already lost."""
@@ -460,8 +468,10 @@ class UpstreamConnection(asyncio.Protocol):
                     return
             if response.status:
                 response.arrived()
-            if response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None:
-                self._hold()
+            is_full = response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None
+            if is_full and not (self.is_reading_paused or self._transport.is_closing()):
+                self.is_reading_paused = True
+                self._transport.pause_reading()
         if rest:
             self._keep(rest)
 
@@ -586,8 +596,3 @@ class UpstreamConnection(asyncio.Protocol):
             response.lost(StaleConnection(reason))
         else:
             response.lost(UpstreamLost(reason))
-
-    def _hold(self) -> None:
-        if not self.is_reading_paused and not self._transport.is_closing():
-            self.is_reading_paused = True
-            self._transport.pause_reading()
