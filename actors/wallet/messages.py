@@ -217,7 +217,7 @@ class Taken(Struct, frozen=True):
     state: ClaimState
 
 
-class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(Struct, frozen=True, omit_defaults=True):
     """How a call ended: one call-log row and its money.
 
     `units` are in the unit that the call's protocol is billed by (`channels/families.py`).

@@ -166,11 +166,12 @@ class Settlement(Struct, Generic[B], eq=False):
             charged = self.bill.charged(first_byte_seconds=observer.first_byte_seconds)
             usage, upstream_cost = charged.usage, self._upstream_cost(charged)
             seconds = observer.clock.monotonic() - call.started
+            # At most 15 arguments by name: with more, Python makes a dict of them first.
             outcome = Outcome(
-                status=ending.status,
-                cost_nano_usd=charged.cost_nano_usd,
-                created_at=observer.clock.now(),
-                latency_ms=round(seconds * 1000),
+                ending.status,
+                charged.cost_nano_usd,
+                observer.clock.now(),
+                round(seconds * 1000),
                 error_code=ending.code,
                 error_message=ending.message,
                 input_tokens=usage.input_tokens,
