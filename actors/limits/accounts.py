@@ -128,7 +128,7 @@ class SlidingWindows(Generic[Slot]):
         self, name: str, slot: Slot, *, rpm: int | None, concurrency: int | None, now: float
     ) -> LimitStatus:
         """Admit the request if both limits have room; a refused one takes nothing."""
-        usage = self._of(name)
+        usage = self.of(name)
         usage.trim(now)
         refused: Dimension | None = None
         retry_seconds = 0.0
@@ -154,21 +154,13 @@ class SlidingWindows(Generic[Slot]):
             in_flight=len(usage.flying),
         )
 
-    def fly(self, name: str, slot: Slot) -> None:
-        """Count a request in flight that no limit applied to, for a limit that is set later."""
-        self._of(name).flying.add(slot)
-
     def note(self, name: str, slot: Slot, *, in_window: bool, now: float) -> None:
         """Count a request that the backend admitted."""
-        usage = self._of(name)
+        usage = self.of(name)
         usage.trim(now)
         if in_window:
             usage.admit(now, slot)
         usage.flying.add(slot)
-
-    def leave(self, name: str, slot: Slot) -> None:
-        """Remove an admitted request from those in flight."""
-        self._usage[name].flying.remove(slot)
 
     def flying(self, name: str) -> Collection[Slot]:
         """Return the slots of the requests in flight."""
@@ -190,7 +182,8 @@ class SlidingWindows(Generic[Slot]):
         """Drop some of the names with an empty window and no request in flight."""
         self._sweep.round(lambda usage: usage.is_idle(now))
 
-    def _of(self, name: str) -> WindowUsage[Slot]:
+    def of(self, name: str) -> WindowUsage[Slot]:
+        """Return the usage of a name."""
         usage = self._usage.get(name)
         if usage is None:
             usage = self._usage[name] = self._made()
@@ -272,14 +265,14 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
         status = self.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now)
         if status.refused is None:
             if concurrency is None:
-                self.leave(name, slot)
+                self.of(name).flying.remove(slot)
             else:
                 self._permits.setdefault(slot[0], set()).add((name, slot))
         return status
 
     def permit(self, name: str, slot: WorkerSlot) -> None:
         """Permit a request in flight that was admitted elsewhere, or is reported again."""
-        self.fly(name, slot)
+        self.of(name).flying.add(slot)
         self._permits.setdefault(slot[0], set()).add((name, slot))
 
     def add_late(self, name: str, slot: WorkerSlot, *, at: float) -> None:
@@ -300,7 +293,7 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
             self._shared(name).flying.discard(slot)
 
     def _shared(self, name: str) -> _SharedUsage:
-        usage = self._of(name)
+        usage = self.of(name)
         assert isinstance(usage, _SharedUsage)
         return usage
 
@@ -382,9 +375,9 @@ class Limiter:
         return status, slot
 
     def fly(self, name: str) -> int:
-        """Count a request in flight that no limit applies to; return its slot."""
+        """Count a request to which no limit applies, for one that is set later; return its slot."""
         slot = next(self._slots)
-        self._book.fly(name, slot)
+        self._book.of(name).flying.add(slot)
         return slot
 
     def try_enter(
@@ -401,7 +394,7 @@ class Limiter:
 
     def leave(self, name: str, slot: int) -> None:
         """End an admitted request."""
-        self._book.leave(name, slot)
+        self._book.of(name).flying.remove(slot)
         if self._shared is not None:
             self._shared.release(name, slot)
 

@@ -139,10 +139,10 @@ class KeyCheck(Check):
 
     def try_now(self, checked: Checked) -> bool:
         headers = checked.request.headers
-        if headers.key_text is None:
-            headers.key_text = _key_of(checked)
         keys = checked.services.keys
-        principal = keys.try_authenticate(headers.key_text, touch=checked.touches_key)
+        if headers.key_hash is None:
+            headers.key_hash = keys.lookup_hash(_key_of(checked))
+        principal = keys.try_authenticate(headers.key_hash, touch=checked.touches_key)
         if principal is None:
             return False
         checked.principal = principal

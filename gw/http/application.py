@@ -92,8 +92,8 @@ class WholeResponse(NamedTuple):
 def response_head(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
     """Return the head of a response. Raises ValueError for a value that has a line break."""
     lines = [f"HTTP/1.1 {status} {reason}", *map(": ".join, headers.items())]
-    text = "\r\n".join(lines)
-    if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1:
+    text, breaks = "\r\n".join(lines), len(lines) - 1
+    if text.count("\n") != breaks or text.count("\r") != breaks:
         raise ValueError("a header's value has a line break")
     return text.encode("latin-1") + b"\r\n\r\n"
 

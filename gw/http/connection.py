@@ -108,6 +108,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     CLOSED: {},
 }
 _PARSES = frozenset({IDLE, HEAD, BODY})  # states in which received bytes are parsed
+_WAITS = frozenset({HEAD, CHECKING, BODY})  # those in which a request is incomplete or unchecked
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -241,10 +242,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._received(b"")
             if parser.turn_lines >= TURN_LINES:
                 self._end_turn()
-        state = self._state
-        if state is ENDING:
+        if self._state is ENDING:
             buffer.clear()
-        elif state is HEAD or state is BODY or state is CHECKING:
+        elif self._state in _WAITS:
             self._wait_for_rest(parser)
         if self._is_turn_over or len(buffer.data) > READ_AHEAD_BYTES_MAX:
             self._hold()

@@ -231,33 +231,38 @@ class LastHead:
     was found in it once, from its headers to its route, is true of all of them.
     """
 
-    __slots__ = ("_after", "_before", "_head", "_length", "_unlike", "body_bytes")
+    __slots__ = ("_after", "_before", "_length", "_unlike", "head")
 
     def __init__(self) -> None:
-        self._head: Head | None = None
+        self.head: Head | None = None
         self._before = self._length = self._after = b""  # the digits, and what stands around them
         self._unlike = 0  # heads since the last one that was repeated
-        self.body_bytes = 0  # of the body behind the head that was taken last
 
-    def take_again(self, buffer: ReadBuffer) -> Head | None:
-        """Take a whole head from the buffer if it is the last one again, else nothing."""
+    def take_again(self, buffer: ReadBuffer) -> int:
+        """Take a whole head from the buffer if it is the last one again; else return 0.
+
+        Returns the size of the body that it announces.
+        """
         data, at, before = buffer.data, buffer.at, self._before
-        if self._head is None or not data.startswith(before, at):
-            return None
+        if self.head is None or not data.startswith(before, at):
+            return 0
         start = at + len(before)
         end = data.find(b"\r", start, start + LENGTH_DIGITS_MAX + 1)
         length = data[start:end]
         if end < 0 or not (length.isdigit() and data.startswith(self._after, end)):
-            return None
-        self.body_bytes = int(length)
-        if not self.body_bytes:
-            return None
+            return 0
+        body_bytes = int(length)
+        if not body_bytes:
+            return 0
         if length != self._length:
             self._length = length
-            self._head.headers.set_length(length)
+            self.head.headers.set_length(length)
         self._unlike = 0
-        buffer.take(end + len(self._after) - at)
-        return self._head
+        buffer.at = end + len(self._after)
+        buffer.left_bytes = len(data) - buffer.at
+        if not buffer.left_bytes:
+            buffer.clear()
+        return body_bytes
 
     def remember(self, part: bytes, head: Head) -> None:
         """Remember a head and the bytes that it was parsed from."""
@@ -268,7 +273,7 @@ class LastHead:
         if found is not None:
             start, end = found.span(1)
             self._before, self._length, self._after = part[:start], found[1], part[end:]
-            self._head = head
+            self.head = head
 
 
 class Stage(Enum):
@@ -352,11 +357,10 @@ class RequestParser:
         is_beginning = self.stage is START
         events = self._events = []
         if is_beginning:
-            head = self._last_head.take_again(buffer)
-            if head is not None:
-                self._body_bytes = self._last_head.body_bytes
+            self._body_bytes = self._last_head.take_again(buffer)
+            if self._body_bytes:
                 self.stage = BODY
-                return (head,)
+                return (cast(Head, self._last_head.head),)
             buffer.skip_line_ends()
             if not buffer.left_bytes:
                 return events

@@ -254,8 +254,7 @@ class Request(TornadoRequest):
         try:
             if services.in_flight.is_refusing:
                 raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
-            if path_args:
-                handler.path_args = [handler.decode_argument(part) for part in path_args]
+            handler.path_args = list(map(handler.decode_argument, path_args))
             if handler.endpoint() is None:
                 raise handler.refused_method()
             checking = handler.check()

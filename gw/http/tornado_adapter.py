@@ -72,7 +72,7 @@ class RequestHeaders(HTTPHeaders):
     character. Requests of a connection that repeat a head share them, and what was found in it.
     """
 
-    key_text: str | None = None
+    key_hash: bytes | None = None
     # Of the request: `uri`, `host`, `path`, `query`, `query_arguments`.
     parts: tuple[str, str, str, str, dict[str, list[bytes]]] | None = None
     target: Any = None  # of its route, once the head is known to be in order
@@ -222,13 +222,15 @@ class TornadoHandler(RequestHandler):
     """Tornado's handler, driven by `request.py`; its methods for endpoints work as usual.
 
     Each header of a response has one value. Subclasses implement the methods that raise
-    NotImplementedError, which the driver calls.
+    NotImplementedError, which the driver calls, and `__init__`, for Tornado's prepares each handler
+    for templates: it sets `application` and `request`, and calls `clear`.
     """
 
     route = "other"  # the metrics' label
     request: TornadoRequest
     # Names in Tornado's form; every response has the default headers, errors too.
     default_headers: dict[str, str] = {}  # noqa: RUF012  replaced by instances, never changed
+    path_args: list[str] = []  # noqa: RUF012  the same
     _headers: dict[str, str]  # type: ignore[assignment]
 
     # Tornado sets these on each handler; here they are defaults of the class.
@@ -236,15 +238,6 @@ class TornadoHandler(RequestHandler):
     _finished = False
     _status_code = 200
     _reason = "OK"
-
-    def __init__(self, application: Application, request: TornadoRequest, **options: Any) -> None:
-        # Not Tornado's own, which prepares each handler for templates.
-        self.application = application
-        self.request = request
-        self._headers = self.default_headers.copy()
-        self._write_buffer = []
-        if options:
-            self.initialize(**options)
 
     # Called by the driver
 
@@ -314,7 +307,11 @@ class TornadoHandler(RequestHandler):
         """Send the bytes written so far; the future is done when more may be written."""
         chunk = self._written()
         if not self._headers_written:
-            return self._begin(chunk, is_whole=False)
+            sent = self.request.respond(
+                self._status_code, self._reason, self._headers, chunk, is_whole=False
+            )
+            self._headers_written = True
+            return sent
         return self.request.write(b"" if self.request.method == "HEAD" else chunk)
 
     def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
@@ -335,15 +332,10 @@ class TornadoHandler(RequestHandler):
             self._headers.pop("Content-Type", None)
         elif "Content-Length" not in self._headers:
             self._headers["Content-Length"] = str(len(chunk))
-        sent = self._begin(chunk, is_whole=True)
-        self._finished = True
-        return sent
-
-    def _begin(self, chunk: bytes, *, is_whole: bool) -> asyncio.Future[None]:
         sent = self.request.respond(
-            self._status_code, self._reason, self._headers, chunk, is_whole=is_whole
+            self._status_code, self._reason, self._headers, chunk, is_whole=True
         )
-        self._headers_written = True
+        self._headers_written = self._finished = True
         return sent
 
     def _written(self) -> bytes:

@@ -378,9 +378,13 @@ class KeyCache:
             self._touched[principal.key_id] = now
         return principal
 
-    def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
+    def lookup_hash(self, key_text: str) -> bytes:
+        """Return the hash of a key's text for `try_authenticate`."""
+        return self._hasher.lookup_hash(key_text)
+
+    def try_authenticate(self, key_hash: bytes, *, touch: bool = True) -> Principal | None:
         """Return the principal from memory; None if `authenticate` would read, or refuse."""
-        found = self._fresh(self._hasher.lookup_hash(key_text))
+        found = self._fresh(key_hash)
         now = self._clock.now()
         if found is None or _refusal(found, now) is not None:
             return None

@@ -56,6 +56,8 @@ class FakeKeys:
         self.uses: list[tuple[str, bool]] = []
         self.remembers = True  # what it knows needs no waiting
 
+    lookup_hash = staticmethod(str)
+
     def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
         found = self.known.get(key_text)
         if not self.remembers or not isinstance(found, Principal):

@@ -9,7 +9,7 @@ from actors.store.connection import StoreUnavailable
 from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS, new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.rows import cases, each
-from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
+from tests.unit.keys.fakes import HASHER, KEY, OTHER, Row, World, in_world
 
 RETRY = RETRY_SECONDS
 KEPT = 5.0 + GRACE_SECONDS  # after its last read, in an outage
@@ -45,14 +45,14 @@ async def test_good_key_gives_its_principal(world: World) -> None:
 
 @in_world(Row("key_1", KEY, expires_at=datetime(2100, 1, 1, tzinfo=UTC)))
 async def test_key_that_is_known_and_good_is_recalled_without_a_read(world: World) -> None:
-    assert world.cache.try_authenticate(KEY) is None
+    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is None
     principal = await world.cache.authenticate(KEY, touch=False)
-    assert world.cache.try_authenticate(KEY) == principal
+    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) == principal
     assert (world.counter.hits, world.counter.misses) == (1, 1)
     assert list(world.cache.touched()) == ["key_1"]
-    assert world.cache.try_authenticate(KEY, touch=False) == principal
+    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY), touch=False) == principal
     assert world.cache.touched() == {}
-    assert world.cache.try_authenticate(OTHER) is None
+    assert world.cache.try_authenticate(HASHER.lookup_hash(OTHER)) is None
     assert world.table.reads == 1
 
 
@@ -151,7 +151,9 @@ class Scene:
             case "forget":
                 cache.forget_idle()
             case "known" | "stale":
-                assert (cache.try_authenticate(KEY) is not None) == (verb == "known")
+                assert (cache.try_authenticate(HASHER.lookup_hash(KEY)) is not None) == (
+                    verb == "known"
+                )
             case _:
                 assert (verb, int(what)) == ("reads", table.reads)
 
@@ -179,7 +181,7 @@ async def test_bad_key_is_refused_with_its_reason_and_remembered(
     world = World(Row("key_1", KEY, **change))
     for _ in range(3):
         assert await world.reason_of() == reason
-        assert world.cache.try_authenticate(KEY) is None
+        assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is None
     assert (world.table.reads, world.cache.touched()) == (1, {})
 
 
@@ -302,10 +304,10 @@ async def test_keys_of_an_agent_share_it_and_hear_of_its_changes(world: World) -
     for changed in world.table.rows:
         changed.agent = agent(enabled=False)
     world.cache.invalidate("agent:agent_2")
-    assert world.cache.try_authenticate(KEY) is not None
+    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is not None
     world.cache.invalidate("agent:agent_1")
     for text in (KEY, OTHER):
-        assert world.cache.try_authenticate(text) is None
+        assert world.cache.try_authenticate(HASHER.lookup_hash(text)) is None
         found = (await world.cache.authenticate(text)).agent
         assert found is not None
         assert found.enabled is False
