@@ -97,7 +97,7 @@ class InvalidJson(InvalidRequest):
     """A body that is not a single well-formed JSON object."""
 
 
-class JsonObject(Struct, eq=False):
+class JsonObject(Struct, eq=False, gc=False):
     """A JSON object as received; the offsets of its members are found on demand."""
 
     body: bytes

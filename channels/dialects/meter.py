@@ -30,7 +30,7 @@ TOKENS_MAX = 2**31 - 1
 Tokens = Annotated[int, Meta(le=TOKENS_MAX)]
 
 
-class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Parts of a usage that may have their own prices, and usage besides tokens.
 
     Each count of tokens is a part of the one it is named after: `cache_write_1h_tokens` of the
@@ -58,7 +58,7 @@ class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     region: str | None = None
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """The tokens of a call, as stated by the upstream.
 
     `input_tokens` is the whole input: fresh, read from a cache, and written to one; the two cache
@@ -376,7 +376,7 @@ class ErrorEvent:
     message: str | None
 
 
-class ResponseMeter(Struct, Generic[Read], eq=False):
+class ResponseMeter(Struct, Generic[Read], eq=False, gc=False):
     """Meters one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.

@@ -188,33 +188,36 @@ class ChatUpstream(BaseUpstream):
         redaction = self._current.redactor.responses
         if not redaction.is_clear(body):  # rare, so the coroutine is made only then
             body = await redaction.redact_whole(body)
-        protocol, translated = plan.dialect.protocol, plan.translated
-        arguments: tuple[Any, ...] = (protocol, None, {}, {})
-        values_max = READ_VALUES_MAX
-        if translated is not None:
-            names = self._names(call, plan.dialect.new_meter())
-            arguments = (protocol, translated.translation.client, translated.names, names)
-            values_max = TRANSLATED_VALUES_MAX
+        fault, written = None, None
         try:
-            if weight_of(body) <= values_max:
-                read, written = metered(body, *arguments)
+            if plan.translated is None and weight_of(body) <= READ_VALUES_MAX:
+                meter = plan.dialect.new_meter()
+                meter.body(body)
             else:
-                read, written = await self._offloaded(call, body, arguments)
-            attempts.meter = read.meter
-            if not read.meter.characters:
-                _refuse_unusable(body, read.meter, plan)
+                read, written = await self._metered(call, plan, body)
+                meter, fault = read.meter, read.fault
+            attempts.meter = meter
+            if not meter.characters:
+                _refuse_unusable(body, meter, plan)
         except UpstreamError:
             raise
         except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
-        if read.fault is not None:
-            raise read.fault
-        return CompleteResponse(body if written is None else written, read.meter, plan.headers)
+        if fault is not None:
+            raise fault
+        return CompleteResponse(body if written is None else written, meter, plan.headers)
 
-    async def _offloaded(
-        self, call: ChatCall, body: bytes, arguments: tuple[Any, ...]
+    async def _metered(
+        self, call: ChatCall, plan: UpstreamPlan, body: bytes
     ) -> tuple[Metered, bytes | None]:
-        """Read a response in a helper process: it would block the loop for too long."""
+        """Meter a response that is translated, or read in a helper process because it is heavy."""
+        protocol, translated = plan.dialect.protocol, plan.translated
+        arguments: tuple[Any, ...] = (protocol, None, {}, {})
+        if translated is not None:
+            names = self._names(call, plan.dialect.new_meter())
+            arguments = (protocol, translated.translation.client, translated.names, names)
+            if weight_of(body) <= TRANSLATED_VALUES_MAX:
+                return metered(body, *arguments)
         try:
             read: tuple[Metered, bytes | None]
             read = await self._offload.of(call.facts.account_id).run(metered, body, *arguments)

@@ -338,7 +338,7 @@ _USAGE = msgspec.json.Decoder(_Usage)
 _SEARCHING = "-search-"
 
 
-class UsageReader(Struct, eq=False):
+class UsageReader(Struct, eq=False, gc=False):
     """The usage of one response so far: some upstreams state a running count in every chunk.
 
     `tier` is the last service tier stated, `model` the model of the response.
