@@ -3,9 +3,9 @@
 `ask` waits for a reply, `tell` does not. An actor's state is changed by its messages only, one at
 a time, in the order of arrival; replies are immutable. Restarts are the supervisor's task.
 
-A handler never waits. While the mailbox is empty (`Mailbox.is_free`) a message therefore needs no
-task switch: an actor may handle it in the sender's turn (`channel.py`). A handler does not send to
-its own actor that way.
+A handler never waits. An actor may therefore handle what waits (`Mailbox.take_waiting`), and then
+what its caller wants, in the caller's turn, without a task switch (`channel.py`). A handler does
+not call its own actor that way.
 
 An actor whose handling awaits has its own `run` and a mailbox that is never free: the ledger
 writer (`wallet/writer.py`).
@@ -71,9 +71,8 @@ class Envelope(Struct, Generic[M], eq=False):
 class Mailbox(Generic[M]):
     """Messages waiting for one reader, oldest first.
 
-    `is_free` is the fast path: a message may be handled in the sender's turn when none waits. The
-    reader handles a batch without awaiting, so all earlier messages have been handled by then, and
-    the order is the same as by `put`.
+    `is_free`: none waits, and it is open. The reader handles a batch without awaiting, so all
+    earlier messages have been handled by then: what is handled in a caller's turn is in order.
     """
 
     __slots__ = ("_capacity", "_clock", "_closed", "_waiting", "_wake", "is_free")
@@ -113,9 +112,15 @@ class Mailbox(Generic[M]):
                 await self._wake
             finally:
                 self._wake = None
+        return self.take_waiting()
+
+    def take_waiting(self) -> list[Envelope[M]]:
+        """Take all messages that wait now. Raises ActorStopped after `close`."""
+        if self._closed:
+            raise ActorStopped
         taken = list(self._waiting)
         self._waiting.clear()
-        self.is_free = not self._closed
+        self.is_free = True
         return taken
 
     def close(self) -> None:

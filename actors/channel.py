@@ -1,7 +1,7 @@
 """The actor of one channel, which alone grants its slots and tracks its health.
 
-A slot is requested and returned in the caller's turn; while messages wait, by message (`Acquire`,
-`ReleaseLease`).
+A slot is requested and returned in the caller's turn, after the messages that wait, by which a
+reload or an operator changes the channel.
 
 A lease is the right to make one attempt. It is released once, in every exit path, with a verdict;
 releasing it again has no effect. The router only reads `in_use` and `leases_granted`: the actor
@@ -143,20 +143,6 @@ class Denied(Struct, frozen=True):
     reason: Literal["full", "open", "withdrawn"]
 
 
-class Acquire(Struct, frozen=True):
-    """Request a lease; the reply is a `Lease` or `Denied`."""
-
-
-class ReleaseLease(Struct, frozen=True):
-    """Return a lease; sent by the lease itself, once."""
-
-    verdict: Verdict
-    is_probe: bool
-
-
-ACQUIRE = Acquire()
-
-
 @dataclass(frozen=True, slots=True)
 class Configure:
     """Use a new specification; leases granted under the old one stay valid."""
@@ -179,7 +165,7 @@ class Retire:
     """Remove the channel from the metrics; granted leases are still returned."""
 
 
-ChannelMessage = Acquire | ReleaseLease | Configure | Withdraw | Reopen | Retire
+ChannelMessage = Configure | Withdraw | Reopen | Retire
 
 
 class ChannelActor(Actor[ChannelMessage]):
@@ -216,26 +202,47 @@ class ChannelActor(Actor[ChannelMessage]):
         is_free = self.in_use < self._limit
         return is_free and self.health.may_lease(self.clock.monotonic())
 
-    def try_acquire(self) -> Lease | Denied | None:
-        """Request a lease now; None when other messages wait: then use `acquire`."""
-        return self._lease() if self.mailbox.is_free else None
+    def acquire(self) -> Lease | Denied:
+        """Request a lease. Raises ActorStopped."""
+        if not self.mailbox.is_free:
+            self._catch_up()
+        is_probe = self.health.state != "closed"
+        if is_probe and not self.health.may_lease(self.clock.monotonic()):
+            return Denied("open")
+        if self.in_use >= self._limit:
+            return Denied("withdrawn" if self.is_withdrawn else "full")
+        if is_probe:
+            self._become(probed(self.health))
+        self.in_use += 1
+        self.leases_granted += 1
+        self._slots.value = self.in_use
+        return Lease(self, self.spec, is_probe)
 
     def release(self, verdict: Verdict, is_probe: bool) -> None:
-        """Take a lease back now, or in its turn when other messages wait."""
-        if self.mailbox.is_free:
-            self._release(verdict, is_probe)
+        """Take a lease back; done by the lease itself, once."""
+        if not self.mailbox.is_free:
+            try:
+                self._catch_up()
+            except ActorStopped:
+                return  # the process ends; slots are no longer counted
+        assert self.in_use > 0, self
+        self.in_use -= 1
+        self._slots.value = self.in_use
+        if self.health is CLOSED and verdict != "failure":
             return
-        try:
-            self.tell(ReleaseLease(verdict, is_probe))
-        except ActorStopped:
-            return  # the process ends; slots are no longer counted
+        spec, now = self.spec.health, self.clock.monotonic()
+        health = finished(self.health, verdict, is_probe=is_probe, spec=spec, now=now)
+        if health is not self.health:
+            self._become(health)
 
     def try_trial(self) -> Lease | None:
-        """Request a trial of the channel now; None during a rest, or when other messages wait."""
-        if self.health.state == "closed" or self.spec.ring.is_aside or not self.mailbox.is_free:
+        """Request a trial of the channel; None during a rest. Raises ActorStopped."""
+        if not self.mailbox.is_free:
+            self._catch_up()
+        if self.health.state == "closed" or self.spec.ring.is_aside:
             return None
         now = self.clock.monotonic()
-        lease = self._lease() if self.health.may_try(now) else None
+        lease = self.acquire() if self.health.may_try(now) else None
         if not isinstance(lease, Lease):
             return None
         self.health = tried(self.health, now, self.spec.health)
@@ -248,16 +255,8 @@ class ChannelActor(Actor[ChannelMessage]):
         else:
             self.tell(message)
 
-    async def acquire(self) -> Lease | Denied:
-        """Request a lease, in order of arrival. Raises MailboxFull or ActorStopped."""
-        return await self.ask(ACQUIRE)  # type: ignore[no-any-return]
-
-    def handle(self, message: ChannelMessage) -> Lease | Denied | None:
-        if message is ACQUIRE:
-            return self._lease()
-        if isinstance(message, ReleaseLease):
-            self._release(message.verdict, message.is_probe)
-        elif isinstance(message, Configure):
+    def handle(self, message: ChannelMessage) -> None:
+        if isinstance(message, Configure):
             self._configure(message.spec)
         elif isinstance(message, Withdraw):
             self.is_withdrawn, self._limit = True, 0
@@ -265,7 +264,10 @@ class ChannelActor(Actor[ChannelMessage]):
             self._reopen()
         else:
             self.metrics.channel_removed(self.spec.id)
-        return None
+
+    def _catch_up(self) -> None:
+        """Handle the messages that wait, before what the caller wants. Raises ActorStopped."""
+        self.handle_all(self.mailbox.take_waiting())
 
     def _configure(self, spec: ChannelSpec) -> None:
         self.spec = spec
@@ -280,34 +282,6 @@ class ChannelActor(Actor[ChannelMessage]):
             key.confirmed()
         if self.health is not CLOSED:
             self._become(CLOSED)
-
-    def take_back(self, message: ChannelMessage, reply: Lease | Denied) -> None:
-        if isinstance(reply, Lease):
-            reply.release("abandoned")
-
-    def _lease(self) -> Lease | Denied:
-        is_probe = self.health.state != "closed"
-        if is_probe and not self.health.may_lease(self.clock.monotonic()):
-            return Denied("open")
-        if self.in_use >= self._limit:
-            return Denied("withdrawn" if self.is_withdrawn else "full")
-        if is_probe:
-            self._become(probed(self.health))
-        self.in_use += 1
-        self.leases_granted += 1
-        self._slots.value = self.in_use
-        return Lease(self, self.spec, is_probe)
-
-    def _release(self, verdict: Verdict, is_probe: bool) -> None:
-        assert self.in_use > 0, self
-        self.in_use -= 1
-        self._slots.value = self.in_use
-        if self.health is CLOSED and verdict != "failure":
-            return
-        spec, now = self.spec.health, self.clock.monotonic()
-        health = finished(self.health, verdict, is_probe=is_probe, spec=spec, now=now)
-        if health is not self.health:
-            self._become(health)
 
     def _become(self, health: Health) -> None:
         before, self.health = self.health, health

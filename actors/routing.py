@@ -248,10 +248,10 @@ class Failover(Struct, eq=False):
     def __repr__(self) -> str:
         return f"<Failover {len(self.failed)} failed, {len(self.passed_over)} passed over>"
 
-    async def lease(self) -> tuple[Candidate, Lease]:
+    def lease(self) -> tuple[Candidate, Lease]:
         """Lease the next candidate that grants it; the caller releases the lease.
 
-        Raises FailoverExhausted when none is left or three have been tried.
+        Raises FailoverExhausted when none is left or three have been tried, and ActorStopped.
         """
         self.is_trial = False
         if self.may_try:
@@ -270,9 +270,7 @@ class Failover(Struct, eq=False):
                 if channel is None:  # removed by a reload since the candidates were chosen
                     self.passed_over[channel_id] = "removed"
                     continue
-                lease = channel.try_acquire()
-                if lease is None:
-                    lease = await channel.acquire()
+                lease = channel.acquire()
                 if not isinstance(lease, Denied):
                     return candidate, lease
                 self.passed_over[channel_id] = lease.reason

@@ -190,7 +190,7 @@ class Attempts(Struct, eq=False):
             while True:
                 self.is_sent = False
                 began = call.span.now() if call.span.sampled else 0
-                candidate, lease = await failover.lease()
+                candidate, lease = failover.lease()
                 self.candidate, self.status, self.meter = candidate, None, None
                 self.observer.attempt_begins(candidate, lease.spec, began)
                 try:

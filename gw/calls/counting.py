@@ -116,7 +116,7 @@ class TokenCounter:
     async def _asked(self, request: CountRequest, failover: Failover) -> bytes | None:
         """Return a channel's count; None if it has no endpoint. Raises FailoverExhausted."""
         while True:
-            candidate, lease = await failover.lease()
+            candidate, lease = failover.lease()
             began = self._clock.monotonic()
             verdict: Verdict = "abandoned"  # a count proves nothing about calls …
             try:

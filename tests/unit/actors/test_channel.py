@@ -41,7 +41,7 @@ async def channel(slots: int = 2) -> AsyncIterator[tuple[ChannelActor, FakeClock
 
 
 def lease(actor: ChannelActor) -> Lease:
-    answer = actor.try_acquire()
+    answer = actor.acquire()
     assert isinstance(answer, Lease), answer
     return answer
 
@@ -59,13 +59,13 @@ async def open_breaker(actor: ChannelActor) -> None:
 
 async def test_slots_are_never_exceeded() -> None:
     async with channel(slots=3) as (actor, _):
-        answers = [actor.try_acquire() for _ in range(10)]
+        answers = [actor.acquire() for _ in range(10)]
         leases = [a for a in answers if isinstance(a, Lease)]
         assert len(leases) == 3
         assert {a for a in answers if isinstance(a, Denied)} == {Denied("full")}
         assert repr(actor) == "<ChannelActor one closed 3/3 slots>"
         await give_back(actor, leases[0], "success")
-        assert isinstance(actor.try_acquire(), Lease)
+        assert isinstance(actor.acquire(), Lease)
 
 
 @logs("channel_opened", "channel_half_opened", "channel_closed")
@@ -75,29 +75,14 @@ async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -
         await give_back(actor, lease(actor), "success")  # breaks the row
         await open_breaker(actor)
         clock.advance(9.9)
-        assert actor.try_acquire() == Denied("open")
+        assert actor.acquire() == Denied("open")
         clock.advance(0.1)
         probe = lease(actor)
         assert probe.is_probe
-        assert actor.try_acquire() == Denied("open")  # one probe decides
+        assert actor.acquire() == Denied("open")  # one probe decides
         await give_back(actor, probe, "success")
         assert actor.health.state == "closed"
-        assert isinstance(actor.try_acquire(), Lease)
-
-
-@cases("turns", 1, 2)
-async def test_slot_of_an_asker_who_has_gone_is_free_again(turns: int) -> None:
-    async with channel(slots=1) as (actor, _):
-        await asyncio.sleep(0)  # the actor waits for messages
-        asked = asyncio.ensure_future(actor.acquire())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        assert actor.in_use == turns - 1
-        asked.cancel()
-        await asyncio.wait([asked])
-        assert asked.cancelled()
-        await settle(actor)
-        assert (actor.in_use, actor.health.failures) == (0, 0)
+        assert isinstance(actor.acquire(), Lease)
 
 
 async def test_lease_comes_back_without_error_when_the_process_has_stopped() -> None:
@@ -105,9 +90,8 @@ async def test_lease_comes_back_without_error_when_the_process_has_stopped() -> 
         held = lease(actor)
         await asyncio.sleep(0)  # the actor has begun: it stops when it is told to
     held.release("success")
-    assert actor.try_acquire() is None
     with pytest.raises(ActorStopped):
-        await actor.acquire()
+        actor.acquire()
 
 
 @logs("channel_key_refused")
@@ -191,9 +175,7 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule()
     def acquire(self) -> None:
         expected = self.expected()
-        answer = self.actor.try_acquire()
-        if answer is None:
-            answer = self.runner.run(self.actor.acquire())
+        answer = self.actor.acquire()
         if expected == "lease":
             assert isinstance(answer, Lease)
             assert answer.is_probe == (self.open_until is not None)

@@ -210,7 +210,7 @@ def test_channels_have_conversations_in_proportion_to_their_slots() -> None:
 
 
 def lease(actor: ChannelActor) -> Lease:
-    answer = actor.try_acquire()
+    answer = actor.acquire()
     assert isinstance(answer, Lease)
     return answer
 
@@ -223,7 +223,7 @@ async def test_reload_adds_changes_and_removes_channels() -> None:
         assert made.directory["a"] is a
         await settle(a)
         assert a.spec.max_concurrency == 3
-        assert isinstance(made.directory["c"].try_acquire(), Lease)
+        assert isinstance(made.directory["c"].acquire(), Lease)
 
 
 async def test_unchanged_channel_is_left_alone() -> None:
@@ -249,9 +249,9 @@ async def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> N
         made.configure()
         made.configure(make_channel("a", max_concurrency=2))
         back = made.directory["a"]
-        second = await back.acquire()
+        second = back.acquire()
         assert isinstance(second, Lease)
-        assert await back.acquire() == Denied("full")
+        assert back.acquire() == Denied("full")
         held.release("success")
         second.release("success")
         await settle(back)

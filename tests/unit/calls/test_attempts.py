@@ -85,7 +85,7 @@ class Scene:
     def open(self, name: str) -> None:
         """Have its breaker open now."""
         for _ in range(10):
-            lease = self.channels.directory[name].try_acquire()
+            lease = self.channels.directory[name].acquire()
             assert isinstance(lease, Lease)
             lease.release("failure")
 
@@ -133,7 +133,7 @@ async def test_want_of_files_is_no_failure_of_a_channel() -> None:
 @logs("channel_opened")
 async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries() -> None:
     async with scene(d=UpstreamError(), e=UpstreamError()) as s:
-        held = s.channels.directory["a"].try_acquire()
+        held = s.channels.directory["a"].acquire()
         assert isinstance(held, Lease)
         s.open("b")
         failed, passed_over = await s.exhausted("a", "b", "gone", "d", "e")
@@ -151,13 +151,13 @@ async def test_no_answer_says_how_long_all_channels_stay_open() -> None:
         s.open("b")
         assert (await s.nothing("b")).cooldown_seconds == cooldown
         assert (await s.nothing("a", "b")).cooldown_seconds == cooldown * 3 / 4
-        held = s.channels.directory["c"].try_acquire()
+        held = s.channels.directory["c"].acquire()
         assert isinstance(held, Lease)
         # One that is only full may be free at any moment.
         assert (await s.nothing("a", "b", "c")).cooldown_seconds == 0
         held.release("abandoned")
         s.channels.clock.advance(cooldown * 3 / 4)
-        probe = s.channels.directory["a"].try_acquire()
+        probe = s.channels.directory["a"].acquire()
         assert isinstance(probe, Lease)
         assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
         probe.release("abandoned")

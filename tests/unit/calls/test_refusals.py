@@ -118,7 +118,7 @@ async def test_refused_key_is_the_channels_failure(status: int, stream: bool) ->
 async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() -> None:
     refused = answer(sse.error_body("bad key"), status=401)
     async with world(a=[refused], b=[answer(status=500)]) as w:
-        lease = [w.channels["b"].try_acquire() for _ in range(10)]
+        lease = [w.channels["b"].acquire() for _ in range(10)]
         told = await w.call()
         assert (told.refusal.message, told.attempts) == ("bad key", [])
         for one in lease:

@@ -137,7 +137,7 @@ async def fill(w: World, *names: str) -> list[Lease]:
     for name in names:
         actor = w.channels[name]
         while actor.in_use < actor.spec.max_concurrency:
-            lease = actor.try_acquire()
+            lease = actor.acquire()
             assert isinstance(lease, Lease)
             leases.append(lease)
     return leases

@@ -54,7 +54,7 @@ def make_open(one: World | Channels, *names: str) -> None:
     directory = one.channels if isinstance(one, World) else one.directory
     for name in names:
         while (channel := directory[name]).health.state == "closed":
-            lease = channel.try_acquire()
+            lease = channel.acquire()
             assert isinstance(lease, Lease)
             lease.release("failure")
 
@@ -212,7 +212,7 @@ async def test_trial_is_of_a_channel_that_its_call_might_have_come_to(
 ) -> None:
     async with standing(states.split()) as (some, order):
         failover = Failover(order, some.directory, may_try=True)
-        candidate, lease = await failover.lease()
+        candidate, lease = failover.lease()
         assert (candidate.channel_id, failover.is_trial) == (first, first != "a")
         lease.release("abandoned")
 
@@ -225,7 +225,7 @@ async def served(
         failover, tried = Failover(order, some.directory, may_try=may_try), list[str]()
         try:
             while True:
-                candidate, lease = await failover.lease()
+                candidate, lease = failover.lease()
                 tried.append(candidate.channel_id)
                 assert len(set(tried)) == len(tried) <= TRIES_MAX
                 if works[NAMES.index(candidate.channel_id)]:

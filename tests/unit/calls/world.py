@@ -508,7 +508,7 @@ async def world(
     directory.configure({channel.id: channel for channel in channels})
     supervisor.start("ledger", writer.run)
     for actor in directory.values():  # so that a success can be told from no verdict
-        lease = actor.try_acquire()
+        lease = actor.acquire()
         assert isinstance(lease, Lease)
         lease.release("failure")
     live = LiveCalls()
