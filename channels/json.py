@@ -76,7 +76,7 @@ def _character_at(body: bytes, position: int) -> int:
     return position
 
 
-_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _SPACE = ord(" ")  # no byte below it can be between tokens except white space
 _SPACES = re.compile(rb"[ \t\r\n]*")
@@ -117,7 +117,7 @@ class JsonObject(Struct, eq=False, gc=False):
         we read, and an upstream may read the other.
         """
         try:
-            raw = _DECODER.decode(body)
+            raw = _decode(body)
             if not body.isascii():
                 body.decode()
         except msgspec.ValidationError:

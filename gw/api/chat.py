@@ -99,10 +99,8 @@ class ModelCall:
         """Return the helper processes, scheduled per account."""
         return self.handler.services.offload.of(self.handler.principal.account_id)
 
-    def try_read(self, dialect: Dialect, **path: Any) -> Any:
-        """Return the same as `read`; None for a heavy body."""
-        if self.weight > READ_VALUES_MAX:
-            return None
+    def read_here(self, dialect: Dialect, **path: Any) -> Any:
+        """Return the same as `read`, of a body that is not heavy."""
         try:
             request = dialect.read_request(self.handler.request.body, **path)
         except InvalidRequest as invalid:
@@ -116,7 +114,7 @@ class ModelCall:
         Raises GatewayError.
         """
         if not self.is_heavy:
-            return self.try_read(dialect, **path)
+            return self.read_here(dialect, **path)
         try:
             request, _ = await self.offload(read_request, self.handler.protocol, path)
         except InvalidRequest as invalid:
@@ -468,12 +466,17 @@ class ChatCompletionsHandler(ApiHandler):
     protocol = CHAT.protocol
     limited = billed = True
 
-    async def on_post(self) -> None:
+    def on_post(self) -> Coroutine[Any, Any, None]:
         if self.principal.kind == AGENT:
-            await self.run_agent()
-            return
+            return self.run_agent()
         call = ModelCall(self)
-        request = call.try_read(CHAT) or await call.read(CHAT)
+        if call.is_heavy:
+            return self._run_heavy(call)
+        request = call.read_here(CHAT)
+        return converse(call, CHAT, request, forwards_usage=request.include_usage)
+
+    async def _run_heavy(self, call: ModelCall) -> None:
+        request = await call.read(CHAT)
         await converse(call, CHAT, request, forwards_usage=request.include_usage)
 
     async def run_agent(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.chat import codec
-from channels.dialects.chat.events import ChatMeter, ends
+from channels.dialects.chat.events import ChatMeter, is_terminator
 from channels.dialects.chat.request import chat_options, read_request, upstream_body, without_body
 from channels.dialects.dialect import Address, ChatDialect, Hosting
 from channels.families import CHAT
@@ -170,7 +170,7 @@ DIALECT = ChatDialect(
     header_prefix="openai-",
     new_meter=ChatMeter,
     has_terminator=True,
-    ends=ends,
+    ends=is_terminator,
     upstream=codec,
     codec=codec,
     closing_failure=codec.closing_failure,

@@ -376,11 +376,11 @@ class UsageReader(Struct, eq=False, gc=False):
     def _with_others(self, usage: Usage) -> Usage:
         """Return the usage with tier and searches stated elsewhere."""
         tier = None if self.tier is None else served_tier(self.tier)
-        is_searching = self.model is not None and _SEARCHING in self.model
-        if tier is None and not is_searching:
+        model = self.model or ""
+        if tier is None and _SEARCHING not in model:
             return usage
         parts = replace(usage.parts or UsageParts(), service_tier=tier)
-        if is_searching and not parts.web_searches:
+        if _SEARCHING in model and not parts.web_searches:
             parts = replace(parts, web_searches=1)
         return with_parts(usage, parts)
 
@@ -516,12 +516,7 @@ class ChatMeter(ResponseMeter[Chunk]):
             self._stated.tier = chunk.service_tier
         if has_usage and not self._stated.take(chunk.usage):
             self.malformed_events += 1
-        has_error = False
-        if chunk.error is not NULL or not chunk.choices:
-            has_error = self._note_error(error_in(chunk))
+        if chunk.choices and chunk.error is NULL:
+            return True
+        has_error = self._note_error(error_in(chunk))
         return bool(chunk.choices) or has_error or not has_usage
-
-
-def ends(data: bytes) -> bool:
-    """Whether an event without its final blank line ends the stream."""
-    return is_terminator(data)

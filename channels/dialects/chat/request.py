@@ -295,7 +295,7 @@ def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> 
     shown = settings(raw, _SETTINGS)
     if chat.stream_options is not None and chat.stream_options.include_usage:
         shown["stream_options.include_usage"] = "true"
-    if isinstance(chat, ChatBody) and chat.tools:
+    if chat.tools and isinstance(chat, ChatBody):
         shown["tools"] = names_of([_name(tool) for tool in chat.tools])
     shown["messages"] = str(len(chat.messages))
     if isinstance(chat, ChatBody) and (images := _images(chat)):
