@@ -229,10 +229,11 @@ class TextCheck(Check):
     """
 
     def try_now(self, checked: Checked) -> bool:
-        if checked.path_args and not all(map(is_storable, checked.path_args)):
-            raise checked.unknown_path()
-        if checked.auth == "none" and checked.path_args:
-            return True  # a signed link, whose signature is judged first, as a key is
+        if checked.path_args:
+            if not all(map(is_storable, checked.path_args)):
+                raise checked.unknown_path()
+            if checked.auth == "none":
+                return True  # a signed link, whose signature is judged first, as a key is
         query = checked.request.query_arguments
         for name in query:
             for value in query[name]:

@@ -266,8 +266,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_done(self, _: object) -> None:
         if self._state is CHECKING:
-            assert self._request is not None
-            self._checked(self._request)
+            self._checked(cast(Request, self._request))
             self.read_on()
 
     def _checked(self, request: Request) -> None:
@@ -284,8 +283,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _received(self, whole: bytes) -> None:
         """Let the request be answered; `whole` is its body, unless that came in pieces."""
-        request = self._request
-        assert request is not None
+        request = cast(Request, self._request)
         self._state = TRANSITIONS[self._state][WHOLE]
         self._deadlines.disarm(HANDLING)
         request.received(whole)

@@ -128,7 +128,7 @@ class RequestState(Enum):
     """The state of a request, until its response is complete."""
 
     CHECKING = auto()  # the head is checked; no byte of the body is accepted
-    RECEIVING = auto()  # the body is received
+    RECEIVING = auto()  # the body is received; at its end the endpoint's task is made
     REFUSED = auto()  # the response is written, the rest of the body is dropped
     HANDLING = auto()  # the endpoint runs
     CUT = auto()  # the endpoint was cancelled, because the process ends
@@ -279,7 +279,7 @@ class Request(TornadoRequest):
 
     def _expect_body(self) -> None:
         """Accept the body. Raises GatewayError when its headers are not acceptable."""
-        declared_bytes(self.headers, self._body_bytes_max)
+        declared_bytes(self.headers, self._application.services.config.max_body_bytes)
         self._state = RECEIVING
 
     def take(self, data: bytes) -> None:
@@ -319,11 +319,9 @@ class Request(TornadoRequest):
                 self._respond_early(self._early)
         elif self._state is RECEIVING:
             self.body = body.take() if isinstance(body, InboundBody) else whole
-            self._state = HANDLING
             handler.body_received()
-            # The loop keeps a reference until the task starts. `create_task` would generate a name
-            # and look the loop up, a good part of the cost of a task.
-            asyncio.Task(self._serve(handler), loop=self._out.loop, name="request")
+            # `create_task` would generate a name and look the loop up, a good part of its cost.
+            self._task = asyncio.Task(self._serve(handler), loop=self._out.loop, name="request")
         else:
             self._end(handler)
 
@@ -349,11 +347,12 @@ class Request(TornadoRequest):
         A cancelled stream ends where it is; nothing is written to a closed connection.
         """
         if self._out.is_closed:  # the client left right after its last byte
+            self._handler = self._task = None
             self._client_left(handler)
             return
         endpoint = handler.endpoint()
         assert endpoint is not None
-        self._task = asyncio.current_task(self._out.loop)
+        self._state = HANDLING
         try:
             await endpoint(*handler.path_args)
             if not self.is_finished:
@@ -425,7 +424,7 @@ class Request(TornadoRequest):
         self._client_left(handler)
         if self._task is None:
             self._handler = None
-        elif self._state is not CHECKING:
+        elif self._state in _RUNNING:
             self._cancel(self._task)
 
     def cut(self) -> None:
@@ -549,5 +548,6 @@ class Request(TornadoRequest):
             handler.release()
         if self._state is REFUSED and self._task is not None:
             self._task.cancel()
-        self._leave_flight()
+        if self._task is None or self._state not in _RUNNING:  # else at the end of the endpoint
+            self._leave_flight()
         return sent
