@@ -7,8 +7,8 @@ AssertionError or KeyError at start.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import Metric
@@ -67,12 +67,15 @@ class Distribution:
         if trace_id is not None:
             self._exemplars[index] = Exemplar({"trace_id": trace_id}, value, time.time())
 
-    def observe_all(self, values: Sequence[float]) -> None:
-        """Count observations without a trace."""
-        bounds, counts = self._bounds, self._counts
-        for value in values:
-            counts[bisect_left(bounds, value)] += 1
-        self._sum += sum(values)
+    def observe_all(self, values: Iterable[float]) -> None:
+        """Count observations without a trace: a step for each bucket instead of each value."""
+        ordered, below = sorted(values), 0
+        for index, bound in enumerate(self._bounds):
+            up_to = bisect_right(ordered, bound)
+            self._counts[index] += up_to - below
+            below = up_to
+        self._counts[-1] += len(ordered) - below
+        self._sum += sum(ordered)
 
     @property
     def counts(self) -> list[int]:

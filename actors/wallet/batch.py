@@ -192,7 +192,7 @@ def encode_json(items: Any) -> bytes:
     return bytes(ujson.dumps(clean_json(items), escape_forward_slashes=False).encode())
 
 
-def encode_detail(detail: Mapping[str, Any]) -> Raw:
+def encode_detail(detail: Mapping[str, Any] | None) -> Raw:
     """Encode the detail of a row once for all that takes it."""
     return Raw(encode_json(detail))
 
@@ -212,8 +212,7 @@ def clean_json(value: Any) -> Any:
 
 
 def _rows(rows: Iterable[str]) -> str | None:
-    joined = ')","('.join(rows)
-    return '{"(' + joined + ')"}' if joined else None
+    return _joined('{"(', b')","(', map(str.encode, rows), ')"}')
 
 
 def _value(text: str | None) -> str:
@@ -298,6 +297,11 @@ def encode_settlement(
     )
 
 
+def _detail(outcome: Outcome) -> Raw:
+    detail = outcome.detail
+    return detail if isinstance(detail, Raw) else encode_detail(detail)
+
+
 def encode_void(facts: CallFacts, *, has_claim: bool = False) -> Void:
     """Encode the release of a hold, with or without an idempotency key."""
     return Void(
@@ -340,13 +344,6 @@ def _settlement(facts: CallFacts, outcome: Outcome) -> bytes:
         )
     )
     return b"%032x,%b,%b" % (facts.call_id.int, values[1:-1], rare)
-
-
-def _detail(outcome: Outcome) -> Raw:
-    detail = outcome.detail
-    if detail is None:
-        return _NULL
-    return detail if isinstance(detail, Raw) else encode_detail(detail)
 
 
 @lru_cache(NAMES_KEPT)

@@ -33,7 +33,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from actors.wallet.batch import clean_json, to_json
+from actors.wallet.batch import clean_json, encode_json
 from actors.wallet.messages import Admitted, CallFacts, Outcome, Settle
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -245,25 +245,22 @@ class Recorder:
         self, call_id: UUID, what: Begun | Progress | Ended, begun: Begun | None = None
     ) -> Slot | None:
         """Write the older half, and its mark last, which makes it valid."""
-        payload = _encoded(what)
-        length = len(payload)
-        if length > _ROOM and isinstance(what, Ended):
+        payload, call, file = _encoded(what), call_id.int, self._file
+        if len(payload) > _ROOM and isinstance(what, Ended):
             payload = _encoded(replace(what, outcome=_shortened(what.outcome)))
-            length = len(payload)
-        call = call_id.int
-        slot = self._slots.get(call)
+        length, slot = len(payload), self._slots.get(call)
         if length > _ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
             return None
         if slot is None:
             slot = self._slots[call] = self._free.pop()
-        assert self._file is not None
+        assert file is not None
         slot.begun = begun
         turn = slot.turn = slot.turn + 1
-        at = slot.at + _HALVES[turn & 1]
-        start = at + _MARK.size
-        self._file[start : start + length] = payload
-        _MARK.pack_into(self._file, at, turn, length, zlib.crc32(payload, turn))
+        mark = slot.at + _HALVES[turn & 1]
+        start = mark + _MARK.size
+        file[start : start + length] = payload
+        _MARK.pack_into(file, mark, turn, length, zlib.crc32(payload, turn))
         return slot
 
 
@@ -271,7 +268,8 @@ def _encoded(what: Begun | Progress | Ended) -> bytes:
     try:
         return _encode(what)
     except (UnicodeEncodeError, OverflowError):  # a lone surrogate; an integer beyond 64 bits
-        return to_json(clean_json(msgspec.to_builtins(what))).encode()
+        built = msgspec.to_builtins(what, enc_hook=msgspec.json.decode)  # of `Raw`
+        return encode_json(clean_json(built))
 
 
 def _shortened(outcome: Outcome) -> Outcome:

@@ -11,22 +11,22 @@ BEGIN
     WITH ended AS MATERIALIZED (
         SELECT s.* FROM ROWS FROM (unnest(p_settlements), json_array_elements(p_details), unnest(p_admitted)) AS s(
             call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens, output_tokens,
-            cached_tokens, latency_ms, has_detail, rare, detail, account_id, key_id, amount)
+            cached_tokens, latency_ms, has_detail, sent, detail, account_id, key_id, amount)
     ), released AS (
         DELETE FROM holds h USING ended s
         WHERE s.account_id IS NULL AND h.call_id = ANY (ARRAY[s.call_id])
         RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
             s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
-            s.latency_ms, s.has_detail, s.detail, s.rare
+            s.latency_ms, s.has_detail, s.detail, s.sent
     ), gone AS MATERIALIZED (
-        SELECT x.*, to_timestamp(x.created_at) AS ended_at,
+        SELECT x.*, to_timestamp(x.created_at) AS ended_at, CASE json_typeof(x.sent) WHEN 'object' THEN x.sent END AS rare,
             -- What of the rare is not rare: alone in an array where there is nothing else.
-            CASE json_typeof(x.rare) WHEN 'array' THEN x.rare ELSE x.rare -> 'bought' END AS bought
+            CASE json_typeof(x.sent) WHEN 'array' THEN x.sent ELSE x.sent -> 'bought' END AS bought
         FROM (
             SELECT * FROM released
             UNION ALL
             SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
-                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, rare
+                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, sent
             FROM ended WHERE account_id IS NOT NULL) x
     ), granted AS MATERIALIZED (
         SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call

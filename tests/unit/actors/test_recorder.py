@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from actors.wallet.batch import encode_detail, encode_settlement
+from actors.wallet.batch import encode_detail, encode_json, encode_settlement
 from actors.wallet.messages import Free
 from actors.wallet.recorder import (
     FOLDER,
@@ -69,6 +69,17 @@ def test_settlement_comes_back_as_it_was(recorder: Recorder, tmp_path: Path) -> 
         assert left(tmp_path)[UUID(int=1)].what == Ended(facts=facts(1), outcome=told)
 
 
+def test_what_was_stored_with_every_default_is_read(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the release before does, beside which this one runs in an upgrade."""
+    told = outcome(7, detail={"hold": 9}, attempts=[], result_urls=[])
+    whole = {"type": "settled", "facts": asdict(facts(1)), "outcome": asdict(told), "held": None}
+    monkeypatch.setattr("actors.wallet.recorder._encode", lambda _: encode_json(whole))
+    end(recorder, 1, 7)
+    assert left(tmp_path)[UUID(int=1)].what == Ended(facts(1), told)
+
+
 def test_what_no_client_has_been_given_is_not_recorded(recorder: Recorder, tmp_path: Path) -> None:
     """An answer under an idempotency key goes out when it is committed; a job is no process's."""
     recorder.settled(encode_settlement(facts(1), outcome(7), claim_end=Free()), outcome(7))
@@ -84,10 +95,8 @@ def test_stream_is_known_by_its_first_byte_and_its_last_count(
     recorder.counts(slot, 40)
     recorder.counts(slot, 41)
     found = left(tmp_path)[UUID(int=1)]
-    assert (found.what, found.output_tokens) == (
-        Progress(call_id=UUID(int=1), delivered=SO_FAR),
-        41,
-    )
+    known = Progress(call_id=UUID(int=1), delivered=SO_FAR)
+    assert (found.what, found.output_tokens) == (known, 41)
     end(recorder, 1, 9)
     assert isinstance(left(tmp_path)[UUID(int=1)].what, Ended)
     recorder.forget([settle(1, 9)])
@@ -192,22 +201,12 @@ def test_settlement_too_long_for_a_slot_loses_its_attempts_first(
     recorder: Recorder, tmp_path: Path
 ) -> None:
     price = {"input": "1", "output": "2"}
+    long = {"attempts": [{"message": "m" * 3000}], "error_message": "e" * 900}
     detail = {"price": price, "request": {"x": "y" * 3000}}
     for one in (detail, encode_detail(detail)):
-        end(
-            recorder,
-            1,
-            7,
-            attempts=[{"message": "m" * 3000}],
-            error_message="e" * 900,
-            detail=one,
-        )
-    found = left(tmp_path)[UUID(int=1)].what.outcome
-    assert (found.cost_nano_usd, found.detail, list(found.attempts)) == (
-        7,
-        {"price": price},
-        [],
-    )
+        end(recorder, 1, 7, detail=one, **long)
+        found = left(tmp_path)[UUID(int=1)].what.outcome
+        assert (found.cost_nano_usd, found.detail, [*found.attempts]) == (7, {"price": price}, [])
 
 
 def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> None:
@@ -219,8 +218,10 @@ def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> No
 
 
 def test_half_a_character_is_no_obstacle(recorder: Recorder, tmp_path: Path) -> None:
-    end(recorder, 1, 7, error_message="half \ud800", detail={"n": 2**70})
-    assert left(tmp_path)[UUID(int=1)].what.outcome.cost_nano_usd == 7
+    for detail in ({"n": 2**70}, encode_detail({"n": 2**70})):
+        end(recorder, 1, 7, error_message="half \ud800", detail=detail)
+        found = left(tmp_path)[UUID(int=1)].what.outcome
+        assert (found.cost_nano_usd, found.detail) == (7, {"n": 2**70})
 
 
 @logs("recorder_unavailable")
