@@ -182,10 +182,7 @@ class ModelCall:
 
 
 def permitted_model(model: ModelSpec | None, named: str, principal: Principal) -> ModelSpec:
-    """Return the model that a name was resolved to.
-
-    Raises GatewayError if there is none, or only a placeholder, or if the key may not use it.
-    """
+    """Return the model found by a name. Raises GatewayError: unknown, placeholder, forbidden."""
     if model is None or not model.callable:
         shown = named[:SHOWN_CHARACTERS_MAX]
         fault = f"The model `{shown}` does not exist." if shown else "The endpoint has no default."
@@ -261,15 +258,15 @@ def converse(
     if body is None:
         body = handler.request.body
     named, is_strict = None, False
-    if headers.has_any(_HEADERS_READ):
+    own_headers: Pairs = ()
+    if headers.unread_by is not dialect and _are_read(headers, dialect):
         named, is_strict = _named(headers), headers.get(_STRICT_HEADER) == "1"
+        own_headers = provider_headers(headers, dialect)
     conversation, pin = named or _conversation(principal, request, len(body)), None
     if conversation is not None:
         call.detail["conversation"] = label_of(conversation)
         pin = f"{principal.account_id}/{conversation}"  # an account can only use its own pins
-    reached: Sequence[str] = ()
-    if address is None:
-        reached = upstream_protocols(protocol, current.config.translations)
+    reached = upstream_protocols(protocol, current.config.translations) if address is None else ()
     if tools:
         refuse_advisor(model, tools)
         _refuse_tools(call, dialect, tools, reached)
@@ -291,7 +288,7 @@ def converse(
             model=model,
             redact=current.redact,
             own=own,
-            own_headers=provider_headers(headers, dialect),
+            own_headers=own_headers,
             is_session=named is not None,
             is_strict=is_strict,
             address=address,
@@ -328,9 +325,16 @@ def _refuse_tools(
 
 
 _STRICT_HEADER = "X-Protocol-Strict"
-# Headers that most requests have none of.
 _HEADERS_READ = frozenset(map(spelled, (*CONVERSATION_HEADERS, _STRICT_HEADER)))
 _PASSED_ON = SseFraming()
+
+
+def _are_read(headers: RequestHeaders, dialect: ChatDialect) -> bool:
+    """Whether a call may read one of these headers, which most requests have none of."""
+    if headers.has_any(_HEADERS_READ) or headers.may_begin(spelled(dialect.header_prefix)):
+        return True
+    headers.unread_by = dialect
+    return False
 
 
 def _named(headers: RequestHeaders) -> str | None:
@@ -362,9 +366,7 @@ _CLIENTS_OWN = frozenset(
 def provider_headers(headers: RequestHeaders, dialect: ChatDialect) -> Pairs:
     """Return the client's headers for channels of its own protocol. Raises GatewayError."""
     prefix = spelled(dialect.header_prefix)
-    if not prefix or not headers.may_begin(prefix):
-        return ()
-    names = [name for name in headers if name.startswith(prefix)]
+    names = [name for name in headers if prefix and name.startswith(prefix)]
     if not names:
         return ()
     hop = {name.strip().lower() for name in headers.get("Connection", "").split(",")}

@@ -76,6 +76,7 @@ class RequestHeaders(HTTPHeaders):
     # Of the request: `uri`, `host`, `path`, `query`, `query_arguments`.
     parts: tuple[str, str, str, str, dict[str, list[bytes]]] | None = None
     target: Any = None  # of its route, once the head is known to be in order
+    unread_by: Any = None  # a dialect whose calls read none of its fields
 
     def __init__(self, fields: dict[str, list[str]]) -> None:
         self._as_list = fields

@@ -296,15 +296,12 @@ def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> 
     if chat.stream_options is not None and chat.stream_options.include_usage:
         shown["stream_options.include_usage"] = "true"
     if chat.tools and isinstance(chat, ChatBody):
-        shown["tools"] = names_of([_name(tool) for tool in chat.tools])
+        named = [one.type if one.function is UNSET else one.function.name for one in chat.tools]
+        shown["tools"] = names_of(named)
     shown["messages"] = str(len(chat.messages))
     if isinstance(chat, ChatBody) and (images := _images(chat)):
         shown["images"] = str(images)
     return shown
-
-
-def _name(tool: ToolSpec) -> str:
-    return tool.type if tool.function is msgspec.UNSET else tool.function.name
 
 
 def _images(chat: ChatBody) -> int:
