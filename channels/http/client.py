@@ -394,14 +394,11 @@ async def _connected(address: SocketAddress, files: OpenFiles | None) -> socket.
 HEADS_MAX = 1024
 
 
-class OriginRoute:
+class OriginRoute(NamedTuple):
     """An origin with its connections and its dialer."""
 
-    __slots__ = ("dialer", "pool")
-
-    def __init__(self, pool: OriginPool, dialer: Dialer) -> None:
-        self.pool = pool
-        self.dialer = dialer
+    pool: OriginPool
+    dialer: Dialer
 
 
 class HttpClient(UpstreamClient):

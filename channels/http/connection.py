@@ -190,9 +190,12 @@ class Http1Response:
     def count(self) -> None:
         """Update the size after new pieces. Many small ones are joined: each is an object."""
         pieces = self.pieces
+        if len(pieces) == 1:
+            self.waiting_bytes = len(pieces[0])
+            return
         if len(pieces) > PIECES_MAX:
             pieces[:] = (b"".join(pieces),)
-        self.waiting_bytes = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+        self.waiting_bytes = sum(map(len, pieces))
 
     @property
     def is_in_lines(self) -> bool:
@@ -537,8 +540,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """End the response; the connection may carry the next one."""
         response = self._response
-        assert response is not None
-        if not response.status:  # an interim one
+        if response is None or not response.status:  # an interim one
             return
         self._response = None
         # The rest of an upload that was answered early may never be read, nor the next request.
