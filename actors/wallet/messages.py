@@ -128,7 +128,7 @@ RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account", "leased"]
 
 
-class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The facts of a call at admission; enough to write its row if its process dies.
 
     `job_id`: of the job that it begins; None: it ends with its response. `made_id` is the id of
@@ -145,7 +145,7 @@ class CallFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     made_id: str | None = None
 
 
-class _OfCall(Struct, frozen=True, kw_only=True):
+class _OfCall(Struct, frozen=True, kw_only=True, gc=False):
     facts: CallFacts
 
     @property
@@ -169,7 +169,7 @@ class Hold(_OfCall, frozen=True, kw_only=True):
     job: NewJob | None = None
 
 
-class Admitted(Struct, eq=False):
+class Admitted(Struct, eq=False, gc=False):
     """A hold granted in memory from the lease of the process of this id; not written yet.
 
     As a message: write it. `used` is its part of the lease until then, in nano-USD; None: it does

@@ -191,15 +191,12 @@ class Recorder:
 
     def admitted(self, admitted: Admitted) -> None:
         """Record a call that was admitted in memory."""
-        if self._file is not None:
-            hold = admitted.hold
-            begun = Begun(hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail)
-            self._store(hold.facts.call_id, begun, begun)
+        hold = admitted.hold
+        begun = Begun(hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail)
+        self._store(hold.facts.call_id, begun, begun)
 
     def delivers(self, call_id: UUID, delivered: Mapping[str, Any]) -> int | None:
         """Record the first byte of a stream; return its slot for `counts`, or None without one."""
-        if self._file is None:
-            return None
         known = self._slots.get(call_id.int)
         begun = None if known is None else known.begun
         slot = self._store(
@@ -222,7 +219,7 @@ class Recorder:
         not pay for a lost response, and that of a job, whose hold outlives the process.
         """
         facts, admitted = settle.facts, settle.admitted
-        if self._file is None or settle.claim_end is not None or facts.job_id is not None:
+        if settle.claim_end is not None or facts.job_id is not None:
             return
         if admitted is None:
             ended = Ended(facts, outcome)
@@ -245,16 +242,19 @@ class Recorder:
         self, call_id: UUID, what: Begun | Progress | Ended, begun: Begun | None = None
     ) -> Slot | None:
         """Write the older half, and its mark last, which makes it valid."""
-        payload, call, file = _encoded(what), call_id.int, self._file
+        file = self._file
+        if file is None:
+            return None
+        payload = _encoded(what)
         if len(payload) > _ROOM and isinstance(what, Ended):
             payload = _encoded(replace(what, outcome=_shortened(what.outcome)))
-        length, slot = len(payload), self._slots.get(call)
+        length = len(payload)
+        slot = self._slots.get(call_id.int)
         if length > _ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
             return None
         if slot is None:
-            slot = self._slots[call] = self._free.pop()
-        assert file is not None
+            slot = self._slots[call_id.int] = self._free.pop()
         slot.begun = begun
         turn = slot.turn = slot.turn + 1
         mark = slot.at + _HALVES[turn & 1]

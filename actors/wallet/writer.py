@@ -185,8 +185,8 @@ class LedgerWriter(Actor[Message]):
                 break
             message = envelope.message
             if isinstance(message, Settle):
-                if isinstance(message.claim_end, KeptResponse):
-                    response_bytes += len(message.claim_end.body)
+                if (kept := message.claim_end) and isinstance(kept, KeptResponse):
+                    response_bytes += len(kept.body)
             elif isinstance(message, Barrier):
                 due, is_all = self.leases.due_of(message.account_id, BATCH_MAX - len(taken))
                 taken.extend(Envelope(one, one.at, None) for one in due)
