@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from actors.clock import Clock
 from actors.routing import Candidate, FailedAttempt, FailoverExhausted
-from actors.wallet.messages import CallFacts, RowStatus
+from actors.wallet.messages import CallFacts, NewJob, RowStatus
 from channels.errors import (
     CredentialsRefused,
     ErrorReported,
@@ -106,7 +106,7 @@ class Call(Struct, frozen=True, kw_only=True):
     """A call that has passed every check except money and channels.
 
     `detail` collects the receipt of its row. `idempotency` is set when the request has an
-    idempotency key.
+    idempotency key. `cheaper` is the advice in the error of a client without enough balance.
     """
 
     facts: CallFacts
@@ -116,6 +116,8 @@ class Call(Struct, frozen=True, kw_only=True):
     started: float  # monotonic seconds
     idempotency: IdempotencyClaim | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
+    cheaper: str
+    job: NewJob | None = None  # the job begun by the call
 
 
 # Bound of a header value passed on from an upstream; a date has 29 characters, a digest 64.

@@ -381,9 +381,7 @@ class ChatCalls:
             billable=call.billable,
             is_stream=parsed.stream,
         )
-        async with await self._billing.hold(
-            call, bill, writer, cheaper="or send a smaller max_tokens."
-        ) as settlement:
+        async with self._billing.hold(call, bill, writer) as settlement:
             if not is_whole:
                 left_out = len(call.request.body) - parsed.content_bytes
                 self._metrics.bytes_not_held_for(model=call.model.id, count=left_out)

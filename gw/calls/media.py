@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from actors.clock import Clock
 from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
-from actors.wallet.messages import KeptResponse, NewJob
+from actors.wallet.messages import KeptResponse
 from channels.errors import (
     ErrorBody,
     ErrorMembers,
@@ -105,12 +105,10 @@ class Delivery(Struct, frozen=True):
 
 
 class MediaCall(Call, frozen=True, kw_only=True):
-    """A media call; `cheaper` is the advice in the error of a client without enough balance."""
+    """A media call."""
 
     bill: Bill
-    cheaper: str
     pins: tuple[Pin, ...] = ()
-    job: NewJob | None = None  # the job begun by the call
 
 
 class PieceCall(MediaCall, frozen=True, kw_only=True):
@@ -192,9 +190,7 @@ class Media(Generic[C]):
 
     async def _serve(self, call: C, client: Client) -> Delivery:
         order = self._order(call)
-        async with await self._billing.hold(
-            call, call.bill, client, cheaper=call.cheaper, job=call.job
-        ) as settlement:
+        async with self._billing.hold(call, call.bill, client) as settlement:
             settlement.observer.considered(order)
             attempts = settlement.attempts
             try:

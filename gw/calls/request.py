@@ -347,6 +347,7 @@ class ChatCall(Call, frozen=True, kw_only=True):
     tools_protocol: str | None = None  # the protocol that runs these, if not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)
     translations: Sequence[str] = ()  # protocols to which it may be translated
+    cheaper: str = "or send a smaller max_tokens."
 
 
 # The channels for a call with built-in tools, which the provider runs.

@@ -1,6 +1,6 @@
-"""A call from the hold that was granted for it to its settlement: the one way out for its money.
+"""A call from its hold to its settlement: the one way out for its money.
 
-    async with await billing.hold(call, bill, writer, …) as settlement:
+    async with billing.hold(call, bill, writer) as settlement:
         …                                  # attempts, answer; `settle` before the last bytes
 
 `settle` takes the cost, releases the hold and writes the row; it does nothing the second time. It
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from actors.clock import Clock
 from actors.wallet.batch import encode_detail
-from actors.wallet.messages import ClaimEnd, Hold, KeptResponse, LedgerUnavailable, NewJob, Outcome
+from actors.wallet.messages import ClaimEnd, Hold, KeptResponse, LedgerUnavailable, Outcome
 from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
@@ -50,7 +50,7 @@ from gw.calls.call import (
 from gw.config.config import LiveConfig
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
-from metrics.spans import UNSAMPLED_CHILD, CallSpan, ChildSpan
+from metrics.spans import UNSAMPLED_CHILD, ChildSpan
 
 # How long a response may wait for its own settlement when the database hangs.
 DURABLE_SECONDS = 5.0
@@ -99,7 +99,41 @@ class Settlement(Struct, Generic[B], eq=False):
         return f"<Settlement {self.call.facts.call_id.hex} {state} {self.ending}>"
 
     async def __aenter__(self) -> Settlement[B]:
-        """Does not wait, so that no cancellation can come between the granted hold and the call."""
+        """Hold the most that the call may cost, with its idempotency claim and its job.
+
+        Raises GatewayError, and KeyTaken when the idempotency key is not free. Nothing waits
+        between the granted hold and the block.
+        """
+        call, billing, amount_nano_usd = self.call, self._billing, self.bill.hold_nano_usd
+        span, facts, idempotency = call.span, call.facts, call.idempotency
+        terms = self.bill.terms
+        terms["hold"] = amount_nano_usd
+        if span.trace_id is not None:
+            terms["trace_id"] = span.trace_id
+        call.detail.update(terms)
+        hold = Hold(
+            facts=facts,
+            amount_nano_usd=amount_nano_usd,
+            cap_nano_usd=call.cap_nano_usd,
+            detail=terms,  # for the row that recovery may have to write
+            claim=None if idempotency is None else idempotency.claim,
+            job=call.job,
+        )
+        step = span.child(HOLD) if span.sampled else UNSAMPLED_CHILD
+        try:
+            if amount_nano_usd > MAX_NANO_USD:
+                # More than any balance can cover.
+                raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {call.cheaper}")
+            if not billing.wallets.try_hold(hold):
+                await self._admit(hold)
+        except BaseException as error:
+            self._refused(error, step)
+            raise
+        if span.sampled:
+            step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
+        self._client.hold_decided()
+        billing.live.enter(facts.call_id, self.delivered)
+        billing.metrics.call_started(facts.protocol)
         return self
 
     async def __aexit__(
@@ -239,12 +273,70 @@ class Settlement(Struct, Generic[B], eq=False):
             except (TimeoutError, LedgerUnavailable):
                 pass  # the writer retries and logs it
 
+    async def _admit(self, hold: Hold) -> None:
+        """Ask the ledger for the hold. Raises GatewayError and KeyTaken.
+
+        A call cancelled before the ledger's reply holds nothing and has a row.
+        """
+        cheaper = self.call.cheaper
+        try:
+            await self._billing.wallets.hold(hold)
+        except HoldRefused as refused:
+            why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
+        except LedgerUnavailable as error:
+            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
+        except asyncio.CancelledError:
+            self._client.hold_decided()
+            self._record_cancelled()
+            raise
+
+    def _refused(self, error: BaseException, step: ChildSpan) -> None:
+        """End the spans of a call without a hold: refused, or cancelled before."""
+        span = self.call.span
+        if isinstance(error, KeyTaken):
+            step.end()
+            span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
+            return
+        ending = shown("rejected", error) if isinstance(error, GatewayError) else self._left()
+        step.end(error_type=ending.code)
+        end_call(span, ending)
+
+    def _record_cancelled(self) -> None:
+        """Write the row of a call that was cancelled before its hold was granted."""
+        call, clock, metrics = self.call, self._billing.clock, self._billing.metrics
+        ending, seconds = self._left(), clock.monotonic() - call.started
+        self._billing.wallets.record(
+            call.facts,
+            Outcome(
+                status=ending.status,
+                cost_nano_usd=0,
+                created_at=clock.now(),
+                latency_ms=round(seconds * 1000),
+                error_code=ending.code,
+                error_message=ending.message,
+                detail=call.detail,
+            ),
+        )
+        metrics.call_started(call.facts.protocol)
+        metrics.call_finished(
+            protocol=call.facts.protocol,
+            model=call.model.id,
+            status=ending.status,
+            code=ending.code or "ok",
+            seconds=seconds,
+        )
+
+    def _left(self) -> Ending:
+        """Return the ending of a call that was cancelled."""
+        return CLIENT_GONE if self._client.client_gone else STOPPING
+
     def _ending_of(self, error: BaseException) -> Ending:
         """Return the ending of a call that this error ended."""
         if isinstance(error, ClientGone):
             return CLIENT_GONE
         if isinstance(error, asyncio.CancelledError):
-            return CLIENT_GONE if self._client.client_gone else STOPPING
+            return self._left()
         if isinstance(error, GatewayError):
             return shown("rejected", error)
         if isinstance(error, Exception):
@@ -322,115 +414,11 @@ class Billing:
         self.clock = clock
         self.metrics = metrics
 
-    async def hold(
-        self,
-        call: Call,
-        bill: B,
-        client: Client,
-        *,
-        cheaper: str,
-        job: NewJob | None = None,
-    ) -> Settlement[B]:
-        """Hold the most that a call may cost; return its settlement, to be entered at once.
-
-        `cheaper` is the advice in the error of a refused client, `job` the job that the call
-        begins. Raises GatewayError, and KeyTaken when the idempotency key is not free. Nothing
-        waits between the granted hold and the return.
-        """
-        span, amount_nano_usd = call.span, bill.hold_nano_usd
-        terms = bill.terms
-        terms["hold"] = amount_nano_usd
-        if span.trace_id is not None:
-            terms["trace_id"] = span.trace_id
-        call.detail.update(terms)
-        step = span.child(HOLD) if span.sampled else UNSAMPLED_CHILD
-        facts, idempotency = call.facts, call.idempotency
-        hold = Hold(
-            facts=facts,
-            amount_nano_usd=amount_nano_usd,
-            cap_nano_usd=call.cap_nano_usd,
-            detail=terms,  # for the row that recovery may have to write
-            claim=None if idempotency is None else idempotency.claim,
-            job=job,
-        )
-        try:
-            if amount_nano_usd > MAX_NANO_USD:
-                # More than any balance can cover.
-                raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
-            if not self.wallets.try_hold(hold):
-                await self._admit(call, hold, client, cheaper)
-        except BaseException as error:
-            self._refused(error, span, step, client)
-            raise
-        if span.sampled:
-            step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
-        client.hold_decided()
+    def hold(self, call: Call, bill: B, client: Client) -> Settlement[B]:
+        """Return the settlement of a call, to be entered: that holds the most it may cost."""
         observer = CallObserver(call, self.clock, self.metrics)
-        settlement = Settlement(
-            call, bill, observer, Attempts(call, observer), client, self, self.current.redactor
-        )
-        self.live.enter(facts.call_id, settlement.delivered)
-        self.metrics.call_started(facts.protocol)
-        return settlement
-
-    async def _admit(self, call: Call, hold: Hold, client: Client, cheaper: str) -> None:
-        """Ask the ledger for a hold. Raises like `hold`.
-
-        A call cancelled before the ledger's reply holds nothing and has a row.
-        """
-        try:
-            await self.wallets.hold(hold)
-        except HoldRefused as refused:
-            why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
-            raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
-        except LedgerUnavailable as error:
-            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
-        except asyncio.CancelledError:
-            client.hold_decided()
-            self._record_cancelled(call, is_client_gone=client.client_gone)
-            raise
-
-    def _refused(
-        self, error: BaseException, span: CallSpan, step: ChildSpan, client: Client
-    ) -> None:
-        """End the spans of a call without a hold: refused, or cancelled before."""
-        if isinstance(error, KeyTaken):
-            step.end()
-            span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
-            return
-        if isinstance(error, GatewayError):
-            ending = shown("rejected", error)
-        else:
-            ending = CLIENT_GONE if client.client_gone else STOPPING
-        step.end(error_type=ending.code)
-        end_call(span, ending)
-
-    def _record_cancelled(self, call: Call, *, is_client_gone: bool) -> None:
-        """Write the row of a call that was cancelled before its hold was granted."""
-        ending = CLIENT_GONE if is_client_gone else STOPPING
-        now = self.clock.now()
-        seconds = self.clock.monotonic() - call.started
-        self.wallets.record(
-            call.facts,
-            Outcome(
-                status=ending.status,
-                cost_nano_usd=0,
-                created_at=now,
-                latency_ms=round(seconds * 1000),
-                error_code=ending.code,
-                error_message=ending.message,
-                detail=call.detail,
-            ),
-        )
-        protocol = call.facts.protocol
-        self.metrics.call_started(protocol)
-        self.metrics.call_finished(
-            protocol=protocol,
-            model=call.model.id,
-            status=ending.status,
-            code=ending.code or "ok",
-            seconds=seconds,
-        )
+        attempts = Attempts(call, observer)
+        return Settlement(call, bill, observer, attempts, client, self, self.current.redactor)
 
 
 _NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
