@@ -311,8 +311,8 @@ class LedgerWriter(Actor[Message]):
                 envelope.resolve(Refused(reason=reason))
             elif seq in applied.taken:
                 envelope.resolve(Taken(applied.taken[seq]))
-            elif not envelope.resolve(Granted()):  # the client left meanwhile
-                self.tell(_void_of(hold))
+            elif not envelope.resolve(granted := Granted()):  # the client left meanwhile
+                self.take_back(hold, granted)
 
     def take_back(self, message: Message, reply: object) -> None:
         """Void a hold that was granted after its caller had left."""
