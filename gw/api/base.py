@@ -165,13 +165,6 @@ def is_outage(error: BaseException) -> bool:
     return isinstance(error, StoreUnavailable | LedgerUnavailable)
 
 
-def is_expected(error: BaseException) -> bool:
-    """Whether an error is an ordinary refusal, which is not logged as a fault."""
-    return isinstance(error, GatewayError) or (
-        isinstance(error, HTTPError) and error.status_code < 500
-    )
-
-
 class ApiHandler(TornadoHandler):
     """One request to one endpoint."""
 
@@ -358,7 +351,9 @@ class ApiHandler(TornadoHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        if value is None or is_expected(value):
+        if value is None or isinstance(value, GatewayError):
+            return
+        if isinstance(value, HTTPError) and value.status_code < 500:  # a refusal as well
             return
         log, trace = EventLog("gw.web"), self.call_id.hex
         of_trace = _log_fields(self.span)
@@ -436,7 +431,8 @@ class HandlerWriter:
         handler = self._handler
         if http_status != 200:  # the default
             handler.set_status(http_status)
-        handler.set_header("Content-Type", content_type)
+        if content_type != "application/json":  # the same
+            handler.set_header("Content-Type", content_type)
         for name, value in headers.items():
             handler.set_header(name, value)
 

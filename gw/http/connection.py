@@ -20,6 +20,7 @@ The memory of a connection whose client has shown no key is at most CONNECTION_B
 
     unread bytes                READ_AHEAD_BYTES_MAX, and one read of READ_BYTES_MAX
     a head                      HEAD_BYTES_MAX in HEAD_LINES_MAX lines, each line four objects
+    the head before it          REMEMBERED_BYTES_MAX, and what was found in it
     unsent bytes                the transport's high-water mark (64 KB), and one response
 
 Only handlers keep bodies (`parser.py`), and no handler accepts one before it knows the key.
