@@ -263,10 +263,6 @@ class Modal(Struct, gc=False):
     audio_tokens: int | None = None
     image_tokens: int | None = None
 
-    def counts(self) -> tuple[int, int]:
-        """Return the tokens of audio and of images."""
-        return self.audio_tokens or 0, self.image_tokens or 0
-
 
 class _Written(Struct, gc=False):
     ephemeral_1h_input_tokens: int | None = None
@@ -292,19 +288,16 @@ _NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
 
 def _modal_parts(known: UsageParts, given: InputDetails, made: Modal) -> UsageParts:
     """Return these parts with the tokens of details added."""
-    kept = given.cache_creation
-    audio, image = given.counts()
-    cached_audio, cached_image = (given.cached_tokens_details or _TEXT_ONLY).counts()
-    audio_output, image_output = made.counts()
+    kept, cached = given.cache_creation, given.cached_tokens_details or _TEXT_ONLY
     return replace(
         known,
         cache_write_1h_tokens=0 if kept is None else kept.ephemeral_1h_input_tokens or 0,
-        audio_input_tokens=audio,
-        cached_audio_tokens=cached_audio,
-        image_input_tokens=image,
-        cached_image_tokens=cached_image,
-        audio_output_tokens=audio_output,
-        image_output_tokens=image_output,
+        audio_input_tokens=given.audio_tokens or 0,
+        cached_audio_tokens=cached.audio_tokens or 0,
+        image_input_tokens=given.image_tokens or 0,
+        cached_image_tokens=cached.image_tokens or 0,
+        audio_output_tokens=made.audio_tokens or 0,
+        image_output_tokens=made.image_tokens or 0,
     )
 
 
@@ -376,7 +369,7 @@ class ErrorEvent:
     message: str | None
 
 
-class ResponseMeter(Struct, Generic[Read], eq=False, gc=False):
+class ResponseMeter(Generic[Read]):
     """Meters one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
@@ -387,6 +380,7 @@ class ResponseMeter(Struct, Generic[Read], eq=False, gc=False):
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
     reads_any_size: ClassVar[bool] = False  # see Meter
 
+    # The defaults are the class's, so that a meter is made of what it has read.
     characters: int = 0
     finished: bool = False
     finish_reason: str | None = None

@@ -83,9 +83,8 @@ class Message(Struct, gc=False):
 
     def characters(self) -> int:
         """Count characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
-        count = 0
-        if self.content is not None:
-            count += len(self.content)
+        content = self.content
+        count = 0 if content is None else len(content)
         if (thought := self.reasoning_content or self.reasoning) is not None:
             count += len(thought)
         if self.tool_calls is not None:
@@ -451,7 +450,8 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 class ChatMeter(ResponseMeter[Chunk]):
     """Meters one response. `finished`: the terminator was received, or the response is whole."""
 
-    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
+    def __init__(self) -> None:
+        self._stated = UsageReader()
 
     @property
     def usage(self) -> Usage | None:

@@ -401,9 +401,10 @@ class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
 
     _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
 
-    _has_ended: dict[int, bool] = msgspec.field(default_factory=dict)  # by candidate
-    _unended: int = 0  # candidates that have not ended
-    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
+    def __init__(self) -> None:
+        self._has_ended: dict[int, bool] = {}  # by candidate
+        self._unended = 0  # candidates that have not ended
+        self._stated = UsageReader()
 
     @property
     def usage(self) -> Usage | None:

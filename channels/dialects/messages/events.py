@@ -406,7 +406,8 @@ class MessagesMeter(ResponseMeter[Event]):
 
     _error_names: ClassVar[tuple[str, ...]] = ("type", "code")
 
-    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
+    def __init__(self) -> None:
+        self._stated = UsageReader()
 
     @property
     def usage(self) -> Usage | None:

@@ -393,9 +393,10 @@ class ResponsesMeter(ResponseMeter[Event]):
     # charged counts are read, and its texts are skipped if it has too many values.
     reads_any_size: ClassVar[bool] = True
 
-    # Characters counted of each unfinished item, by its index in the output.
-    _counted: dict[int | None, int] = msgspec.field(default_factory=dict)
-    _stated: UsageReader = msgspec.field(default_factory=UsageReader)
+    def __init__(self) -> None:
+        # Characters counted of each unfinished item, by its index in the output.
+        self._counted: dict[int | None, int] = {}
+        self._stated = UsageReader()
 
     @property
     def usage(self) -> Usage | None:

@@ -37,7 +37,7 @@ class Replay:
     def reading(self) -> tuple[object, ...]:
         """Everything the meter has read."""
         meter = self.meter
-        names = (*ResponseMeter.__struct_fields__, "usage", "partial_usage")
+        names = (*ResponseMeter.__annotations__, "usage", "partial_usage")
         return tuple(getattr(meter, name) for name in names)
 
 
