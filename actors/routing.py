@@ -259,8 +259,7 @@ class Failover(Struct, eq=False):
             if len(self._candidates) > 1 and (trial := self._trial()) is not None:
                 return trial
         if len(self.failed) < TRIES_MAX:
-            while self._index < len(self._candidates):
-                candidate = self._candidates[self._index]
+            for candidate in self._candidates[self._index :]:
                 self._index += 1
                 channel_id = candidate.channel_id
                 if channel_id in self._visited:  # bound twice, under two upstream names

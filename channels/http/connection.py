@@ -471,8 +471,9 @@ class UpstreamConnection(asyncio.Protocol):
                     return
             if response.status:
                 response.arrived()
-            is_full = response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None
-            if is_full and not (self.is_reading_paused or self._transport.is_closing()):
+            if response.waiting_bytes > WAITING_BYTES_MAX and not (
+                self.is_reading_paused or self._transport.is_closing()
+            ):
                 self.is_reading_paused = True
                 self._transport.pause_reading()
         if rest:
@@ -533,9 +534,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Add a piece of the body."""
-        response = self._response
-        assert response is not None
-        response.pieces.append(data)  # kept minimal: a read may have tens of thousands
+        if self._response is not None:  # kept minimal: a read may have tens of thousands
+            self._response.pieces.append(data)
 
     def on_message_complete(self) -> None:
         """End the response; the connection may carry the next one."""
