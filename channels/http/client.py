@@ -24,7 +24,7 @@ from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.connection import Http1Response, StaleConnection, UpstreamConnection
 from channels.http.interfaces import Authorizer, UpstreamClient, UpstreamRequest
 from channels.http.transport import Proxy, Transport, verifying
-from channels.resources import Deadlines, OpenFiles, is_out_of_files
+from channels.resources import Deadlines, OpenFiles, TurnWrites, is_out_of_files
 from metrics.version import release
 
 # The connections to one origin, idle or in use.
@@ -39,7 +39,8 @@ IDLE_SECONDS = 30.0
 class OriginPool:
     """Keeps connections alive for the next request; the one used last is reused first."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, writes: TurnWrites) -> None:
+        self.writes = writes
         self._loop = loop
         self._all: set[UpstreamConnection] = set()
         # Connections idle for too long are closed.
@@ -425,6 +426,7 @@ class HttpClient(UpstreamClient):
         self._make_tls = tls or verifying
         self._tls = functools.cache(self._make_tls)
         self._routes: dict[tuple[Origin, Transport | None], OriginRoute] = {}
+        self._writes = TurnWrites()
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
         self._user_agent = f"gw/{release()}"
         self._is_closed = False
@@ -520,7 +522,7 @@ class HttpClient(UpstreamClient):
                 proxy=transport.proxy if transport is not None else None,
                 files=self._files,
             )
-            route = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
+            route = OriginRoute(OriginPool(asyncio.get_running_loop(), self._writes), dialer)
             self._routes[address.origin, transport] = route
         return route, head
 

@@ -17,11 +17,11 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
 from channels.http.interfaces import Sink
 from channels.http.transport import RequestWriter, has_unacknowledged
+from channels.resources import TurnWrites, end_of_lines
 
-# One response: its head, and the buffered part of its body.
-#
-# It outlives its exchange: the connection releases it at the response's end, and may carry the next
-# request while the last bytes are still buffered here. The connection fills it.
+# One response: its head, and the buffered part of its body. The connection fills it. It outlives
+# its exchange: the connection releases it at the response's end, and may carry the next request
+# while the last bytes are still buffered here.
 
 # With more buffered pieces than this, they are joined.
 PIECES_MAX = 16
@@ -251,21 +251,6 @@ class Http1Response:
         self._wake()
 
 
-def end_of_lines(data: bytes, start: int, end: int, lines: int) -> int:
-    """Return the end of a part that begins at `start` and has at most `lines` line feeds.
-
-    The part has at least `lines` bytes, if available; work is linear in its length.
-    """
-    at, size, found = start, lines, 0
-    while at + size < end:
-        found += data.count(b"\n", at, at + size)
-        if found > lines:
-            return at
-        at += size
-        size = at - start
-    return end if found + data.count(b"\n", at, end) <= lines else at
-
-
 def _end_of_turn(data: bytes) -> int:
     """Return the size of one turn's share: up to its last empty line, if it has one.
 
@@ -287,7 +272,7 @@ WAITING_BYTES_MAX = 64 * 1024
 HEAD_BYTES_MAX = 32 * 1024
 # Limit of consecutive bytes that are no part of the body: trailers, or chunk extensions.
 BARE_BYTES_MAX = 64 * 1024
-# A body up to this size is joined to its head: one copy is cheaper than a second buffer.
+# A body up to this size is joined to its head, to be written at the end of the loop's turn.
 JOINED_BODY_BYTES_MAX = 16 * 1024
 
 
@@ -300,6 +285,8 @@ class StaleConnection(Exception):
 
 class ConnectionOwner(Protocol):
     """The owner of a connection, which assigns requests to it."""
+
+    writes: TurnWrites
 
     def on_open(self, connection: UpstreamConnection) -> None:
         """The connection was opened."""
@@ -318,6 +305,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_bare_bytes",
         "_exchanges",
         "_head_room",
+        "_joined",
         "_owner",
         "_parser",
         "_poll",
@@ -338,6 +326,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_room = HEAD_BYTES_MAX  # left of the head's limit
         self._bare_bytes = 0  # since the last piece of a body
         self.is_reading_paused = False  # reading is paused
+        self._joined = b""  # a whole request that is not written yet
         self._poll: select.poll | None = None  # of its socket, once it was idle
         self._unread = b""  # read, and parsed in the next turns of the loop
         self._parser = HttpResponseParser(self)
@@ -352,7 +341,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether the connection can carry another request, as far as is known."""
+        """Whether the connection can carry a request, as far as is known."""
         return not self._transport.is_closing()
 
     def may_be_reused(self) -> bool:
@@ -382,10 +371,17 @@ class UpstreamConnection(asyncio.Protocol):
         if writer.is_large:
             writer.write(head, body)
         else:
-            self._transport.write(head + body)
-            if self._transport.is_closing():  # nothing was written
-                writer.pause()
+            self._joined = head + body
+            self._owner.writes.add(self)
         return response
+
+    def write(self) -> None:
+        """See TurnWriter."""
+        joined, self._joined = self._joined, b""
+        if joined:
+            self._transport.write(joined)
+            if self._transport.is_closing():  # nothing was written
+                self._writer.pause()
 
     def resume(self) -> None:
         """Resume reading: the buffer was taken, or the response has ended."""
@@ -397,7 +393,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once and drop what is buffered, so that the upstream stops working."""
-        self._response = None
+        self._response, self._joined = None, b""
         self._writer.end()
         self._transport.abort()
 
@@ -445,6 +441,10 @@ class UpstreamConnection(asyncio.Protocol):
             data, rest = data[:end], data[end:]
         waiting = response.waiting_bytes
         if not response.status:
+            if self._joined:
+                self._lose(response, "bytes that nobody has asked for yet", is_stale=False)
+                self.abort()
+                return
             self._head_room -= len(data)
             if self._head_room < 0:
                 self._read_long_head(response, data)
@@ -497,7 +497,7 @@ class UpstreamConnection(asyncio.Protocol):
             # A reset acknowledges nothing, but unwritten data was certainly not received.
             self._lose(response, f"connection lost: {exc!r}", is_stale=self._writer.has_unsent)
         self._owner.on_closed(self)
-        self._unread = b""
+        self._unread = self._joined = b""
         self._writer.end()
         del self._parser  # it refers to this object
 
@@ -594,7 +594,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _lose(self, response: Http1Response, reason: str, *, is_stale: bool) -> None:
         if self._head_room < HEAD_BYTES_MAX:
             response.lost(UpstreamCut(reason))
-        elif is_stale and self._exchanges > 1:
+        elif (is_stale or self._joined) and self._exchanges > 1:
             response.lost(StaleConnection(reason))
         else:
             response.lost(UpstreamLost(reason))

@@ -26,8 +26,7 @@ from httptools import (
     HttpRequestParser,
 )
 
-from channels.http.connection import end_of_lines
-from channels.resources import BodyBudget
+from channels.resources import BodyBudget, end_of_lines
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, too_large
 from gw.http.tornado_adapter import CHUNKED, METHODS, RequestHeaders, headers_of
 

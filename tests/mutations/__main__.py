@@ -116,7 +116,7 @@ def _write(path: Path, text: str) -> None:
 def _run_tests(selection: str, tree: Path) -> subprocess.CompletedProcess[str]:
     arguments = selection.split()
     if arguments[0].startswith("tests/"):
-        arguments = ["pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
+        arguments = ["pytest", "-x", "-q", "--no-header", *arguments]
     return subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=tree,

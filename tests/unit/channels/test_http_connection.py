@@ -1,7 +1,11 @@
 """A connection to an upstream whose transport a test holds: losses, and reading that stops."""
 
+import asyncio
+from collections.abc import Callable
+
 from channels.errors import UpstreamLost
 from channels.http.connection import WAITING_BYTES_MAX, StaleConnection, UpstreamConnection
+from channels.resources import TurnWrites
 from tests.support.rows import cases
 from tests.unit.channels.test_http_every_cut import NoOwner, SlowLine
 
@@ -50,6 +54,35 @@ def test_request_that_a_closed_transport_took_was_not_sent(
 
     # Only of a kept one it is likely that another connection does better.
     assert type(response.fault) is fault
+
+
+async def test_requests_of_a_turn_are_written_at_its_end() -> None:
+    written: list[bytes] = []
+    writes = TurnWrites()
+    for body in (b"first", b"second"):
+        connection, owner, transport = connected()
+        owner.writes, transport.write = writes, written.append  # type: ignore[method-assign,assignment]
+        connection.exchange(HEAD, body)
+    assert written == []
+    await asyncio.sleep(0)
+    assert written == [HEAD + b"first", HEAD + b"second"]
+
+
+@cases("loses", UpstreamConnection.eof_received, lambda one: one.data_received(OK))
+async def test_what_a_kept_connection_meets_before_its_request_is_written_leaves_that_unsent(
+    loses: Callable[[UpstreamConnection], None],
+) -> None:
+    connection, owner, transport = connected()
+    connection.exchange(HEAD, b"{}")
+    connection.data_received(OK)
+    owner.writes, transport.write = TurnWrites(), None  # type: ignore[method-assign,assignment]
+    response = connection.exchange(HEAD, b"{}")
+    loses(connection)
+    await asyncio.sleep(0)
+
+    assert type(response.fault) is StaleConnection
+    assert not transport.is_open
+    assert owner.idle == 1
 
 
 async def test_reading_that_stopped_goes_on_when_what_waited_is_taken() -> None:

@@ -212,10 +212,6 @@ def test_object_that_is_forgotten_is_empty() -> None:
     )
 
 
-def test_repr_names_the_members() -> None:
-    assert repr(JsonObject.parse(b'{"a":1,"b":2}')) == "<JsonObject 13 bytes: a, b>"
-
-
 # --- The outline of a body ---
 
 IMAGE = base64.b64encode(bytes(range(256)) * (RUN_BYTES // 128)).decode()
