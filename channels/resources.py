@@ -13,7 +13,7 @@ import resource
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -182,40 +182,6 @@ class TimeLimit(Struct, eq=False):
 
 
 # The turns of the event loop.
-
-
-class TurnWriter(Protocol):
-    """A connection with something to write."""
-
-    def write(self) -> None:
-        """Write it, unless the connection was closed."""
-
-
-class TurnWrites:
-    """Writes what was to be written in one turn of the loop together, at its end.
-
-    A write wakes up a waiting peer of the same host, which costs as much again; the next ones,
-    right after it, find it awake.
-    """
-
-    __slots__ = ("_writers",)
-
-    def __init__(self) -> None:
-        self._writers: list[TurnWriter] = []  # each connection once
-
-    def __repr__(self) -> str:
-        return f"<TurnWrites {len(self._writers)} waiting>"
-
-    def add(self, writer: TurnWriter) -> None:
-        """Let a connection write at the end of the turn."""
-        if not self._writers:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._writers.append(writer)
-
-    def _write(self) -> None:
-        writers, self._writers = self._writers, []
-        for writer in writers:
-            writer.write()
 
 
 def end_of_lines(data: bytes, start: int, end: int, lines: int) -> int:

@@ -285,6 +285,7 @@ def encode_settlement(
     """Encode the settlement of a call; None as `job_end`: its job, if any, failed like its row."""
     return Settle(
         facts=facts,
+        account_id=facts.account_id,
         cost_nano_usd=outcome.cost_nano_usd,
         row=_settlement(facts, outcome),
         detail=_detail(outcome),
@@ -306,6 +307,7 @@ def encode_void(facts: CallFacts, *, has_claim: bool = False) -> Void:
     """Encode the release of a hold, with or without an idempotency key."""
     return Void(
         facts=facts,
+        account_id=facts.account_id,
         cost_nano_usd=0,
         row=b"%032x,0,,,,,,,,,,," % facts.call_id.int,
         detail=_NULL,

@@ -244,7 +244,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     detail: Mapping[str, Any] | msgspec.Raw | None = None
 
 
-class Settle(_OfCall, frozen=True, kw_only=True):
+class Settle(Struct, frozen=True, kw_only=True, gc=False):
     """Release the hold of a call, take its cost, write its row: atomically and once.
 
     Encoded when the call ends (`settlement`), as the ledger's SQL takes it: `row` is a
@@ -255,6 +255,8 @@ class Settle(_OfCall, frozen=True, kw_only=True):
     its hold if that is not written: both are written together.
     """
 
+    facts: CallFacts
+    account_id: str
     cost_nano_usd: int
     row: bytes
     detail: msgspec.Raw

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -127,7 +128,7 @@ class LedgerWriter(Actor[Message]):
         timeout_seconds: float = 5.0,
     ) -> None:
         mailbox = KeyedMailbox(
-            clock, capacity=CAPACITY, key_of=_account_of, linger_seconds=LINGER_SECONDS
+            clock, capacity=CAPACITY, key_of=attrgetter("account_id"), linger_seconds=LINGER_SECONDS
         )
         super().__init__(clock=clock, metrics=metrics, mailbox=mailbox)
         self.log = EventLog("actors.wallet.writer")
@@ -421,11 +422,6 @@ def _batch_of(work: Iterable[Work]) -> Batch:
         changes=others[LeaseChange],
         records=others[Record],
     )
-
-
-def _account_of(message: Message) -> str:
-    # The second branch enters a property, at the price of a call.
-    return message.facts.account_id if isinstance(message, Settle) else message.account_id
 
 
 def _is_given_up(envelope: Envelope[Message]) -> bool:

@@ -24,7 +24,7 @@ from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.connection import Http1Response, StaleConnection, UpstreamConnection
 from channels.http.interfaces import Authorizer, UpstreamClient, UpstreamRequest
 from channels.http.transport import Proxy, Transport, verifying
-from channels.resources import Deadlines, OpenFiles, TurnWrites, is_out_of_files
+from channels.resources import Deadlines, OpenFiles, is_out_of_files
 from metrics.version import release
 
 # The connections to one origin, idle or in use.
@@ -36,12 +36,39 @@ from metrics.version import release
 IDLE_SECONDS = 30.0
 
 
+class TurnWrites:
+    """Writes the small requests of one turn of the loop together, at its end.
+
+    A write wakes up a waiting peer of the same host, which costs as much again; the next ones,
+    right after it, find it awake.
+    """
+
+    __slots__ = ("_connections",)
+
+    def __init__(self) -> None:
+        self._connections: list[UpstreamConnection] = []  # each once
+
+    def __repr__(self) -> str:
+        return f"<TurnWrites {len(self._connections)} requests>"
+
+    def add(self, connection: UpstreamConnection) -> None:
+        """Let a connection write its request at the end of the turn."""
+        if not self._connections:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._connections.append(connection)
+
+    def _write(self) -> None:
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.write_joined()
+
+
 class OriginPool:
     """Keeps connections alive for the next request; the one used last is reused first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, writes: TurnWrites) -> None:
-        self.writes = writes
         self._loop = loop
+        self._writes = writes
         self._all: set[UpstreamConnection] = set()
         # Connections idle for too long are closed.
         self._idle = Deadlines(IDLE_SECONDS, UpstreamConnection.abort)
@@ -97,6 +124,10 @@ class OriginPool:
     def on_open(self, connection: UpstreamConnection) -> None:
         """See ConnectionOwner."""
         self._all.add(connection)
+
+    def on_joined(self, connection: UpstreamConnection) -> None:
+        """See ConnectionOwner."""
+        self._writes.add(connection)
 
     def on_idle(self, connection: UpstreamConnection) -> None:
         """See ConnectionOwner."""

@@ -17,7 +17,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
 from channels.http.interfaces import Sink
 from channels.http.transport import RequestWriter, has_unacknowledged
-from channels.resources import TurnWrites, end_of_lines
+from channels.resources import end_of_lines
 
 # One response: its head, and the buffered part of its body. The connection fills it. It outlives
 # its exchange: the connection releases it at the response's end, and may carry the next request
@@ -286,10 +286,11 @@ class StaleConnection(Exception):
 class ConnectionOwner(Protocol):
     """The owner of a connection, which assigns requests to it."""
 
-    writes: TurnWrites
-
     def on_open(self, connection: UpstreamConnection) -> None:
         """The connection was opened."""
+
+    def on_joined(self, connection: UpstreamConnection) -> None:
+        """It is to write its request at the end of the turn."""
 
     def on_idle(self, connection: UpstreamConnection) -> None:
         """Its response has ended, and it may carry another request."""
@@ -372,11 +373,11 @@ class UpstreamConnection(asyncio.Protocol):
             writer.write(head, body)
         else:
             self._joined = head + body
-            self._owner.writes.add(self)
+            self._owner.on_joined(self)
         return response
 
-    def write(self) -> None:
-        """See TurnWriter."""
+    def write_joined(self) -> None:
+        """Write the joined request, unless the connection was closed."""
         joined, self._joined = self._joined, b""
         if joined:
             self._transport.write(joined)
@@ -397,11 +398,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._writer.end()
         self._transport.abort()
 
-    def break_off(self) -> None:
+    def break_off(self, reason: str = "closed by the gateway") -> None:
         """Close at once, and fail the response under way."""
         response = self._response
         if response is not None:
-            self._lose(response, "closed by the gateway", is_stale=False)
+            self._lose(response, reason, is_stale=False)
         self.abort()
 
     def given_up(self) -> None:
@@ -442,8 +443,7 @@ class UpstreamConnection(asyncio.Protocol):
         waiting = response.waiting_bytes
         if not response.status:
             if self._joined:
-                self._lose(response, "bytes that nobody has asked for yet", is_stale=False)
-                self.abort()
+                self.break_off("bytes that nobody has asked for yet")
                 return
             self._head_room -= len(data)
             if self._head_room < 0:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from channels.errors import UpstreamLost
+from channels.http.client import TurnWrites
 from channels.http.connection import WAITING_BYTES_MAX, StaleConnection, UpstreamConnection
-from channels.resources import TurnWrites
 from tests.support.rows import cases
 from tests.unit.channels.test_http_every_cut import NoOwner, SlowLine
 
@@ -61,7 +61,7 @@ async def test_requests_of_a_turn_are_written_at_its_end() -> None:
     writes = TurnWrites()
     for body in (b"first", b"second"):
         connection, owner, transport = connected()
-        owner.writes, transport.write = writes, written.append  # type: ignore[method-assign,assignment]
+        owner.on_joined, transport.write = writes.add, written.append  # type: ignore[method-assign,assignment]
         connection.exchange(HEAD, body)
     assert written == []
     await asyncio.sleep(0)
@@ -75,7 +75,7 @@ async def test_what_a_kept_connection_meets_before_its_request_is_written_leaves
     connection, owner, transport = connected()
     connection.exchange(HEAD, b"{}")
     connection.data_received(OK)
-    owner.writes, transport.write = TurnWrites(), None  # type: ignore[method-assign,assignment]
+    owner.on_joined, transport.write = TurnWrites().add, None  # type: ignore[method-assign,assignment]
     response = connection.exchange(HEAD, b"{}")
     loses(connection)
     await asyncio.sleep(0)

@@ -2,15 +2,12 @@
 
 import asyncio
 import itertools
-from types import SimpleNamespace
-from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
-from channels.resources import TurnWrites
 from tests.support.rows import cases, each
 from tests.unit.channels.raw_server import OK, STREAM, chunk
 
@@ -89,7 +86,7 @@ class _NoSocket:
 class NoOwner:
     """Has no other use for a connection, and lets it write at once."""
 
-    writes = cast(TurnWrites, SimpleNamespace(add=UpstreamConnection.write))
+    on_joined = staticmethod(UpstreamConnection.write_joined)
 
     def on_open(self, connection: UpstreamConnection) -> None: ...
 
