@@ -22,8 +22,9 @@ import fcntl
 import mmap
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from struct import Struct as Layout
 from typing import Any
@@ -59,6 +60,7 @@ _HEAD = Layout("<8sII64s")  # magic, slots, bytes of a slot, name of the process
 _MARK = Layout("<QII")  # of a half: sequence number, length, checksum seeded with the number
 _COUNT = Layout("<QQ")  # tokens, and the same with all bits inverted
 _ALL_BITS = 2**64 - 1
+_SENT = 2**63  # in the place of the tokens, with a sequence number: that settlement counts
 _GIVEN_BACK = Layout("<QQ")  # the last sequence number when the slot was released, twice
 _HALVES = (32, 32 + HALF_BYTES)
 _ROOM = HALF_BYTES - _MARK.size
@@ -93,6 +95,7 @@ class Ended(Struct, frozen=True, omit_defaults=True, tag="settled"):
     outcome: Outcome
     held: int | None = None
     identity: str = ""
+    awaits_write: bool = False  # counts once its slot is marked; until then, what was before it
 
 
 class Recorded(Struct, frozen=True):
@@ -212,20 +215,32 @@ class Recorder:
         if self._file is not None:
             _COUNT.pack_into(self._file, slot, output_tokens, output_tokens ^ _ALL_BITS)
 
-    def settled(self, settle: Settle, outcome: Outcome) -> None:
+    def settled(
+        self, settle: Settle, outcome: Outcome, *, is_sent: bool = True
+    ) -> Callable[[], None] | None:
         """Record how a call has ended, before its settlement is committed.
 
         Except a call with an idempotency key, whose client gets nothing before the commit and must
         not pay for a lost response, and that of a job, whose hold outlives the process.
+
+        If the response is not sent yet, returns what to call right before it is: only then the
+        record counts.
         """
         facts, admitted = settle.facts, settle.admitted
         if settle.claim_end is not None or facts.job_id is not None:
-            return
+            return None
         if admitted is None:
-            ended = Ended(facts, outcome)
+            ended = Ended(facts, outcome, awaits_write=not is_sent)
         else:
-            ended = Ended(facts, outcome, admitted.hold.amount_nano_usd, admitted.identity)
-        self._store(facts.call_id, ended)
+            held, identity = admitted.hold.amount_nano_usd, admitted.identity
+            ended = Ended(facts, outcome, held, identity, not is_sent)
+        slot = self._store(facts.call_id, ended)
+        return None if is_sent or slot is None else partial(self._sent, slot)
+
+    def _sent(self, slot: Slot) -> None:
+        if self._file is not None:
+            mark = _SENT | slot.turn
+            _COUNT.pack_into(self._file, slot.at, mark, mark ^ _ALL_BITS)
 
     def forget(self, settled: Iterable[Settle]) -> None:
         """Release the slots of calls that the database has settled."""
@@ -367,18 +382,23 @@ def _calls_in(descriptor: int, process_id: str) -> dict[UUID, Recorded] | None:
 
 
 def _recorded(slot: bytes) -> Recorded | None:
-    """Return the newer intact half, if it is in use."""
+    """Return the newest intact half that counts, if it is in use."""
     halves = []
     for at in _HALVES:
         turn, length, checksum = _MARK.unpack_from(slot, at)
         payload = slot[at + _MARK.size : at + _MARK.size + length]
         if 0 < length <= _ROOM and checksum == zlib.crc32(payload, turn):
             halves.append((turn, payload))
-    if not halves or _GIVEN_BACK.unpack_from(slot, _COUNT.size) == (max(halves)[0],) * 2:
-        return None
     count, turned = _COUNT.unpack_from(slot)
-    try:
-        what = _DECODER.decode(max(halves)[1])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return Recorded(what, count if count ^ turned == _ALL_BITS else 0)
+    if count ^ turned != _ALL_BITS:
+        count = 0
+    for turn, payload in sorted(halves, reverse=True):
+        if _GIVEN_BACK.unpack_from(slot, _COUNT.size) == (turn, turn):
+            break
+        try:
+            what = _DECODER.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            break
+        if not (isinstance(what, Ended) and what.awaits_write and count != _SENT | turn):
+            return Recorded(what, 0 if count & _SENT else count)
+    return None

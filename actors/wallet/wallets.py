@@ -235,14 +235,21 @@ class Wallets:
         claim_end: ClaimEnd = None,
         job_end: JobEnd | None = None,
         span: ChildSpan | None = None,
-    ) -> None:
-        """Settle a call that holds money: entry, row, release, claim and job in one commit."""
+        is_sent: bool = True,
+    ) -> Callable[[], None] | None:
+        """Settle a call that holds money: entry, row, release, claim and job in one commit.
+
+        `is_sent`: False if its response is written in the next turn of the loop. What is returned
+        then, unless it is None, has to be called right before: should the process be killed in
+        between, its client has nothing and pays nothing.
+        """
         admitted = self._leases.end(facts, outcome.cost_nano_usd)
         message = encode_settlement(
             facts, outcome, admitted, claim_end=claim_end, job_end=job_end, span=span
         )
-        self.recorder.settled(message, outcome)
+        before_write = self.recorder.settled(message, outcome, is_sent=is_sent)
         self._post(message)
+        return before_write
 
     async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
         """Settle the call of a job that has ended, and wait until the settlement is durable."""

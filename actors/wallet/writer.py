@@ -21,6 +21,7 @@ two was written first (`ledger_batch`).
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -170,6 +171,8 @@ class LedgerWriter(Actor[Message]):
                         await self.clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
                 await self.mailbox.ready()
                 self._batch = self._gather()
+                # Until responses that wait for this turn are written (`Wallets.settle`).
+                await asyncio.sleep(0)
         finally:
             # The mailbox stays open: a waiting call must not report that no money was moved, and
             # recovery finds what ending calls still send.

@@ -455,7 +455,8 @@ class HandlerWriter:
         self._begin_stream()
         self._handler.finish(block)
 
-    def send(self, body: bytes) -> None:
+    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
+        self._handler.request.before_write = before_write
         self._handler.finish(body)
 
     def _begin_stream(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from asyncio import Future
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -105,7 +105,7 @@ class CollectingWriter:
         if self._room >= 0:
             self.write(block)
 
-    def send(self, body: bytes) -> None:
+    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
         raise AssertionError("what is asked for as a stream comes as one")
 
     def deliver(self) -> None:

@@ -8,7 +8,7 @@ that runs calls knows only the observer.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
@@ -98,8 +98,12 @@ class ResponseWriter(Client, Protocol):
     def finish(self, block: bytes) -> None:
         """Send the last events, if any, and end the response."""
 
-    def send(self, body: bytes) -> None:
-        """Send a whole response."""
+    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
+        """Send a whole response.
+
+        With `before_write`, which is called right before its bytes are written, that may be in the
+        loop's next turn.
+        """
 
 
 class Call(Struct, frozen=True, kw_only=True):

@@ -408,9 +408,9 @@ class ChatCalls:
             if isinstance(result, CompleteResponse):
                 self._end_complete(settlement, result.meter)
                 settlement.note_delivery()
-                settlement.settle()
+                before_write = settlement.settle(is_sent=False)
                 writer.begin("application/json", result.headers)
-                writer.send(result.body)
+                writer.send(result.body, before_write)
             else:
                 call.request.forget()  # it may be megabytes, and a stream lasts for minutes
                 writer.forget_request()

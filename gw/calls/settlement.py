@@ -188,10 +188,13 @@ class Settlement(Struct, Generic[B], eq=False):
         assert ending.error is not None
         raise ending.error
 
-    def settle(self) -> None:
-        """End the call once: release the channel's lease and the hold, charge it, write its row."""
+    def settle(self, *, is_sent: bool = True) -> Callable[[], None] | None:
+        """End the call once: release the channel's lease and the hold, charge it, write its row.
+
+        `is_sent`: see `Wallets.settle`.
+        """
         if self._is_settled:
-            return
+            return None
         self._is_settled = True
         try:
             self.attempts.finish("abandoned", "cancelled")
@@ -219,13 +222,15 @@ class Settlement(Struct, Generic[B], eq=False):
                 channel_id=None if candidate is None else candidate.channel_id,
                 detail=encode_detail(observer.receipt(charged, attempts.status, self._redactor)),
             )
-            self._billing.wallets.settle(
+            before_write = self._billing.wallets.settle(
                 call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
                 span=call.span.child(SETTLE) if call.span.sampled else None,
+                is_sent=is_sent,
             )
             observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
+            return before_write
         finally:
             # Also after an exception: recovery finds a hold without a live call.
             self._billing.live.leave(self.call.facts.call_id)

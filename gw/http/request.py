@@ -509,6 +509,8 @@ class Request(TornadoRequest):
         self.has_head_out = True
         if chunk and has_body:
             data += chunk_of(chunk) if self._is_chunked else chunk
+        if self.before_write is not None:
+            return self._out.join(data, self.before_write)
         return self._out.write(data)
 
     def hand_over(self, headers: Mapping[str, str]) -> Outbound:

@@ -5,7 +5,7 @@ minutes go by; how old others look is the database's to say, and is set by SQL.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,13 +90,15 @@ class Process:
 
         self.live.enter(facts.call_id, delivered)
 
-    def settle(self, facts: CallFacts, cost: int) -> None:
-        """End a call."""
+    def settle(
+        self, facts: CallFacts, cost: int, *, is_sent: bool = True
+    ) -> Callable[[], None] | None:
+        """End a call; see `Wallets.settle`."""
         now = SystemClock().now()
-        self.wallets.settle(
-            facts, Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1)
-        )
+        ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1)
+        before_write = self.wallets.settle(facts, ended, is_sent=is_sent)
         self.live.leave(facts.call_id)
+        return before_write
 
     def refuse(self, account_id: str, key_id: str, *, facts: CallFacts | None = None) -> None:
         """Write the row of a call that was refused, a new one if none is given."""

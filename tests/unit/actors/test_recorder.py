@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 from uuid import UUID
 
 import pytest
 from msgspec.structs import asdict, replace
 
 from actors.wallet.batch import encode_detail, encode_json, encode_settlement
-from actors.wallet.messages import Free
+from actors.wallet.messages import Admitted, Free
 from actors.wallet.recorder import (
     FOLDER,
     PAGE_BYTES,
@@ -26,7 +27,7 @@ from actors.wallet.recorder import (
     open_wreck,
 )
 from metrics.prometheus import Metrics
-from tests.support.ledger_values import facts, outcome, settle
+from tests.support.ledger_values import facts, hold, outcome, settle
 from tests.support.logs import logs
 
 NAME = "proc_a"
@@ -207,6 +208,26 @@ def test_settlement_too_long_for_a_slot_loses_its_attempts_first(
         end(recorder, 1, 7, detail=one, **long)
         found = left(tmp_path)[UUID(int=1)].what.outcome
         assert (found.cost_nano_usd, found.detail, [*found.attempts]) == (7, {"price": price}, [])
+
+
+@pytest.mark.parametrize("is_admitted", [True, False])
+def test_settlement_counts_from_the_write_of_its_response(
+    recorder: Recorder, tmp_path: Path, is_admitted: bool
+) -> None:
+    recorder.delivers(UUID(int=9), SO_FAR)  # of the call before in this slot
+    end(recorder, 9, 1)
+    recorder.forget([settle(9, 1)])
+    if is_admitted:
+        recorder.admitted(Admitted(hold(1), NAME, 0.0, None))
+    before, ended = left(tmp_path), outcome(7)
+    before_write = recorder.settled(encode_settlement(facts(1), ended), ended, is_sent=False)
+    assert left(tmp_path) == before == ({UUID(int=1): ANY} if is_admitted else {})
+    assert before_write is not None
+    before_write()
+    content = bytearray(path_in(tmp_path).read_bytes())
+    assert left(tmp_path)[UUID(int=1)].what.outcome == ended
+    content[PAGE_BYTES] ^= 1  # the mark
+    assert left(tmp_path, bytes(content)) == before
 
 
 def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> None:

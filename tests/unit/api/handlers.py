@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from channels.families import ErrorShape
 from gw.api.base import ApiHandler, GatewayApplication
@@ -65,6 +66,7 @@ class Script:
         self.may_end.set()
         self.events: list[str] = []
         self.raises: Callable[[], BaseException] | None = None
+        self.after: Callable[[Any], None] | None = None  # is given the request, when it is answered
 
 
 class WorkHandler(ApiHandler):
@@ -119,6 +121,19 @@ class HugeHandler(WorkHandler):
         self.finish(b"x" * HUGE_BYTES)
 
 
+class JoinedHandler(WorkHandler):
+    """One response of so many bytes, which may be written in the next turn."""
+
+    route = "/v1/joined"
+
+    async def work(self) -> None:
+        self.request.before_write = lambda: self.script.events.append("written")
+        self.finish(b"x" * int(self.request.body))
+        self.script.events.append("finished")
+        if self.script.after is not None:
+            self.script.after(self.request)
+
+
 class SizedHandler(WorkHandler):
     """A response whose head says how long it is, and some of it, before the work."""
 
@@ -154,6 +169,7 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
             (r"/v1/work", WorkHandler, scripted),
             (r"/v1/stream", StreamHandler, scripted),
             (r"/v1/huge", HugeHandler, scripted),
+            (r"/v1/joined", JoinedHandler, scripted),
             (r"/v1/sized", SizedHandler, scripted),
             (r"/v1/torrent", TorrentHandler, scripted),
             (r"/v1/named/([^/]+)", NamedHandler),

@@ -256,10 +256,12 @@ class RecordingWriter:
         if block:
             self.blocks.append(block)
 
-    def send(self, body: bytes) -> None:
+    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
         assert not self.has_ended
         assert not self.blocks
         self.has_ended = True
+        if before_write is not None:
+            before_write()
         self.blocks.append(body)
 
     # What happens to a handler

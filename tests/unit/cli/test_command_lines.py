@@ -39,9 +39,7 @@ from gw.cli.arguments import (
     print_result,
     rfc3339,
     sha256_hex,
-    sheet,
     shown,
-    table,
     to_json,
     usd,
     usd_or_more,
@@ -404,15 +402,6 @@ def test_version_is_told_wherever_it_is_asked_for(
 )
 def test_values_are_shown_for_people(value: object, text: str) -> None:
     assert shown(value) == text
-
-
-def test_table_is_aligned_below_its_header() -> None:
-    records = [{"id": "a", "n": 1, "x": None}, {"id": "long one", "n": 22, "x": True}]
-    assert table(records, ("id", "x", "n")) == (
-        "id        x    n\na         -    1\nlong one  yes  22"
-    )
-    assert table([], ("id", "x")) == "id  x"
-    assert sheet({"id": "a", "name": "b"}) == "id    a\nname  b"
 
 
 def test_instants_are_written_in_utc() -> None:

@@ -181,11 +181,6 @@ def test_configuration_with_faults_is_told_and_not_written(
     assert config.read_text() == text
 
 
-@pytest.mark.parametrize("days", ["0", "367", "x"])
-def test_days_are_a_number_of_days(days: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert done(capsys, "models", "diff", "--days", days, code=2)["error"]["code"] == "usage"
-
-
 def test_file_that_was_changed_meanwhile_is_not_overwritten(config: Path) -> None:
     with pytest.raises(CommandRefused, match="changed meanwhile"):
         models.replace_file(config, "new", before="what it was")
@@ -290,14 +285,6 @@ def test_documents_get_a_markdown_table(
     assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
     assert lines[2] == "| `one`, `uno` | native | no channel | native | no channel | web_search |"
     assert f"native, else translated: `{T1}`" in lines[3]
-
-
-def test_configuration_without_models_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "gw.yaml"
-    path.write_text("channels: []\n")
-    assert said(capsys, "--config", str(path)) == "no models\n"
 
 
 def test_faulty_configuration_is_refused(

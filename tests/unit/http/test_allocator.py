@@ -1,13 +1,9 @@
 """Memory goes back to the system in quiet times, and never while anybody waits."""
 
 import asyncio
-import ctypes
-import gc
-import weakref
 
 import pytest
 
-from gw import runtime
 from gw.http import admin
 from gw.http import connection as state
 from gw.http.application import RequestsInFlight
@@ -70,23 +66,3 @@ def test_memory_is_not_touched_while_a_request_is_in_flight() -> None:
 
 def test_process_that_was_asked_nothing_keeps_what_it_has() -> None:
     assert Looks("", "", "").run() == []
-
-
-def test_allocator_is_told_where_it_can_be() -> None:
-    assert runtime.keep_buffers() is hasattr(ctypes.CDLL(None), "mallopt")
-    runtime.give_back()
-
-
-def test_what_only_refers_to_itself_is_given_back_too() -> None:
-    class Knot:
-        def __init__(self) -> None:
-            self.itself = self
-
-    gc.disable()  # the test's own collection, and no other
-    try:
-        gone = weakref.ref(Knot())
-        assert gone() is not None
-        runtime.give_back()
-        assert gone() is None
-    finally:
-        gc.enable()

@@ -5,7 +5,6 @@ That each query finds something is proved by the real Prometheus
 (`tests/integration/prometheus`).
 """
 
-import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -182,23 +181,6 @@ def test_dashboards_are_those_there_should_be() -> None:
     assert set(DASHBOARDS) == DASHBOARD_NAMES
     for metric, label in label_values():
         assert label in LABELS[metric]
-
-
-@each("name", DASHBOARDS)
-def test_panels_are_laid_out_without_overlap(name: str) -> None:
-    panels = DASHBOARDS[name]["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    titles = [panel["title"] for panel in panels]
-    assert len(set(titles)) == len(titles)
-    for one, other in itertools.combinations([panel["gridPos"] for panel in panels], 2):
-        apart = (
-            one["x"] + one["w"] <= other["x"]
-            or other["x"] + other["w"] <= one["x"]
-            or one["y"] + one["h"] <= other["y"]
-            or other["y"] + other["h"] <= one["y"]
-        )
-        assert apart, (one, other, titles)
-    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
 @each("name, panel", [(name, panel) for name, panel in PANELS if panel["type"] != "row"])
