@@ -274,11 +274,12 @@ class LedgerWriter(Actor[Message]):
         return left
 
     def _note_balances(self, applied: Applied) -> None:
+        now = self.clock.monotonic()
         for account_id, (balance, held) in applied.balances.items():
             wallet = self.wallets.get(account_id)
             if wallet is not None:
                 wallet.available_nano_usd = balance - held
-                wallet.last_used = self.clock.monotonic()
+                wallet.last_used = now
 
     async def _without_applied(self, work: list[Work], number: int, signed: str) -> list[Work]:
         """Return the unapplied part of a batch whose reply is missing.
