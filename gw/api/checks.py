@@ -24,7 +24,7 @@ from gw.errors import (
     RATE_LIMIT_EXCEEDED,
     GatewayError,
 )
-from gw.http.tornado_adapter import TornadoRequest
+from gw.http.tornado_adapter import KEY_HEADERS, TornadoRequest
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
 # Finding the key in a request (spec: Authentication 2 and 3; contract §5 and §7): a pure function
@@ -37,26 +37,28 @@ AuthMode = Literal["standard", "two_headers", "none"]
 
 # The second name of a role-named header is the one official client libraries send.
 _KEY_HEADERS: Mapping[AuthMode, Sequence[str]] = {
-    "standard": ("x-api-key", "x-alt-api-key", "x-goog-api-key"),
-    "two_headers": ("x-api-key",),
+    "standard": KEY_HEADERS,
+    "two_headers": KEY_HEADERS[:1],
 }
 
 
 def find_key(
     headers: Mapping[str, str], query: Mapping[str, Sequence[bytes]], mode: AuthMode
-) -> str | None:
-    """Return the first key that is not empty, or None; later ones are ignored even if it is bad.
+) -> tuple[str, str | None] | None:
+    """Return the first key that is not empty, and the name of its header, if it has one; or None.
 
-    `headers` must be case-insensitive. A repeated header is joined by a comma and is not a key.
+    Later ones are ignored even if it is bad. `headers` must be case-insensitive. A repeated header
+    is joined by a comma and is not a key.
     """
     for name in _KEY_HEADERS[mode]:
         if key := headers.get(name, "").strip():
-            return key
+            return key, name
     for value in query.get("key", ()) if mode == "standard" else ():
         if key := value.decode("utf-8", "replace").strip():
-            return key
-    scheme, _, credentials = headers.get("authorization", "").strip().partition(" ")
-    return (credentials.strip() or None) if scheme.lower() == "bearer" else None
+            return key, None
+    scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
+    key = credentials.strip() if scheme.lower() == "bearer" else ""
+    return (key, "Authorization") if key else None
 
 
 def has_query_key(query: Mapping[str, Sequence[bytes]]) -> bool:
@@ -141,7 +143,9 @@ class KeyCheck(Check):
         headers = checked.request.headers
         keys = checked.services.keys
         if headers.key_hash is None:
-            headers.key_hash = keys.lookup_hash(_key_of(checked))
+            if headers.key_text is None:
+                headers.key_text, headers.key_field = _key_of(checked)
+            headers.key_hash = keys.lookup_hash(headers.key_text)
         principal = keys.try_authenticate(headers.key_hash, touch=checked.touches_key)
         if principal is None:
             return False
@@ -149,9 +153,9 @@ class KeyCheck(Check):
         return True
 
     async def ask(self, checked: Checked) -> None:
-        keys = checked.services.keys
+        keys, (key_text, _) = checked.services.keys, _key_of(checked)
         try:
-            checked.principal = await keys.authenticate(_key_of(checked), touch=checked.touches_key)
+            checked.principal = await keys.authenticate(key_text, touch=checked.touches_key)
         except KeyRefused as refused:
             raise _bad_key(checked, str(refused)) from None
 
@@ -252,15 +256,15 @@ GOOD_KEY, KIND_OF_KEY, FIT_TEXT = KeyCheck(), KeyKindCheck(), TextCheck()
 CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, LimitsCheck(), FundsCheck(), FIT_TEXT)
 
 
-def _key_of(checked: Checked) -> str:
-    """Return the key that a request names. Raises GatewayError when there is none."""
+def _key_of(checked: Checked) -> tuple[str, str | None]:
+    """Return what `find_key` finds in a request. Raises GatewayError when there is no key."""
     head = checked.request
-    key_text = find_key(head.headers, head.query_arguments, checked.auth)
-    if key_text is None:
+    found = find_key(head.headers, head.query_arguments, checked.auth)
+    if found is None:
         is_misplaced = checked.auth == "two_headers" and has_query_key(head.query_arguments)
         message = QUERY_KEY if is_misplaced else MISSING_KEY
         raise _bad_key(checked, message)
-    return key_text
+    return found
 
 
 def _bad_key(checked: Checked, message: str) -> GatewayError:

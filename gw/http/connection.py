@@ -38,7 +38,8 @@ from typing import cast
 from channels.resources import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import FOREVER, UNREAD_SECONDS, Deadlines, HttpApplication, Outbound
-from gw.http.parser import START, TURN_LINES, Fault, Head, RequestParser
+from gw.http.head import Fault, Head
+from gw.http.parser import START, TURN_LINES, RequestParser
 from gw.http.request import Request
 from gw.http.tornado_adapter import RequestHeaders
 

@@ -30,7 +30,8 @@ from gw.http.application import (
     chunk_of,
     response_head,
 )
-from gw.http.parser import LENGTH_DIGITS_MAX, Head, InboundBody, declared_bytes
+from gw.http.head import LENGTH_DIGITS_MAX, Head
+from gw.http.parser import InboundBody, declared_bytes
 from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest, http_date
 from metrics.logs import redact
 

@@ -34,6 +34,9 @@ _OLD_VERSION, _OLD_HOST = "HTTP/1.0", "127.0.0.1"
 _HOSTS_KEPT = 256
 _BODYLESS = (204, 304)
 
+# Headers that may have an API key, as `Authorization` may.
+KEY_HEADERS = ("X-Api-Key", "X-Alt-Api-Key", "X-Goog-Api-Key")
+
 CHUNKED = -1  # the size of a body that comes in chunks
 
 METHODS = RequestHandler.SUPPORTED_METHODS
@@ -73,6 +76,8 @@ class RequestHeaders(HTTPHeaders):
     """
 
     key_hash: bytes | None = None
+    key_text: str | None = None
+    key_field: str | None = None  # in which the key was found
     # Of the request: `uri`, `host`, `path`, `query`, `query_arguments`.
     parts: tuple[str, str, str, str, dict[str, list[bytes]]] | None = None
     target: Any = None  # of its route, once the head is known to be in order
@@ -99,6 +104,14 @@ class RequestHeaders(HTTPHeaders):
     def may_begin(self, prefix: str) -> bool:
         """Whether a name may begin with this prefix, as returned by `spelled`."""
         return prefix in "\n".join(self._as_list)
+
+    def with_key(self, field: str, scheme: str, key: str) -> RequestHeaders:
+        """Return the same with another key in a field, and what was found but for the key."""
+        other = RequestHeaders({**self._as_list, field: [scheme + key]})
+        other.parts, other.target, other.unread_by = self.parts, self.target, self.unread_by
+        if self.key_field == field:
+            other.key_field, other.key_text = field, key
+        return other
 
     def set_length(self, digits: bytes) -> None:
         """Replace the Content-Length."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from tornado.httputil import HTTPHeaders
 
-from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE, ApiHandler
+from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE, ApiHandler, GatewayApplication
 from gw.api.checks import (
     CHECKS,
     MISSING_KEY,
@@ -29,7 +29,7 @@ from tests.support.aio import run
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
-from tests.unit.api.handlers import make_app
+from tests.unit.api.handlers import EchoHandler, FreeHandler, make_app
 from tests.unit.http.client import Answer, request, served
 
 QUERY = {"key": [b"from-query"]}
@@ -76,14 +76,15 @@ CASES: list[tuple[AuthMode, dict[str, str], dict[str, list[bytes]], str | None]]
 def test_the_first_hit_decides(
     mode: AuthMode, headers: dict[str, str], query: dict[str, list[bytes]], expected: str | None
 ) -> None:
-    assert find_key(HTTPHeaders(headers), query, mode) == expected
+    found = find_key(HTTPHeaders(headers), query, mode)
+    assert (found and found[0]) == expected
 
 
 def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
     headers = HTTPHeaders()
     headers.add("x-api-key", "a")
     headers.add("x-api-key", "b")
-    assert find_key(headers, {}, "standard") == "a,b"
+    assert find_key(headers, {}, "standard") == ("a,b", "X-Api-Key")
     told = [has_query_key(query) for query in (QUERY, {"key": [b"", b" "]}, {})]
     assert told == [True, False, False]
 
@@ -91,6 +92,39 @@ def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
 # --- The checks before an endpoint, in their order, and what a refusal leaves behind ---
 
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
+
+
+class Models(EchoHandler):
+    auth = "two_headers"
+
+
+# Heads whose `sk-a` is another key in each request.
+KEY_LINES = ["Authorization: Bearer sk-a", "x-api-key: sk-a", "X-GOOG-API-KEY: sk-a", "X: sk-a"]
+KEY_LINES += [f"{first}\n{KEY_LINES[0]}" for first in KEY_LINES[1:3]]
+KEY_LINES += ["authorization: sk-a", "Authorization: Bearer sk", "x-api-key: Bearer sk-a"]
+KEY_LINES += [f"{KEY_LINES[0]}\nx-api-key: {KEY}", f"{KEY_LINES[0]}\nAuthorization: Bearer {KEY}"]
+
+
+@cases("remembers", True, False)
+@cases("path", "/echo", f"/echo?key={KEY}", "/echo?key=", "/narrow", f"/narrow?key={KEY}")
+@each("lines", KEY_LINES)
+async def test_key_is_that_of_its_own_request_whatever_came_before_on_the_connection(
+    path: str, lines: str, remembers: bool
+) -> None:
+    world = World()
+    world.keys.remembers = remembers
+    world.keys.known |= {name: make_principal(account_id=name) for name in ("sk-a", "sk-b", "sk")}
+    rules = [(r"/echo", EchoHandler), (r"/narrow", Models)]
+    heads = [
+        request("POST", path, lines.replace("sk-a", one), "Content-Length: 2", key=None)
+        for one in ("sk-a", "sk-b", "sk-bad", "sk-b", "sk-a", "sk-a")
+    ]
+    async with served(GatewayApplication(rules, services=world.services)) as address:
+        alone = [(await address.ask(head, b"{}")).status for head in heads]
+        uses, world.keys.uses = world.keys.uses, []
+        async with address.client() as client:
+            assert [(await client.ask(head, b"{}")).status for head in heads] == alone
+    assert world.keys.uses == uses
 
 
 def ask(world: World, *requests: tuple[str, bytes]) -> list[Answer]:
@@ -261,10 +295,9 @@ def test_the_checks_come_in_the_order_of_the_contract() -> None:
     world.keys.known[KEY] = KeyRefused("revoked")
     head = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES + 1}")
     codes = [ask_one(world, head, b"").code]
-    world.keys.known[KEY] = make_principal(kind="agent", concurrency_limit=1)
-    codes.append(ask_one(world, head, b"").code)
-    world.keys.known[KEY] = make_principal(concurrency_limit=1)
-    codes.append(ask_one(world, head, b"").code)
+    for kind in ("agent", "console"):
+        world.keys.known[KEY] = make_principal(kind=kind, concurrency_limit=1)
+        codes.append(ask_one(world, head, b"").code)
     blocker.leave()
     codes.append(ask_one(world, head, b"").code)
     world.money.available_nano_usd = 1
@@ -322,32 +355,11 @@ def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back() 
     assert world.limits.in_flight("acct_1") == 0
 
 
-class Endpoint(ApiHandler):
-    billed = True
-    limited = True
-
-
-class Models(Endpoint):
-    auth = "two_headers"
-
-
-class Free(ApiHandler):
-    pass
-
-
-class Log(LogsHandler):
-    pass
-
-
 Arrange = Callable[[World], Any]
 
 
-def refused_key(world: World) -> None:
-    world.keys.known[KEY] = KeyRefused("revoked")
-
-
-def agent(world: World) -> None:
-    world.keys.known[KEY] = make_principal(kind="agent", agent_id="agent_1")
+def knows(key: Any) -> Arrange:
+    return lambda world: world.keys.known.update({KEY: key})
 
 
 def used_up(world: World, *, rpm: int | None = None, concurrency: int | None = None) -> None:
@@ -366,17 +378,17 @@ def poor(world: World) -> None:
 
 # Each refusal of each check: the endpoint, the target, the header of the key, and what is so.
 REFUSALS: list[tuple[type[Check], type[ApiHandler], str, str, Arrange]] = [
-    (KeyCheck, Endpoint, "/", "", lambda world: None),
+    (KeyCheck, EchoHandler, "/", "", lambda world: None),
     (KeyCheck, Models, f"/?key={KEY}", "", lambda world: None),
-    (KeyCheck, Endpoint, "/", "sk-unknown", lambda world: None),
-    (KeyCheck, Endpoint, "/", KEY, refused_key),
-    (KeyKindCheck, Endpoint, "/", KEY, agent),
-    (KeyKindCheck, Free, "/", KEY, agent),
-    (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, rpm=1)),
-    (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, concurrency=1)),
-    (FundsCheck, Endpoint, "/", KEY, poor),
-    (TextCheck, Endpoint, "/?status=%00", KEY, lambda world: None),
-    (LogRate, Log, "/", KEY, ask_too_often),
+    (KeyCheck, EchoHandler, "/", "sk-unknown", lambda world: None),
+    (KeyCheck, EchoHandler, "/", KEY, knows(KeyRefused("revoked"))),
+    (KeyKindCheck, EchoHandler, "/", KEY, knows(make_principal(**AGENT))),
+    (KeyKindCheck, FreeHandler, "/", KEY, knows(make_principal(**AGENT))),
+    (LimitsCheck, EchoHandler, "/", KEY, lambda world: used_up(world, rpm=1)),
+    (LimitsCheck, EchoHandler, "/", KEY, lambda world: used_up(world, concurrency=1)),
+    (FundsCheck, EchoHandler, "/", KEY, poor),
+    (TextCheck, EchoHandler, "/?status=%00", KEY, lambda world: None),
+    (LogRate, LogsHandler, "/", KEY, ask_too_often),
 ]
 
 
@@ -433,7 +445,7 @@ def test_every_check_is_in_the_table_above() -> None:
 async def test_only_what_memory_does_not_know_is_asked() -> None:
     world = World()
     world.keys.remembers, world.money.remembers = True, False
-    one = handler(world, Endpoint, "/", KEY)
+    one = handler(world, EchoHandler, "/", KEY)
     waiting = one.check()
     assert waiting is not None
     await waiting
@@ -442,11 +454,11 @@ async def test_only_what_memory_does_not_know_is_asked() -> None:
     assert world.money.asked == ["available"]
     one.release()
     world.money.remembers = True
-    assert handler(world, Endpoint, "/", KEY).check() is None
+    assert handler(world, EchoHandler, "/", KEY).check() is None
 
 
 async def test_paid_submission_asks_again_without_money() -> None:
-    class Submits(Endpoint):
+    class Submits(EchoHandler):
         idempotent = True
 
     world = World()

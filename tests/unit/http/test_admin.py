@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -18,7 +17,7 @@ from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, AdminServer, make_admin_application
 from tests.unit.api.fakes import FakeMetrics
 from tests.unit.config.reading import read
-from tests.unit.http.client import Client
+from tests.unit.http.client import Address, Client
 
 
 class Probe:
@@ -41,7 +40,7 @@ def app(probe: Probe) -> Application:
         return probe.why_not
 
     config = read("admin_listen: gw1.example.com:0\nadmin_hosts: [Metrics.Example.com]")
-    return make_admin_application(config, render=render, readiness=readiness, new_id=uuid.uuid4)
+    return make_admin_application(config, render=render, readiness=readiness, new_id=uuid4)
 
 
 async def get(client: AsyncHTTPClient, url: str, **options: Any) -> HTTPResponse:
@@ -149,22 +148,13 @@ PAUSE_SECONDS = 0.01
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Client]:
-    async def render(accept: str) -> tuple[bytes, str]:
-        return b"", accept
-
-    async def readiness() -> str | None:
-        return None
-
-    application = make_admin_application(read(""), render=render, readiness=readiness, new_id=uuid4)
+async def connecting(application: Application) -> AsyncIterator[Client]:
     listening = AdminServer(application, ListenAddress("127.0.0.1", 0))
     await listening.start()
-    port = int(listening.url.rpartition(":")[2])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        yield Client(reader, writer)
+        async with Address(int(listening.url.rpartition(":")[2])).client() as client:
+            yield client
     finally:
-        writer.close()
         await listening.close()
 
 
@@ -192,34 +182,30 @@ async def trickle(client: Client, data: bytes) -> bytes:
     ],
 )
 async def test_client_that_trickles_is_closed(
-    monkeypatch: pytest.MonkeyPatch, limit: str, start: bytes, more: bytes
+    monkeypatch: pytest.MonkeyPatch, app: Application, limit: str, start: bytes, more: bytes
 ) -> None:
     monkeypatch.setattr(admin, limit, PATIENCE_SECONDS)
-    async with connected() as client:
+    async with connecting(app) as client:
         await client.send(start)
         assert await trickle(client, more) == b""
 
 
-async def test_head_without_end_is_closed_when_it_is_far_too_large() -> None:
-    async with connected() as client:
+async def test_head_without_end_is_closed_when_it_is_far_too_large(app: Application) -> None:
+    async with connecting(app) as client:
         client.writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * HEADER_BYTES_MAX)
         assert await client.reader.read() == b""
 
 
-async def test_more_connections_than_a_few_close_the_one_that_was_used_least_lately() -> None:
-    async with AsyncExitStack() as stack, connected() as first:
-        host, port = first.writer.get_extra_info("peername")
-        others = []
-        for _ in range(admin.CONNECTIONS_MAX - 1):
-            reader, writer = await asyncio.open_connection(host, port)
-            stack.callback(writer.close)
-            others.append(Client(reader, writer))
-        healthz = "GET /healthz HTTP/1.1\nHost: a\n\n"
-        for one in (*others, first):
-            assert (await one.ask(healthz)).status == 200
-        reader, writer = await asyncio.open_connection(host, port)
-        stack.callback(writer.close)
-        assert (await Client(reader, writer).ask(healthz)).status == 200
-        assert await others[0].ended()
+async def test_more_connections_than_a_few_close_the_one_used_least_lately(
+    app: Application,
+) -> None:
+    async with AsyncExitStack() as stack, connecting(app) as first:
+        _, port = first.writer.get_extra_info("peername")
+        others, healthz = [first], "GET /healthz HTTP/1.1\nHost: a\n\n"
+        for _ in range(admin.CONNECTIONS_MAX):
+            assert (await first.ask(healthz)).status == 200
+            others.append(await stack.enter_async_context(Address(port).client()))
+            assert (await others[-1].ask(healthz)).status == 200
+        assert await others.pop(1).ended()
         assert (await others[1].ask(healthz)).status == 200
         assert (await first.ask(healthz)).status == 200

@@ -17,7 +17,8 @@ import pytest
 
 from gw.http import application, connection
 from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX, Connection
-from gw.http.parser import HEAD_BYTES_MAX, TURN_LINES, InboundBody, RequestParser
+from gw.http.head import HEAD_BYTES_MAX
+from gw.http.parser import TURN_LINES, InboundBody, RequestParser
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.support.rows import each

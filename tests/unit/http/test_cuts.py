@@ -46,6 +46,7 @@ LINES = [
     "no colon",
     "",
 ]
+KEYS = [KEY, "a", "sk-platform-b", "a b", "a,b", "a\xff", ""]
 BODIES = [b"", b"{}", b"2\r\n{}\r\n0\r\n\r\n", b"0\r\n\r\n", b"2\n{}\n0\n\n", b"zz\r\n", b"\r\n"]
 METHODS = ["GET", "POST", "HEAD", "BREW", "get", "CONNECT"]
 TARGETS = ["/v1/free", "/v1/echo", "/nowhere", "*", "http://gateway/v1/free", "/v1/free?x=%zz"]
@@ -71,13 +72,16 @@ def requests(draw: st.DrawFn) -> bytes:
 @st.composite
 def wires(draw: st.DrawFn) -> bytes:
     wire = b"".join(draw(st.lists(requests(), min_size=1, max_size=3)))
+    for key in draw(st.lists(st.sampled_from(KEYS), max_size=3)):
+        line = f"a\r\nAuthorization: Bearer {key}\r".encode("latin-1")
+        wire = SIZED.replace(b"a\r", line) + wire
     if draw(st.booleans()):
         place = draw(st.integers(0, len(wire)))
         wire = wire[:place] + draw(st.binary(max_size=2)) + wire[place + draw(st.integers(0, 2)) :]
     return wire
 
 
-Found = list[tuple[str | None, str | None, bytes]]
+Found = list[tuple[str | None, str | None, str | None, bytes]]
 
 
 class Recorder(ApiHandler):
@@ -87,7 +91,8 @@ class Recorder(ApiHandler):
 
     async def record(self) -> None:
         found: Found = self.settings["found"]
-        found.append((self.request.method, self.request.uri, self.request.body))
+        request, key = self.request, self.request.headers.get("Authorization")
+        found.append((request.method, request.uri, key, request.body))
         self.finish(b"{}")
 
     on_get = on_head = on_post = record
@@ -109,7 +114,8 @@ async def tornados(wire: bytes) -> Found:
     def record(request: HTTPServerRequest) -> None:
         assert request.uri is not None
         assert request.connection is not None
-        found.append((request.method, request.uri.removeprefix("http://gateway"), request.body))
+        uri, key = request.uri.removeprefix("http://gateway"), request.headers.get("Authorization")
+        found.append((request.method, uri, key, request.body))
         start_line = ResponseStartLine("", 200, "OK")
         request.connection.write_headers(start_line, HTTPHeaders({"Content-Length": "0"}))
         request.connection.finish()
@@ -161,6 +167,9 @@ CORPUS = [
     GET,
     SIZED + GET,
     GET + SIZED + GET,
+    b"".join(
+        SIZED.replace(b"a\r", b"a\r\nAuthorization: %b\r" % key) for key in (b"a", b"bc", b"a")
+    ),
     CHUNKED + b"4\r\n\r\n\r\n\r\n2;x=y\r\nab\r\n0\r\nX: y\r\n\r\n" + GET,
     POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}" + GET,
     POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}" + GET,
@@ -213,14 +222,14 @@ SHORT = [
     b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n\r\n",
 ]
 
-Outcome = tuple[list[tuple[str | None, str | None, bytes]], bytes, bool]
+Outcome = tuple[Found, bytes, bool]
 
 
 class Stand:
     """One listener, on which every wire has a connection of its own."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str | None, str | None, bytes]] = []
+        self.found: Found = []
         application = GatewayApplication(
             [(r"(?:http://a)?/(?:a.*)?", Recorder)], services=World().services, found=self.found
         )

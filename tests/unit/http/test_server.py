@@ -11,14 +11,14 @@ from channels.resources import OpenFiles
 from gw.http import connection
 from gw.http import connection as state
 from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection
-from gw.http.parser import HEAD_BYTES_MAX
+from gw.http.head import HEAD_BYTES_MAX
 from gw.http.server import Server
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.client import Address, Client, open_files, request, serving
+from tests.unit.http.client import Address, Answer, Client, open_files, request, serving
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
 PATIENCE_SECONDS = 1.0
@@ -56,55 +56,43 @@ async def silence(of: Client) -> bytes:
     return await ended
 
 
-def test_requests_are_answered_in_their_order_however_they_were_cut() -> None:
+async def answers(wire: bytes, size: int, count: int) -> list[Answer]:
+    """So many answers to bytes that come in pieces of this size."""
+    async with front(World()) as (_, port), client(port) as one:
+        for start in range(0, len(wire), size):
+            await one.send(wire[start : start + size])
+        return [await one.answer() for _ in range(count)]
+
+
+@cases("size", 1, 7, 1000, 10**6)
+async def test_requests_are_answered_in_their_order_however_they_were_cut(size: int) -> None:
     wire = b"".join(echo(b"%d" % number) for number in range(PIPELINED)) + FREE
-
-    async def scene(size: int) -> None:
-        async with front(World()) as (_, port), client(port) as one:
-            for start in range(0, len(wire), size):
-                await one.send(wire[start : start + size])
-            for number in range(PIPELINED):
-                assert (await one.answer()).json()["text"] == str(number)
-            assert (await one.answer()).status == 200
-
-    for size in (1, 7, 1000, len(wire)):
-        run(scene(size))
+    *echoes, free = await answers(wire, size, PIPELINED + 1)
+    assert [one.json()["text"] for one in echoes] == [str(number) for number in range(PIPELINED)]
+    assert free.status == 200
 
 
+@cases("size", 1, 50, 10**6)
 @cases(
-    "framing",
+    "line, body",
     ("Content-Length: 5", b"hello"),
     ("Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
 )
-def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request(
-    framing: tuple[str, bytes],
+async def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request(
+    line: str, body: bytes, size: int
 ) -> None:
-    line, body = framing
     wire = echo(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", line) + FREE
-
-    async def scene(size: int) -> None:
-        async with front(World()) as (_, port), client(port) as one:
-            for start in range(0, len(wire), size):
-                await one.send(wire[start : start + size])
-            assert (await one.answer()).json()["text"] == "hello"
-            assert (await one.answer()).body == b"{}"
-
-    for size in (1, 50, len(wire)):
-        run(scene(size))
+    first, second = await answers(wire, size, 2)
+    assert (first.json()["text"], second.body) == ("hello", b"{}")
 
 
-async def test_trailers_are_read_and_dropped() -> None:
+async def test_trailers_are_read_and_dropped_and_refused_without_an_end() -> None:
     async with front(World()) as (_, port), client(port) as one:
-        body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
-        await one.send(echo(body, "Transfer-Encoding: chunked") + FREE)
+        body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n"
+        await one.send(echo(body + b"\r\n", "Transfer-Encoding: chunked") + FREE)
         assert (await one.answer()).json()["text"] == "hello"
         assert (await one.answer()).status == 200
-
-
-async def test_trailers_without_end_are_refused() -> None:
-    async with front(World()) as (_, port), client(port) as one:
-        body = b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 1000
-        await one.send(echo(body, "Transfer-Encoding: chunked"))
+        await one.send(echo(body + b"X: y\r\n" * 1000, "Transfer-Encoding: chunked"))
         assert (await one.answer()).status == 400
         assert await one.ended()
 
@@ -322,9 +310,7 @@ async def test_call_is_not_cut_for_the_silence_of_its_client(
 
     script = Script()
     async with front(World(), script) as (_, port), client(port) as one:
-        await one.send(
-            request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
-        )
+        await one.send(WORK)
         async with client(port) as other:  # has come later, and is closed for its silence
             assert await silence(other) == b""
         script.go_on.set()

@@ -85,13 +85,7 @@ def test_fields_are_read_as_tornado_does() -> None:
     assert (ours.get("X-Two"), ours.get("Host"), ours["X-Two"]) == ("3", None, "3")
 
 
-TARGETS = [
-    "/",
-    "/a?b=1&b=2&c=",
-    "/a?",
-    "/a?x=%zz&y=%41+b",
-    "/?" + "&".join("a" for _ in range(2000)),
-]
+TARGETS = ["/", "/a?b=1&b=2&c=", "/a?", "/a?x=%zz&y=%41+b", "/?" + "a&" * 1999 + "a"]
 
 
 def ours(target: str, version: str, headers: dict[str, str]) -> TornadoRequest | str:
@@ -116,23 +110,16 @@ def tornados(target: str, version: str, headers: dict[str, str]) -> HTTPServerRe
 
 @cases("version", "HTTP/1.1", "HTTP/1.0")
 @cases("host", None, "a", "A:80", "[::1]:80", "a,b", "a b", "", "a/b")
-def test_host_is_judged_as_tornado_does(host: str | None, version: str) -> None:
-    headers = {} if host is None else {"Host": host}
-    here, there = ours("/", version, headers), tornados("/", version, headers)
-    if isinstance(here, str) or isinstance(there, str):
-        assert here == there
-    else:
-        assert here.host == there.host
-
-
 @each("target", TARGETS)
-def test_target_is_read_as_tornado_does(target: str) -> None:
-    here = ours(target, "HTTP/1.1", {"Host": "a"})
-    there = tornados(target, "HTTP/1.1", {"Host": "a"})
+def test_target_and_host_are_read_as_tornado_does(
+    target: str, host: str | None, version: str
+) -> None:
+    headers = {} if host is None else {"Host": host}
+    here, there = ours(target, version, headers), tornados(target, version, headers)
     if isinstance(here, str) or isinstance(there, str):
         assert here == there
         return
-    for name in ("method", "uri", "version", "path", "query", "query_arguments"):
+    for name in ("method", "uri", "version", "host", "path", "query", "query_arguments"):
         assert getattr(here, name) == getattr(there, name), name
 
 
