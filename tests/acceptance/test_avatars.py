@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance import sounds
-from tests.acceptance.sounds import (
-    AVATAR,
-    AVATARS,
-    TEMPLATES,
-    VIDEOS,
-    clone,
-    ended,
-    post,
-    register,
-)
+from tests.acceptance.sounds import AVATAR, AVATARS, TEMPLATES, VIDEOS, clone, ended, post, register
 from tests.support.client import Client
 from tests.support.house import House
 from tests.support.tenants import Tenant

@@ -21,10 +21,7 @@ SETTINGS: dict[str, Any] = {
         channel("backup", priority=2),
         *(channel(name, api_key=[f"{name}-key-{n}" for n in range(3)]) for name in KEYED),
     ],
-    "models": [
-        model(PROBED, PROBED, "backup"),
-        model("keyed", *KEYED),
-    ],
+    "models": [model(PROBED, PROBED, "backup"), model("keyed", *KEYED)],
 }
 
 

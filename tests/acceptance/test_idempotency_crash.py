@@ -10,14 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.pictures import refusal
-from tests.acceptance.submissions import (
-    PRICE,
-    SETTINGS,
-    age_keys,
-    begin,
-    conflict,
-    submit,
-)
+from tests.acceptance.submissions import PRICE, SETTINGS, age_keys, begin, conflict, submit
 from tests.support.client import Call, Client, Reply
 from tests.support.house import House, house
 from tests.support.processes import GatewayProcess

@@ -11,16 +11,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance import sounds
-from tests.acceptance.sounds import (
-    AVATARS,
-    COSTS,
-    LISTS,
-    SUBMITS,
-    TEMPLATES,
-    VOICES,
-    ask,
-    ended,
-)
+from tests.acceptance.sounds import AVATARS, COSTS, LISTS, SUBMITS, TEMPLATES, VOICES, ask, ended
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant

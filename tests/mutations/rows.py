@@ -530,7 +530,7 @@ MUTATIONS = (
         "if is_judge and is_silent and await",
         "if is_silent and await",
         "tests/integration/actors/test_recovery.py"
-        "::test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits",
+        "::test_judge_whose_heart_has_not_beaten_for_ten_seconds_waits",
     ),
     # Requests and streams on their way.
     Mutation(

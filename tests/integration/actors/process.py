@@ -186,6 +186,18 @@ async def process(
             recorder.close()
 
 
+async def lease(one: Process) -> None:
+    """Ask for so much that part of the balance is leased."""
+    for _ in range(4):
+        one.settle(await one.hold(), 0)
+    await one.wallets.settled(ACCOUNT)
+
+
+async def leased_by(database: Database) -> dict[str, int]:
+    rows = await database.fetch_all("SELECT process_id, amount_nano_usd FROM leases")
+    return {str(process_id): int(amount) for process_id, amount in rows}
+
+
 async def silence(database: Database, process_id: str, seconds: float) -> None:
     """The process last beat so long ago."""
     await database.execute(

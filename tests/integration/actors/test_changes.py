@@ -78,9 +78,7 @@ async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -
             assert a == b == expected
 
 
-async def test_echo_comes_back_to_its_process_alone_after_the_changes_before(
-    database_url: str,
-) -> None:
+async def test_echo_comes_to_its_process_alone_after_the_changes_before(database_url: str) -> None:
     feeds: list[ChangeFeed] = []
     async with (
         Database(database_url) as database,
@@ -135,9 +133,7 @@ async def test_silent_process_is_not_waited_for_without_end(database_url: str) -
         assert await heard_by_all(database, token="u", timeout_seconds=30)
 
 
-async def test_reports_of_all_processes_come_whole_and_silent_ones_are_named(
-    database_url: str,
-) -> None:
+async def test_reports_of_all_come_whole_and_silent_processes_are_named(database_url: str) -> None:
     """One is longer than a notification, and parts of it are the same."""
     long = "x" * (3 * PART_CHARACTERS) + "end"
     async with (

@@ -109,9 +109,7 @@ async def test_job_outlives_its_process_and_is_ended_by_another_once(database_ur
 
 
 @logs("calls_recovered")
-async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submitting(
-    database_url: str,
-) -> None:
+async def test_killed_process_leaves_its_jobs_but_no_submission(database_url: str) -> None:
     holder = [sys.executable, "-m", "tests.integration.actors.job_holder", database_url]
 
     async with ledger_of(database_url) as database:
@@ -140,9 +138,7 @@ async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submit
         assert await read_balance(database, ACCOUNT) == (10_000, 0)
 
 
-async def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
-    database_url: str,
-) -> None:
+async def test_living_process_neither_ends_its_jobs_nor_waits_for_them(database_url: str) -> None:
     async with ledger_of(database_url) as database, process(database_url) as mine:
         await begin(mine)
         await age_holds(database, 3600.0)
@@ -153,9 +149,7 @@ async def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
         assert await store.read_in_flight(database) == {"video": 1}
 
 
-async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
-    database_url: str,
-) -> None:
+async def test_recovery_meeting_a_job_that_takes_over_leaves_its_hold(database_url: str) -> None:
     async with ledger_of(database_url) as database, process(database_url) as mine:
         facts = await mine.hold(100, job_id=JOB)
         outcome = Outcome(status="interrupted", cost_nano_usd=0, created_at=2.0, latency_ms=1)

@@ -78,9 +78,7 @@ async def test_stranger_is_recovered_after_ten_seconds_of_silence(
 
 
 @logs("calls_recovered")
-async def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
-    database_url: str,
-) -> None:
+async def test_judge_whose_heart_has_not_beaten_for_ten_seconds_waits(database_url: str) -> None:
     async with ledger_of(database_url) as database:
         await die_with_a_call(database_url, host="elsewhere")
         await silence(database, "proc_dead", 3600.0)
@@ -220,9 +218,7 @@ async def waits_for_lock(database: Database, what: str) -> None:
 
 
 @logs("calls_recovered")
-async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
-    database_url: str,
-) -> None:
+async def test_call_refused_while_its_hold_was_granted_has_one_row(database_url: str) -> None:
     """Its asker was told that there is no hold; the one there is was settled by others."""
     async with (
         ledger_of(database_url) as database,
@@ -247,9 +243,7 @@ async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
 
 
 @logs("calls_recovered")
-async def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
-    database_url: str,
-) -> None:
+async def test_hold_of_a_process_without_a_row_is_settled_once_it_is_old(database_url: str) -> None:
     async with ledger_of(database_url) as database, process(database_url) as judge:
         await die_with_a_call(database_url)
         await database.execute("DELETE FROM processes WHERE id = 'proc_dead'")
@@ -338,9 +332,7 @@ async def test_answer_costs_what_it_costs_if_it_was_written(
 
 
 @logs("calls_recovered")
-async def test_stream_costs_what_had_gone_out_with_its_last_read(
-    database_url: str, tmp_path: Path
-) -> None:
+async def test_stream_costs_what_its_last_read_sent(database_url: str, tmp_path: Path) -> None:
     """The heartbeat had last reported 3 tokens; 8 tokens of input and 50 of output went out."""
     price = {"input": "1", "output": "2"}
     async with ledger_of(database_url, 10_000_000) as database:
@@ -360,9 +352,7 @@ async def test_stream_costs_what_had_gone_out_with_its_last_read(
 
 
 @logs("calls_recovered", "recovery_corrected")
-async def test_answer_that_another_host_took_for_interrupted_is_corrected(
-    database_url: str, tmp_path: Path
-) -> None:
+async def test_answer_taken_for_interrupted_is_corrected(database_url: str, tmp_path: Path) -> None:
     """The truth comes when the host with the recorder is back: the process is long forgotten."""
     async with ledger_of(database_url) as database:
         facts = await die_with_an_answer(database_url, tmp_path, 33)
@@ -381,9 +371,7 @@ async def test_answer_that_another_host_took_for_interrupted_is_corrected(
 STREAMS, BEATS = 500, 4
 
 
-async def test_hold_that_is_being_settled_is_left_alone_and_the_others_are_reported(
-    database_url: str,
-) -> None:
+async def test_hold_being_settled_is_left_alone_and_others_are_reported(database_url: str) -> None:
     async with Database(database_url) as database, process(database_url) as mine:
         await open_account(database, 1000)
         calls = [await mine.hold(100) for _ in range(3)]
@@ -403,19 +391,6 @@ async def test_hold_that_is_being_settled_is_left_alone_and_the_others_are_repor
             mine.settle(facts, 7)
         await mine.wallets.settled(ACCOUNT)
         assert (await verify(database)).faults == []
-
-
-async def test_process_is_signed_on_with_its_age_by_the_clock_of_the_database(
-    database_url: str,
-) -> None:
-    async with Database(database_url) as database, process(database_url, pid=77) as mine:
-        await mine.heartbeat.beat()
-        row = await database.fetch_one(
-            "SELECT host, boot_id, pid, now() - heartbeat_at < interval '5 minutes'"
-            " FROM processes WHERE id = %s",
-            (mine.identity.id,),
-        )
-        assert row == ("here", "boot", 77, True)
 
 
 async def test_what_is_delivered_finds_place_on_the_page_of_its_hold(database_url: str) -> None:

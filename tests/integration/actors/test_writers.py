@@ -139,9 +139,7 @@ async def test_writer_whose_connection_is_shot_in_mid_load_loses_nothing_and_rep
 
 
 @logs("ledger_unreachable", "database_lost")
-async def test_hold_asked_of_a_database_that_is_away_is_answered_in_the_end(
-    database_url: str,
-) -> None:
+async def test_hold_asked_of_a_database_that_is_away_ends_in_an_answer(database_url: str) -> None:
     async with two_processes(database_url, 1000) as (database, one, _):
         one.writer._timeout_seconds = 0.2
         one.writer._database = Database("host=127.0.0.1 port=1")

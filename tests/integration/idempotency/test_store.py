@@ -5,14 +5,7 @@ from contextlib import asynccontextmanager
 
 from actors.store.database import Database
 from actors.wallet.batch import Batch, apply, encode_settlement
-from actors.wallet.messages import (
-    CallFacts,
-    Claim,
-    ClaimEnd,
-    Hold,
-    KeptResponse,
-    ResponseTooLarge,
-)
+from actors.wallet.messages import CallFacts, Claim, ClaimEnd, Hold, KeptResponse, ResponseTooLarge
 from gw.idempotency import (
     FORGET_KEYS_MAX,
     FORGET_SECONDS,

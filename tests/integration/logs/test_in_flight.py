@@ -61,7 +61,7 @@ def test_jobs_of_what_the_key_sees_are_shown_with_what_they_hold(table: Table) -
                 "key_prefix": "sk-platform-1234",
                 "model": "film",
                 "held": "1.5",
-            },
+            }
         ]
         assert [job["key_id"] for job in shown["scope=account"]] == ["key_b", "key_a"]
         assert [job["key_id"] for job in shown[narrow]] == ["key_b"]

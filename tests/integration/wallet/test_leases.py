@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,20 +14,14 @@ from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet.batch import Applied, Batch, apply, encode_settlement, encode_void
 from actors.wallet.ledger import read_balance, top_up
-from actors.wallet.messages import (
-    Claim,
-    ClaimEnd,
-    Free,
-    Hold,
-    KeptResponse,
-    Outcome,
-    ResponseTooLarge,
-)
+from actors.wallet.messages import Claim, ClaimEnd, Free, Hold, KeptResponse, ResponseTooLarge
 from actors.wallet.verify import verify
 from actors.wallet.wallets import TIMEOUT_SECONDS, HoldRefused, Neighbours
 from tests.integration.actors.process import (
     GONE,
     Process,
+    lease,
+    leased_by,
     ledger_of,
     open_holds,
     process,
@@ -36,21 +30,9 @@ from tests.integration.actors.process import (
 )
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import eventually, jump
-from tests.support.ledger_values import facts
+from tests.support.ledger_values import facts, outcome
 
 BALANCE, AMOUNT = 100_000, 100
-
-
-async def lease(one: Process) -> None:
-    """Ask for so much that part of the balance is leased."""
-    for _ in range(4):
-        one.settle(await one.hold(AMOUNT), 0)
-    await one.wallets.settled(ACCOUNT)
-
-
-async def leased_by(database: Database) -> dict[str, int]:
-    rows = await database.fetch_all("SELECT process_id, amount_nano_usd FROM leases")
-    return {str(process_id): int(amount) for process_id, amount in rows}
 
 
 @asynccontextmanager
@@ -114,9 +96,7 @@ async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(databas
         assert await read_balance(database, ACCOUNT) == (BALANCE - 5 * AMOUNT, BALANCE - 5 * AMOUNT)
 
 
-async def test_dead_process_leaves_its_calls_and_no_lease(
-    database_url: str, tmp_path: Path
-) -> None:
+async def test_dead_process_leaves_calls_and_no_lease(database_url: str, tmp_path: Path) -> None:
     """One call had been answered, one had begun: neither was ever written."""
     async with ledger_of(database_url, BALANCE) as database:
         async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
@@ -175,23 +155,9 @@ class Book:
             for seq in range(len(holds))
         ]
 
-    async def recover(self, hold: Hold) -> Applied:
-        """Others settle the call, whose process they take for dead."""
-        outcome = Outcome(
-            status="interrupted", cost_nano_usd=0, created_at=1_790_000_000.5, latency_ms=500
-        )
-        return await self.apply(
-            settlements=[encode_settlement(hold.facts, outcome, is_recovery=True)]
-        )
-
     async def settle(self, hold: Hold, end: ClaimEnd, *, cost: int = 40) -> Applied:
-        outcome = Outcome(
-            status="success" if cost else "error",
-            cost_nano_usd=cost,
-            created_at=1_790_000_001.0,
-            latency_ms=1000,
-        )
-        return await self.apply(settlements=[encode_settlement(hold.facts, outcome, claim_end=end)])
+        ended = outcome(cost, "success" if cost else "error")
+        return await self.apply(settlements=[encode_settlement(hold.facts, ended, claim_end=end)])
 
     async def age(self, **interval: float) -> None:
         """Let so much time pass for the keys."""
@@ -200,6 +166,9 @@ class Book:
             "UPDATE idempotency SET expires_at = expires_at - make_interval(" + unit + " => %s)",
             (amount,),
         )
+
+
+Step = Callable[[Book, list[Hold]], Awaitable[Any]]
 
 
 @asynccontextmanager
@@ -211,9 +180,7 @@ async def book(url: str) -> AsyncIterator[Book]:
         assert (await verify(database)).faults == []
 
 
-async def test_key_is_in_flight_until_settled_and_then_stored_for_seven_days(
-    database_url: str,
-) -> None:
+async def test_key_is_in_flight_until_settled_then_stored_for_seven_days(database_url: str) -> None:
     async with book(database_url) as b:
         first = b.hold()
         assert await b.ask(first) == ["granted"]
@@ -242,8 +209,7 @@ async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) 
     async with book(database_url) as b:
         first, second = b.hold(), b.hold(body=b"two")
         await b.ask(first)
-        outcome = Outcome(status="error", cost_nano_usd=0, created_at=1_790_000_001.0, latency_ms=1)
-        settled = encode_settlement(first.facts, outcome, claim_end=Free())
+        settled = encode_settlement(first.facts, outcome(0, "error"), claim_end=Free())
         applied = await b.apply(settlements=[settled], holds=[second])
         assert (applied.taken, applied.refused) == ({}, {})
         assert await b.ask(b.hold()) == ["in_flight"]
@@ -251,17 +217,55 @@ async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) 
         assert await b.ask(b.hold()) == ["granted"]
 
 
-async def test_key_of_a_call_that_was_cut_off_frees_itself_after_ten_minutes(
-    database_url: str,
+def ends(end: ClaimEnd, cost: int = 40, of: int = 0) -> Step:
+    return lambda b, calls: b.settle(calls[of], end, cost=cost)
+
+
+def passes(**interval: float) -> Step:
+    return lambda b, _: b.age(**interval)
+
+
+def is_recovered(b: Book, calls: list[Hold]) -> Awaitable[Any]:
+    ended = outcome(0, "interrupted")
+    return b.apply(settlements=[encode_settlement(calls[0].facts, ended, is_recovery=True)])
+
+
+def is_given_up(b: Book, calls: list[Hold]) -> Awaitable[Any]:
+    return b.apply(settlements=[encode_void(calls[0].facts, has_claim=True)])
+
+
+# What happens to a call with a key, each step with how the key stands for the next call; None: not
+# asked. Of several settlements the first that is applied counts.
+WAYS: list[list[tuple[Step, str | None]]] = [
+    [(ends(None, 0), "in_flight"), (passes(secs=590), "in_flight"), (passes(secs=10), "granted")],
+    [(ends(KEPT), None), (ends(Free()), "stored")],
+    [(is_recovered, "in_flight"), (ends(KEPT), None), (ends(ResponseTooLarge()), "stored")],
+    [(is_recovered, None), (ends(Free(), 0), None), (ends(ResponseTooLarge()), "granted")],
+    [(is_recovered, None), (ends(None, 0), None), (ends(ResponseTooLarge()), "in_flight")],
+    [(is_recovered, None), (is_given_up, "granted")],
+    # It ran out, and is another call's: the late response is not its.
+    [
+        (is_recovered, None),
+        (passes(mins=10), "granted"),
+        (ends(KEPT), "in_flight"),
+        (ends(KEPT, of=1), "stored"),
+    ],
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_key_is_its_calls_until_that_ends_or_it_runs_out(
+    way: list[tuple[Step, str | None]], database_url: str
 ) -> None:
     async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.settle(first, None, cost=0)
-        await b.age(secs=590)
-        assert await b.ask(b.hold()) == ["in_flight"]
-        await b.age(secs=10)
-        assert await b.ask(b.hold()) == ["granted"]
+        calls = [b.hold()]
+        assert await b.ask(*calls) == ["granted"]
+        assert await b.ask(*calls) == ["granted"]  # sent again
+        for step, then in way:
+            await step(b, calls)
+            if then is not None:
+                calls.append(b.hold())
+                assert await b.ask(calls[-1]) == [then]
 
 
 async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_url: str) -> None:
@@ -274,67 +278,11 @@ async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_ur
         assert await b.ask(*asked) == [*granted, "in_flight", "in_flight", "granted"]
 
 
-async def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:
+async def test_claims_from_many_processes_at_once_grant_one(database_url: str) -> None:
     async with book(database_url) as b:
-        holds = [b.hold(), b.hold()]
-        assert await b.ask(*holds) == ["granted", "in_flight"]
-        assert await b.ask(*holds) == ["granted", "in_flight"]
-        await b.settle(holds[0], KEPT)
-        again = await b.settle(holds[0], Free())
-        assert again.unsettled == {holds[0].facts.call_id}
-        assert await b.ask(b.hold()) == ["stored"]
-
-
-@pytest.mark.parametrize(
-    ("end", "cost", "then"), [(KEPT, 40, "stored"), (Free(), 0, "granted"), (None, 0, "in_flight")]
-)
-async def test_true_settlement_of_a_recovered_call_ends_its_claim(
-    end: ClaimEnd, cost: int, then: str, database_url: str
-) -> None:
-    async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.recover(first)
-        assert await b.ask(b.hold()) == ["in_flight"]
-        await b.settle(first, end, cost=cost)
-        await b.settle(first, ResponseTooLarge())  # a third one changes nothing
-        assert await b.ask(b.hold()) == [then]
-
-
-async def test_key_of_a_call_that_was_given_up_after_its_recovery_is_free(
-    database_url: str,
-) -> None:
-    async with book(database_url) as b:
-        first = b.hold()
-        await b.ask(first)
-        await b.recover(first)
-        await b.apply(settlements=[encode_void(first.facts, has_claim=True)])
-        assert await b.ask(b.hold()) == ["granted"]
-
-
-async def test_key_that_ran_out_and_was_claimed_anew_is_not_the_late_calls(
-    database_url: str,
-) -> None:
-    async with book(database_url) as b:
-        first, second = b.hold(), b.hold()
-        await b.ask(first)
-        await b.recover(first)
-        await b.age(mins=10)
-        assert await b.ask(second) == ["granted"]
-        await b.settle(first, KEPT)  # charged, as it was answered; its key has another answer
-        assert await b.ask(b.hold()) == ["in_flight"]
-        await b.settle(second, KEPT)
-        assert await b.ask(b.hold()) == ["stored"]
-
-
-@pytest.mark.parametrize("processes", [8])
-async def test_claims_from_many_processes_at_once_grant_one(
-    database_url: str, processes: int
-) -> None:
-    async with book(database_url) as b:
-        batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(processes)]
+        batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(8)]
         databases = [Database(database_url, size=1) for _ in batches]
-        for seq in range(processes):
+        for seq in range(8):
             await register(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
         applied = await asyncio.gather(
             *(
@@ -401,15 +349,6 @@ async def test_every_process_is_waited_for(database_url: str) -> None:
         b.written.set()
         await asyncio.gather(*waiting)
         assert sorted(a.asked) == ["one", "one", "two"]  # for itself; nobody asks itself
-
-
-async def test_one_process_alone_waits_for_itself_only(database_url: str) -> None:
-    async with neighbour(database_url, "proc_a") as a:
-        waiting = asyncio.create_task(a.neighbours.settled("one"))
-        await eventually(lambda: a.asked == ["one"], what="its own")
-        assert not waiting.done()
-        a.written.set()
-        await waiting
 
 
 async def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:

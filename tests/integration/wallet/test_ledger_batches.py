@@ -53,9 +53,7 @@ async def test_odd_text_never_keeps_a_call_from_being_settled(
         assert applied.balances == {ACCOUNT: (970, 0)}
 
 
-async def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(
-    database_url: str,
-) -> None:
+async def test_call_settled_twice_in_one_batch_is_settled_by_the_first(database_url: str) -> None:
     async with held(database_url, 1, 2) as database:
         settlements: list[Settle | Void] = [
             settle(1, 10),

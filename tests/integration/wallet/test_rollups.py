@@ -118,9 +118,7 @@ CORRECTION_LIES = {
 
 
 @pytest.mark.parametrize("lie", CORRECTION_LIES.values(), ids=CORRECTION_LIES)
-async def test_a_correction_that_is_not_what_was_booked_is_found(
-    database_url: str, lie: str
-) -> None:
+async def test_correction_that_is_not_what_was_booked_is_found(database_url: str, lie: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         held = hold(1, 9)
@@ -264,9 +262,7 @@ async def test_true_settlement_after_recovery_brings_its_cost(database_url: str)
         assert await margins(database) == []
 
 
-async def test_gateway_of_the_release_before_settles_calls_of_unknown_cost(
-    database_url: str,
-) -> None:
+async def test_gateway_of_the_release_before_settles_at_unknown_cost(database_url: str) -> None:
     """Its settlements have nothing of it: what is rare is null, or an object without it."""
     async with Database(database_url) as database:
         await open_account(database, 10_000)
@@ -365,9 +361,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("assignment", WRONG.values(), ids=WRONG)
-async def test_cost_that_is_not_price_times_counts_is_found(
-    database_url: str, assignment: str
-) -> None:
+async def test_cost_other_than_price_by_count_is_found(database_url: str, assignment: str) -> None:
     price = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
     row = {"detail": {"price": price}, "input_tokens": 10, "output_tokens": 4, "cached_tokens": 5}
 
@@ -508,9 +502,7 @@ def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, database_url: str) -> N
     run(change())
 
 
-async def test_call_of_a_month_with_a_checkpoint_is_repaired_and_still_proved_from_there(
-    database_url: str,
-) -> None:
+async def test_call_of_a_sealed_month_is_repaired_and_proved_from_there(database_url: str) -> None:
     async with Database(database_url) as database:
         await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
         await open_account(database, 10_000)

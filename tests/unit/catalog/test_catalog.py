@@ -82,7 +82,7 @@ def test_a_public_entry_is_complete() -> None:
             "endpoint_type": None,
             "supported_protocols": ["chat_completions", "messages", "responses", "native_content"],
             "price_multiplier": "0.6",
-        },
+        }
     ]
 
 

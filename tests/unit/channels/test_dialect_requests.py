@@ -281,11 +281,7 @@ def test_one_object_in_place_of_an_array_is_forwarded() -> None:
 # The members that are read, those of them that are refused or stand elsewhere, and the words.
 READ: list[tuple[tuple[str, ...], set[str], Iterable[str]]] = [
     (MessagesBody.__struct_fields__, {"thread"}, ALLOWED),
-    (
-        ResponsesBody.__struct_fields__,
-        {"previous_response_id", "conversation"},
-        RESPONSES_ALLOWED,
-    ),
+    (ResponsesBody.__struct_fields__, {"previous_response_id", "conversation"}, RESPONSES_ALLOWED),
     (GeminiBody.__struct_encode_fields__, {"model"}, GEMINI_ALLOWED),
 ]
 

@@ -106,7 +106,7 @@ def test_diff_shows_a_price_of_another_list(
             "list": "0.4",
             "difference": "0.25",
             "dated": "2026-10-03",
-        },
+        }
     ]
     record = done(capsys, "models", "import", str(newer))
     assert (record["written"], record["replaced"]) == (False, [])

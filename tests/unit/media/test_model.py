@@ -31,11 +31,7 @@ from gw.media.reading import (
     parameters_of,
     read_list,
 )
-from gw.media.videos import (
-    priced_resolution,
-    read_general,
-    read_video,
-)
+from gw.media.videos import priced_resolution, read_general, read_video
 from loadtests.attacks.body_shapes import FILMS, film_of
 from tests.support.rows import cases, each
 from tests.support.specs import make_model

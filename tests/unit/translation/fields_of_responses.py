@@ -332,11 +332,7 @@ FIELDS: list[tuple[Any, ...]] = [
         one_tool("namespace", name="mcp__a", **function()),
         'tool.name = "mcp__a__f"',
     ),
-    (
-        "tools.description",
-        one_tool("namespace", name="n", description="d", **function()),
-        DROPPED,
-    ),
+    ("tools.description", one_tool("namespace", name="n", description="d", **function()), DROPPED),
     *[
         (
             f"tools.{kind}",

@@ -11,24 +11,13 @@ from actors.store.connection import StatementRefused
 from actors.wallet import batch, writer
 from actors.wallet.batch import Batch, parameters
 from actors.wallet.messages import Claim, Hold, KeptResponse, LedgerUnavailable
-from actors.wallet.wallets import HOLD_SECONDS, HoldRefused, KeyTaken
+from actors.wallet.wallets import HOLD_SECONDS, KeyTaken
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome, settle
 from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.wallet.bank import Bank, bank
-
-
-async def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:
-    async with bank(balance=1000) as b:
-        asked = (b.hold(hold(n)) for n in range(100))
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        refused = [a for a in answers if isinstance(a, HoldRefused)]
-        assert len(refused) == 90
-        assert {r.reason for r in refused} == {"insufficient_funds"}
-        assert len(b.ledger.holds) == 10
-        assert b.ledger.faults() == []
 
 
 async def test_messages_that_wait_share_a_transaction() -> None:
@@ -152,18 +141,6 @@ async def test_lost_connection_repeats_the_batch_without_a_second_effect() -> No
 
 
 @logs("ledger_unreachable")
-async def test_hold_granted_unseen_counts_once() -> None:
-    async with bank() as b:
-        b.ledger.lose_after = 1
-        asking = asyncio.ensure_future(b.hold(hold(1)))
-        await eventually(lambda: b.clock.sleepers > 0)
-        b.clock.advance(0.05)
-        await asking
-        assert b.ledger.held[ACCOUNT] == 100
-        assert b.ledger.faults() == []
-
-
-@logs("ledger_unreachable")
 async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1
@@ -245,13 +222,6 @@ async def test_available_reads_afresh_only_when_nothing_seems_left() -> None:
         assert await b.wallets.available(ACCOUNT) == 500  # a yes may be old, the hold decides
 
 
-async def test_spend_cap_refuses_within_a_batch() -> None:
-    async with bank(balance=10_000) as b:
-        asked = (b.hold(hold(n, cap=250)) for n in range(4))
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
-
-
 @logs("taken_for_dead", "ledger_unreachable")
 async def test_process_taken_for_dead_holds_under_another_id() -> None:
     """What else its batch says is done at once; the holds are not lost, and not made twice."""
@@ -330,20 +300,6 @@ async def state(b: Bank, number: int, **claim: Any) -> str:
     with pytest.raises(KeyTaken) as taken:
         await b.hold(claiming(number, **claim))
     return taken.value.state
-
-
-async def test_hundred_claims_of_one_key_hold_once() -> None:
-    async with bank() as b:
-        asked = (b.hold(claiming(n)) for n in range(100))
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        taken = [a.state for a in answers if isinstance(a, KeyTaken)]
-        assert taken == ["in_flight"] * 99
-        assert b.ledger.held[ACCOUNT] == 100
-        b.clock.advance(GATHER_MAX_SECONDS)
-        b.wallets.settle(facts(0), outcome(40), claim_end=kept())
-        assert await state(b, 100) == "stored"
-        assert await state(b, 101, fingerprint=b"two") == "reuse"
-        assert b.ledger.faults() == []
 
 
 async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:

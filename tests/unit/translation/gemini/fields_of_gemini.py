@@ -6,15 +6,7 @@ The fields are those of the protocol's documentation, preview ones included. A r
 
 from typing import Any
 
-from tests.unit.translation.gemini.pieces import (
-    HI,
-    call,
-    file,
-    inline,
-    model,
-    result,
-    user,
-)
+from tests.unit.translation.gemini.pieces import HI, call, file, inline, model, result, user
 from tests.unit.translation.pieces import PDF, PNG
 
 DROPPED = None

@@ -18,13 +18,7 @@ from tests.unit.translation.gemini.pieces import (
     thought,
     user,
 )
-from tests.unit.translation.pieces import (
-    ASSISTANT,
-    PNG,
-    USER,
-    developer,
-    image_url,
-)
+from tests.unit.translation.pieces import ASSISTANT, PNG, USER, developer, image_url
 from tests.unit.translation.pieces import result as tool
 from tests.unit.translation.pieces import tool as function
 from tests.unit.translation.pieces import user as chat_user
@@ -384,11 +378,7 @@ def test_choice_of_tools_arrives(name: str) -> None:
 def test_changed_names_are_mapped_back_and_used_everywhere() -> None:
     body = {
         "model": "m",
-        "messages": [
-            USER,
-            called(("c", "3d", "{}")),
-            tool("c", "x"),
-        ],
+        "messages": [USER, called(("c", "3d", "{}")), tool("c", "x")],
         "tools": [function("3d"), function("a.b"), function("x" * 70), function("ok")],
         "tool_choice": {"type": "function", "function": {"name": "3d"}},
     }

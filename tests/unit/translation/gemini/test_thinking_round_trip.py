@@ -23,13 +23,7 @@ from channels.translation.model import (
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translation.pieces import text, use
-from tests.unit.translation.translated import (
-    answered,
-    events_from,
-    sse,
-    translated,
-    whole,
-)
+from tests.unit.translation.translated import answered, events_from, sse, translated, whole
 
 USER = {"role": "user", "content": "hi"}
 
