@@ -100,9 +100,8 @@ class ClaimMachine(LedgerMachine):
             refusal = None if standing else self.expect_hold(account, key, amount, cap)
             assert applied.taken.get(seq) == standing
             assert applied.refused.get(seq) == refusal
-            if standing is None and refusal is None:
+            if self.open_if(standing is None and refusal is None, hold.facts, amount):
                 call_id = hold.facts.call_id
-                self.open[call_id] = (account, key, amount)
                 self.claims[account, name] = Claimed(call_id, fingerprint, self.now + CLAIM_SECONDS)
         return multiple(*(hold.facts for hold in holds))
 

@@ -1,18 +1,20 @@
 """The rules of the ledger as a state machine, run by Hypothesis on the fake and on PostgreSQL.
 
-The model is a handful of dictionaries; after every step what the ledger says must equal what the
-model says, and every invariant of `gw ledger verify` must hold.
+Two processes write, each on its host; a step is one process's. The model is a handful of
+dictionaries; after every step what the ledger says must equal what the model says, and every
+invariant of `gw ledger verify` must hold.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
+from actors.process import ProcessIdentity
 from actors.wallet.batch import Applied, Batch, encode_settlement, encode_void
 from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
@@ -27,12 +29,34 @@ from tests.support.specs import make_model
 ACCOUNTS = ("acct_a", "acct_b")
 KEYS = {"acct_a": ("key_a", "key_a_capped"), "acct_b": ("key_b",)}
 CAP = 900
+HOSTS = ("here", "there")
 
 # What may happen around a hold whose asker is told that there is none, in any order.
 REFUSAL = ("hold", "record", "void", "recover")
 
 amounts = st.integers(min_value=0, max_value=500)
 accounts = st.sampled_from(ACCOUNTS)
+processes = st.sampled_from((0, 1))
+low_costs = st.integers(min_value=0, max_value=300)
+
+
+class Open(NamedTuple):
+    """An open hold, and the identity that holds it until a job takes it over."""
+
+    account: str
+    key: str
+    amount: int
+    holder: str
+
+
+@dataclass
+class Process:
+    """A process that lives: its id changes when it learns that others have declared it dead."""
+
+    identity: ProcessIdentity
+    is_buried: bool = False
+    number: int = 0  # of the last batch that had one
+    last: Batch | None = None
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -43,7 +67,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.balance = dict.fromkeys(ACCOUNTS, 0)
-        self.open: dict[UUID, tuple[str, str, int]] = {}
+        self.facts: dict[UUID, CallFacts] = {}
+        self.open: dict[UUID, Open] = {}
         self.spent = {key: 0 for keys in KEYS.values() for key in keys}
         self.rows: dict[UUID, tuple[str, int]] = {}  # status and cost
         self.recovered: dict[UUID, str] = {}  # and the key; those that are not corrected
@@ -51,17 +76,16 @@ class LedgerMachine(RuleBasedStateMachine):
         self.jobs: dict[UUID, str] = {}  # of calls that were granted one
         self.states: dict[str, str] = {}  # of jobs
         self.handed_over: set[UUID] = set()
-        self.is_buried = False
         self.counter = 0
-        self.number = 0  # of the last batch that had one
         self.leases: dict[tuple[str, str], int] = {}  # by identity of the process, and account
-        self.last: Batch | None = None
+        self.unleased: set[str] = set()  # accounts, until they may be leased again
+        self.begun = 0  # processes
+        self.processes = [self.begin(host) for host in HOSTS]
+        self.me = self.processes[0]  # acts now
 
     # What a subclass provides
 
-    @property
-    def identity_id(self) -> str:
-        """The id under which the process writes now."""
+    def register(self, identity: ProcessIdentity) -> None:
         raise NotImplementedError
 
     def apply(self, batch: Batch) -> Applied:
@@ -78,14 +102,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def log_rows(self) -> list[tuple[UUID, str, int]]:
         """Call, status and cost of every row of the call log."""
-        raise NotImplementedError
-
-    def bury(self) -> None:
-        """Others declare the process dead."""
-        raise NotImplementedError
-
-    def reregister(self) -> None:
-        """The process goes on under another id."""
         raise NotImplementedError
 
     def accept(self, facts: CallFacts) -> bool:
@@ -127,8 +143,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for seq, (f, amount) in enumerate(zip(facts, wanted, strict=True)):
             expected = self.expect_hold(account, key, amount, cap)
             assert applied.refused.get(seq) == expected
-            if expected is None:
-                self.open[f.call_id] = (account, key, amount)
+            self.open_if(expected is None, f, amount)
         return multiple(*facts)
 
     @rule(target=calls, account=accounts, amount=amounts, is_submitted=st.booleans())
@@ -140,8 +155,7 @@ class LedgerMachine(RuleBasedStateMachine):
         applied = self.run(Batch(holds=[hold]))
         expected = self.expect_hold(account, facts.key_id, amount, None)
         assert applied.refused.get(0) == expected
-        if expected is None:
-            self.open[facts.call_id] = (account, facts.key_id, amount)
+        if self.open_if(expected is None, facts, amount):
             self.jobs[facts.call_id] = facts.job_id
             self.states[facts.job_id] = "submitting"
         if is_submitted:
@@ -187,16 +201,15 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = self.expect_hold(account, facts.key_id, held, None)
         applied = self.run(Batch(holds=[Hold(facts=facts, amount_nano_usd=held)]))
         assert applied.refused.get(0) == expected
-        if expected is not None:
+        if not self.open_if(expected is None, facts, held):
             return
-        self.open[facts.call_id] = (account, facts.key_id, held)
         tokens["cached_tokens"] = usage.cached_tokens
         ended = outcome(cost, detail=detail, **tokens)
         self.run(Batch(settlements=[encode_settlement(facts, ended)]))
         assert total_nano_usd(lines_of(detail, **tokens), multiplier_of(detail)) == cost
         self.close(facts, cost)
 
-    @rule(facts=calls, cost=st.integers(min_value=0, max_value=300))
+    @rule(facts=calls, cost=low_costs)
     def recover(self, facts: CallFacts, cost: int) -> None:
         """Others settle a call, by mistake or not; its own settlement may follow, or have come."""
         applied = self.run(Batch(settlements=[recovery(facts, cost)]))
@@ -205,9 +218,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert applied.unsettled == (set() if is_open else {facts.call_id})
         assert applied.corrected == set()
         if is_open:
-            self.close(facts, cost, status="interrupted")
-            self.recovered[facts.call_id] = facts.key_id
-            self.ever_recovered.add(facts.call_id)
+            self.close_as_recovered(facts, cost)
 
     @rule(account=accounts, amount=amounts, cost=amounts, steps=st.permutations(REFUSAL))
     def refuse_late(self, account: str, amount: int, cost: int, steps: list[str]) -> None:
@@ -218,6 +229,7 @@ class LedgerMachine(RuleBasedStateMachine):
         facts = self.new_facts(account, KEYS[account][0])
         for step in (*steps, "recover"):
             if step == "hold":
+                self.expect_hold(account, facts.key_id, amount, None)
                 batch = Batch(holds=[Hold(facts=facts, amount_nano_usd=amount)])
             elif step == "record":
                 row = Record(facts=facts, outcome=outcome(0, status="rejected"))
@@ -229,10 +241,10 @@ class LedgerMachine(RuleBasedStateMachine):
             self.run(batch)
         self.rows[facts.call_id] = ("rejected", 0)
 
-    @rule()
-    def be_taken_for_dead(self) -> None:
-        self.bury()
-        self.is_buried = True
+    @rule(who=processes)
+    def act(self, who: int) -> None:
+        """The steps of one process end, those of the other begin."""
+        self.me = self.processes[who]
 
     @rule(facts=calls)
     def void(self, facts: CallFacts) -> None:
@@ -241,7 +253,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.run(Batch(settlements=[encode_void(facts)]))
         self.close(facts, 0, status=None)
 
-    @rule(facts=calls, cost=st.integers(min_value=0, max_value=300), amount=amounts)
+    @rule(facts=calls, cost=low_costs, amount=amounts)
     def settle_and_hold_together(self, facts: CallFacts, cost: int, amount: int) -> None:
         """What a settlement releases can be held within the same batch."""
         fresh = self.new_facts(facts.account_id, facts.key_id)
@@ -258,8 +270,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.rows[refused.call_id] = ("rejected", 0)
         expected = self.expect_hold(fresh.account_id, fresh.key_id, amount, cap)
         assert applied.refused.get(0) == expected
-        if expected is None:
-            self.open[fresh.call_id] = (fresh.account_id, fresh.key_id, amount)
+        self.open_if(expected is None, fresh, amount)
 
     @rule()
     def send_the_last_batch_again(self) -> None:
@@ -268,14 +279,15 @@ class LedgerMachine(RuleBasedStateMachine):
         A hold that was refused may be granted now, as a new admission. One that has something
         leased is not sent again: its number shows that it was applied.
         """
-        if self.last is None or self.last.has_leased:
+        last = self.me.last
+        if last is None or last.has_leased:
             return
-        batch = Batch(settlements=self.last.settlements, records=self.last.records)
+        batch = Batch(settlements=last.settlements, records=last.records)
         before = {account: self.balance_of(account) for account in ACCOUNTS}
         repeated = self.apply(batch)
         every = frozenset(settle.facts.call_id for settle in batch.settlements)
         assert (repeated.unsettled, repeated.corrected) == (every, frozenset())
-        standing = [h for h in self.last.holds if h.facts.call_id in self.open]
+        standing = [h for h in last.holds if h.facts.call_id in self.open]
         again = self._apply(Batch(holds=standing))
         assert (again.refused, again.taken) == ({}, {})
         assert {account: self.balance_of(account) for account in ACCOUNTS} == before
@@ -283,8 +295,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def ledger_equals_model(self) -> None:
         for account in ACCOUNTS:
-            held = sum(amount for a, _, amount in self.open.values() if a == account)
-            assert self.balance_of(account) == (self.balance[account], held)
+            assert self.balance_of(account) == (self.balance[account], self.held(account))
 
     @invariant()
     def every_call_has_its_one_row(self) -> None:
@@ -295,7 +306,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def open_jobs_can_be_ended_by_anybody(self) -> None:
         for call_id, job_id in self.jobs.items():
             is_open = call_id in self.open and call_id in self.handed_over
-            expected = (call_id, self.open[call_id][2]) if is_open else None
+            expected = (call_id, self.open[call_id].amount) if is_open else None
             assert self.open_job(job_id) == expected
 
     @invariant()
@@ -309,28 +320,30 @@ class LedgerMachine(RuleBasedStateMachine):
     # The model
 
     def run(self, batch: Batch) -> Applied:
-        self.last = batch
+        self.me.last = batch
         return self._apply(batch)
 
     def _apply(self, batch: Batch) -> Applied:
         """Apply a batch as the writer does: what a buried process may not, it holds as another."""
         applied = self.apply(batch)
-        assert applied.is_buried == bool(self.is_buried and batch.holds)
+        assert applied.is_buried == bool(self.me.is_buried and batch.holds)
         if not applied.is_buried:
             return applied
         assert (applied.refused, applied.taken) == ({}, {})
         self.reregister()
-        self.is_buried = False
         again = self.apply(Batch(holds=batch.holds))
         return replace(again, unsettled=applied.unsettled, corrected=applied.corrected)
 
     def expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
         available = self.available(account)
         if amount > 0 and (available <= 0 or amount > available):
-            is_covered = amount <= available + self.leased(account)
-            return "leased" if is_covered else "insufficient_funds"
+            if amount > available + self.leased(account):
+                return "insufficient_funds"
+            self.unleased.add(account)
+            return "leased"
         if cap is not None:
-            left = cap - self.spent[key] - sum(a for _, k, a in self.open.values() if k == key)
+            held = sum(one.amount for one in self.open.values() if one.key == key)
+            left = cap - self.spent[key] - held
             if left <= 0 or amount > left:
                 return "spend_cap"
         return None
@@ -338,24 +351,43 @@ class LedgerMachine(RuleBasedStateMachine):
     def leased(self, account: str) -> int:
         return sum(amount for (_, name), amount in self.leases.items() if name == account)
 
+    def held(self, account: str) -> int:
+        return sum(one.amount for one in self.open.values() if one.account == account)
+
     def available(self, account: str) -> int:
-        held = sum(a for acct, _, a in self.open.values() if acct == account)
-        return self.balance[account] - held - self.leased(account)
+        return self.balance[account] - self.held(account) - self.leased(account)
 
     def next_number(self, batch: Batch) -> int | None:
         """As the writer numbers its batches."""
         if not batch.has_leased:
             return None
-        self.number += 1
-        return self.number
+        self.me.number += 1
+        return self.me.number
+
+    def begin(self, host: str) -> Process:
+        self.begun += 1
+        identity = ProcessIdentity(f"proc_{self.begun}", host, "boot", self.begun)
+        self.register(identity)
+        return Process(identity)
+
+    def reregister(self) -> None:
+        """The process goes on under another id."""
+        assert self.me.identity.renew(self.me.identity.id)
+        self.register(self.me.identity)
+        self.me.is_buried = False
+
+    def open_if(self, is_granted: bool, facts: CallFacts, amount: int) -> bool:
+        if is_granted:
+            holder = self.me.identity.id
+            self.open[facts.call_id] = Open(facts.account_id, facts.key_id, amount, holder)
+        return is_granted
 
     def close(self, facts: CallFacts, cost: int, *, status: str | None = "success") -> None:
         """A call ends, or what recovery made of it is corrected; without a status it is void."""
         call_id = facts.call_id
         found = self.open.pop(call_id, None)
         if found is not None:
-            account, key, _ = found
-            before = 0
+            account, key, before = found.account, found.key, 0
         elif call_id in self.recovered and status is not None:
             account, key = facts.account_id, self.recovered.pop(call_id)
             before = self.rows[call_id][1]
@@ -369,20 +401,25 @@ class LedgerMachine(RuleBasedStateMachine):
             is_paid = status == "success" and call_id in self.handed_over
             self.states[self.jobs[call_id]] = "succeeded" if is_paid else "failed"
 
+    def close_as_recovered(self, facts: CallFacts, cost: int) -> None:
+        self.close(facts, cost, status="interrupted")
+        self.recovered[facts.call_id] = facts.key_id
+        self.ever_recovered.add(facts.call_id)
+
     def settlement(self, facts: CallFacts, cost: int) -> Settle:
         """The end of a call, and of its job if it has one that was accepted."""
         if facts.call_id not in self.handed_over:
             return encode_settlement(facts, outcome(cost))
         return encode_settlement(
-            facts,
-            outcome(cost),
-            job_end=JobEnd(state="succeeded", by="machine", result={}),
+            facts, outcome(cost), job_end=JobEnd(state="succeeded", by="machine", result={})
         )
 
     def new_facts(self, account: str, key: str, *, has_job: bool = False) -> CallFacts:
         self.counter += 1
         job_id = f"job_{self.counter}" if has_job else None
-        return facts_of(self.counter, account_id=account, key_id=key, job_id=job_id)
+        facts = facts_of(self.counter, account_id=account, key_id=key, job_id=job_id)
+        self.facts[facts.call_id] = facts
+        return facts
 
 
 def recovery(facts: CallFacts, cost: int) -> Settle:

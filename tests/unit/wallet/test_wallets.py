@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from actors.jobs import store
+from actors.process import ProcessIdentity, register
 from actors.wallet import leases, ledger
 from actors.wallet import wallets as module
 from actors.wallet.batch import Applied, Batch, apply
@@ -273,32 +274,36 @@ def _now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 class FakeLedgerMachine(LeaseMachine):
     def __init__(self) -> None:
-        super().__init__()
         self.ledger = FakeLedger()
-        self.process = 1
+        super().__init__()
         for account, keys in KEYS.items():
             for key in keys:
                 self.ledger.open_account(account, key)
 
-    @property
-    def identity_id(self) -> str:
-        return f"process.{self.process}"
+    def register(self, identity: ProcessIdentity) -> None:
+        _now(register(self.ledger, identity))
 
     def apply(self, batch: Batch) -> Applied:
         number = self.next_number(batch)
-        return _now(apply(self.ledger, self.identity_id, batch, number))
+        return _now(apply(self.ledger, self.me.identity.id, batch, number))
 
     def leases_in_ledger(self) -> dict[tuple[str, str], int]:
         return self.ledger.leases
 
     def was_applied(self, number: int) -> bool:
-        return _now(ledger.was_applied(self.ledger, self.identity_id, number))
+        return _now(ledger.was_applied(self.ledger, self.me.identity.id, number))
 
     def lease_again(self) -> None:
         self.ledger.unleased.clear()
 
-    def end_process(self, identity: str) -> None:
-        self.ledger.end_leases(identity)
+    def holds_of(self, identity: str) -> set[UUID]:
+        found = self.ledger.holds.items()
+        return {call_id for call_id, hold in found if hold["process_id"] == identity}
+
+    def leave(self, identities: list[str]) -> None:
+        for identity in identities:
+            if not self.holds_of(identity):
+                self.ledger.end_leases(identity)
 
     def top_up(self, account_id: str, amount: int) -> int:
         return _now(ledger.top_up(self.ledger, account_id, amount))
@@ -312,11 +317,8 @@ class FakeLedgerMachine(LeaseMachine):
     def log_rows(self) -> list[tuple[UUID, str, int]]:
         return [(call, row["status"], row["cost"]) for call, row in self.ledger.rows.items()]
 
-    def bury(self) -> None:
-        self.ledger.buried.add(f"process.{self.process}")
-
-    def reregister(self) -> None:
-        self.process += 1
+    def bury(self, identity: str) -> None:
+        self.ledger.buried.add(identity)
 
     def accept(self, facts: CallFacts) -> bool:
         return _now(store.accept(self.ledger, facts, acceptance(), pause_seconds=2.0))
