@@ -180,7 +180,7 @@ async def _prove(
     if not faults:
         ended = [month.ends_at for month in months if month.has_ended and not month.is_sealed]
         written, faults = await _seal(session, ended, since=sealed[-1] if sealed else NEVER)
-    names = ("accounts", "entries", "open_holds", "call_log_rows", "idempotency_keys")
+    names = ("accounts", "entries", "open_holds", "leases", "call_log_rows", "idempotency_keys")
     return VerifyReport(
         counts=dict(zip(names, counts, strict=True)),
         faults=faults,

@@ -15,8 +15,8 @@ FROM entry_months ORDER BY ends_at
 -- counts --
 -- The numbers of rows to prove.
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries WHERE created_at >= %(since)s),
-       (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s),
-       (SELECT count(*) FROM idempotency)
+       (SELECT count(*) FROM holds), (SELECT count(*) FROM leases),
+       (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s), (SELECT count(*) FROM idempotency)
 
 -- balance_is_sum_of_entries --
 -- Every account's balance and held are the sums of its entries.

@@ -112,6 +112,7 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
             "accounts": 1,
             "entries": 2,
             "open_holds": 0,
+            "leases": 0,
             "call_log_rows": 0,
             "idempotency_keys": 0,
         },

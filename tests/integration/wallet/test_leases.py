@@ -56,6 +56,25 @@ async def processes(url: str, count: int) -> AsyncIterator[list[Process]]:
         yield found
 
 
+async def test_leases_are_counted_and_those_that_do_not_add_up_are_found(database_url: str) -> None:
+    async with ledger_of(database_url, BALANCE) as database, process(database_url, "proc_0") as one:
+        await lease(one)
+        assert (await verify(database)).counts["leases"] == 1
+        for change, invariant in (
+            ("leases SET amount_nano_usd = amount_nano_usd + %s", "leased_is_sum_of_leases"),
+            ("accounts SET leased_nano_usd = leased_nano_usd + %s", "leased_is_sum_of_leases"),
+            (
+                "processes SET heartbeat_at = heartbeat_at - %s * interval '31 s'",
+                "lease_has_a_live_process",
+            ),
+            ("leases SET process_id = 'proc_' || (1 + %s) / 2", "lease_has_a_live_process"),
+        ):
+            for sign in (1, -1):
+                await database.execute(f"UPDATE {change}", (sign,))
+                found = {fault["invariant"] for fault in (await verify(database)).faults}
+                assert found == ({invariant} if sign == 1 else set()), change
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 async def test_hundred_callers_for_a_balance_of_seven_calls_are_seven(
     database_url: str, count: int
