@@ -32,15 +32,6 @@ async def two_processes(url: str, balance: int) -> AsyncIterator[tuple[Database,
         assert (await verify(database)).faults == []
 
 
-async def test_spend_cap_of_a_key_is_kept_exactly_across_processes(database_url: str) -> None:
-    async with two_processes(database_url, 1_000_000) as (_, *processes):
-        answers = await asyncio.gather(
-            *(p.hold(100, cap=1150) for _ in range(30) for p in processes), return_exceptions=True
-        )
-        reasons = [a.reason for a in answers if isinstance(a, HoldRefused)]
-        assert reasons == ["spend_cap"] * 49
-
-
 async def test_processes_hammer_the_same_accounts_without_a_deadlock(database_url: str) -> None:
     """Holds, settlements, refusals, clients that leave, top-ups and heartbeats, all on four tiny
     balances.

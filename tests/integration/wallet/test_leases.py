@@ -76,10 +76,14 @@ async def test_leases_are_counted_and_those_that_do_not_add_up_are_found(databas
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-async def test_hundred_callers_for_a_balance_of_seven_calls_are_seven(
-    database_url: str, count: int
+@pytest.mark.parametrize(
+    ("reason", "amount", "cap"),
+    [("insufficient_funds", BALANCE // 7, None), ("spend_cap", AMOUNT, 7 * AMOUNT + 50)],
+)
+async def test_hundred_callers_for_a_balance_or_a_cap_of_seven_calls_are_seven(
+    database_url: str, count: int, reason: str, amount: int, cap: int | None
 ) -> None:
-    """Each process has a lease, which is unused; the calls are for a seventh of the balance."""
+    """Each process has a lease, which is unused; balance or cap are for seven of the calls."""
     async with (
         ledger_of(database_url, BALANCE) as database,
         processes(database_url, count) as found,
@@ -87,11 +91,11 @@ async def test_hundred_callers_for_a_balance_of_seven_calls_are_seven(
         for one in found:
             await lease(one)
         assert len(await leased_by(database)) == count
-        asked = [found[number % count].hold(BALANCE // 7) for number in range(100)]
+        asked = [found[number % count].hold(amount, cap=cap) for number in range(100)]
         replies = await asyncio.gather(*asked, return_exceptions=True)
         refused = [reply for reply in replies if isinstance(reply, HoldRefused)]
         assert len(refused) == 93
-        assert {one.reason for one in refused} == {"insufficient_funds"}
+        assert {one.reason for one in refused} == {reason}
         assert await open_holds(database) == 7
         await top_up(database, ACCOUNT, BALANCE)
         assert await found[-1].hold(BALANCE // 2)  # by the next request, in every process
