@@ -17,6 +17,8 @@ from tests.integration.actors.process import (
     GONE,
     Process,
     age_holds,
+    lease,
+    leased_by,
     ledger_of,
     open_holds,
     process,
@@ -32,10 +34,14 @@ from tests.support.logs import logs
 PLACE = "SELECT id, created_at FROM call_logs WHERE request_id = %s"  # of a row in the log
 
 
-async def die_with_a_call(url: str, *costs: int, name: str = "proc_dead", **who: Any) -> CallFacts:
+async def die_with_a_call(
+    url: str, *costs: int, name: str = "proc_dead", has_lease: bool = False, **who: Any
+) -> CallFacts:
     """A process begins a call, reports with each beat what it has delivered, and is no more."""
     async with process(url, name, pid=GONE, **who) as dead:
         facts = await dead.hold(100)
+        if has_lease:
+            await lease(dead)
         dead.lives(facts, *costs)
         for _ in costs:
             await dead.heartbeat.beat()
@@ -64,17 +70,21 @@ async def test_what_was_last_reported_is_what_is_charged(database_url: str) -> N
 async def test_stranger_is_recovered_after_ten_seconds_of_silence(
     who: dict[str, str], database_url: str
 ) -> None:
+    """Its lease ends with it: within 30 s of the clock of who sees it."""
     async with ledger_of(database_url) as database:
-        await die_with_a_call(database_url, **who)
+        await die_with_a_call(database_url, has_lease=True, **who)
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
             await silence(database, "proc_dead", 3600.0)  # by a clock that we do not ask
             await judge.beat_for(30)
+            seen = judge.clock.monotonic()
             assert await judge.recovery.sweep() == 0  # seen for the first time
             await judge.beat_for(10)
             assert await judge.recovery.sweep() == 0
+            assert (await leased_by(database)).keys() == {"proc_dead"}
             await judge.beat_for(1)
             assert await judge.recovery.sweep() == 1
-        assert await open_holds(database) == 0
+            assert judge.clock.monotonic() - seen < 30
+        assert (await open_holds(database), await leased_by(database)) == (0, {})
 
 
 @logs("calls_recovered")
