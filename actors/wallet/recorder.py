@@ -8,8 +8,8 @@ synced: what was stored before a `kill -9` is read by recovery on the same host
 The file has a page for the head, then slots of equal size. A slot has two halves written
 alternately, each with a sequence number and a checksum: an interrupted write leaves the other half
 intact. The head of a slot has the number of output tokens sent, which changes with every read of a
-stream, and the sequence number at which the slot was released. Blocks are allocated when the file
-is made, so that a write never meets a full disk.
+stream, or the mark that a whole response is written, and the sequence number at which the slot was
+released. Blocks are allocated when the file is made, so that a write never meets a full disk.
 
 It is best effort: a call that finds no slot, or whose settlement is too long for one, is counted
 (`gw_calls_unrecorded_total`) and recovered from the database alone, as is every call of a process
@@ -60,7 +60,7 @@ _HEAD = Layout("<8sII64s")  # magic, slots, bytes of a slot, name of the process
 _MARK = Layout("<QII")  # of a half: sequence number, length, checksum seeded with the number
 _COUNT = Layout("<QQ")  # tokens, and the same with all bits inverted
 _ALL_BITS = 2**64 - 1
-_SENT = 2**63  # in the place of the tokens, with a sequence number: that settlement counts
+_WRITTEN = 2**63  # in the place of the tokens, with a sequence number: that settlement counts
 _GIVEN_BACK = Layout("<QQ")  # the last sequence number when the slot was released, twice
 _HALVES = (32, 32 + HALF_BYTES)
 _ROOM = HALF_BYTES - _MARK.size
@@ -216,30 +216,30 @@ class Recorder:
             _COUNT.pack_into(self._file, slot, output_tokens, output_tokens ^ _ALL_BITS)
 
     def settled(
-        self, settle: Settle, outcome: Outcome, *, is_sent: bool = True
+        self, settle: Settle, outcome: Outcome, *, awaits_write: bool = False
     ) -> Callable[[], None] | None:
         """Record how a call has ended, before its settlement is committed.
 
         Except a call with an idempotency key, whose client gets nothing before the commit and must
         not pay for a lost response, and that of a job, whose hold outlives the process.
 
-        If the response is not sent yet, returns what to call right before it is: only then the
-        record counts.
+        If its response `awaits_write`, returns what to call right before that: the record counts
+        from then on.
         """
         facts, admitted = settle.facts, settle.admitted
         if settle.claim_end is not None or facts.job_id is not None:
             return None
         if admitted is None:
-            ended = Ended(facts, outcome, awaits_write=not is_sent)
+            ended = Ended(facts, outcome, awaits_write=awaits_write)
         else:
             held, identity = admitted.hold.amount_nano_usd, admitted.identity
-            ended = Ended(facts, outcome, held, identity, not is_sent)
+            ended = Ended(facts, outcome, held, identity, awaits_write)
         slot = self._store(facts.call_id, ended)
-        return None if is_sent or slot is None else partial(self._sent, slot)
+        return partial(self._written, slot) if awaits_write and slot is not None else None
 
-    def _sent(self, slot: Slot) -> None:
+    def _written(self, slot: Slot) -> None:
         if self._file is not None:
-            mark = _SENT | slot.turn
+            mark = _WRITTEN | slot.turn
             _COUNT.pack_into(self._file, slot.at, mark, mark ^ _ALL_BITS)
 
     def forget(self, settled: Iterable[Settle]) -> None:
@@ -399,6 +399,6 @@ def _recorded(slot: bytes) -> Recorded | None:
             what = _DECODER.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             break
-        if not (isinstance(what, Ended) and what.awaits_write and count != _SENT | turn):
-            return Recorded(what, 0 if count & _SENT else count)
+        if not (isinstance(what, Ended) and what.awaits_write and count != _WRITTEN | turn):
+            return Recorded(what, 0 if count & _WRITTEN else count)
     return None

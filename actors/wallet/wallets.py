@@ -235,11 +235,11 @@ class Wallets:
         claim_end: ClaimEnd = None,
         job_end: JobEnd | None = None,
         span: ChildSpan | None = None,
-        is_sent: bool = True,
+        awaits_write: bool = False,
     ) -> Callable[[], None] | None:
         """Settle a call that holds money: entry, row, release, claim and job in one commit.
 
-        `is_sent`: False if its response is written in the next turn of the loop. What is returned
+        `awaits_write`: its response is written in the next turn of the loop. What is returned
         then, unless it is None, has to be called right before: should the process be killed in
         between, its client has nothing and pays nothing.
         """
@@ -247,7 +247,7 @@ class Wallets:
         message = encode_settlement(
             facts, outcome, admitted, claim_end=claim_end, job_end=job_end, span=span
         )
-        before_write = self.recorder.settled(message, outcome, is_sent=is_sent)
+        before_write = self.recorder.settled(message, outcome, awaits_write=awaits_write)
         self._post(message)
         return before_write
 

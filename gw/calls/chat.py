@@ -408,7 +408,7 @@ class ChatCalls:
             if isinstance(result, CompleteResponse):
                 self._end_complete(settlement, result.meter)
                 settlement.note_delivery()
-                before_write = settlement.settle(is_sent=False)
+                before_write = settlement.settle(awaits_write=True)
                 writer.begin("application/json", result.headers)
                 writer.send(result.body, before_write)
             else:

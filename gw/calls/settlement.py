@@ -188,10 +188,10 @@ class Settlement(Struct, Generic[B], eq=False):
         assert ending.error is not None
         raise ending.error
 
-    def settle(self, *, is_sent: bool = True) -> Callable[[], None] | None:
+    def settle(self, *, awaits_write: bool = False) -> Callable[[], None] | None:
         """End the call once: release the channel's lease and the hold, charge it, write its row.
 
-        `is_sent`: see `Wallets.settle`.
+        `awaits_write`: see `Wallets.settle`.
         """
         if self._is_settled:
             return None
@@ -227,7 +227,7 @@ class Settlement(Struct, Generic[B], eq=False):
                 outcome,
                 claim_end=self._claim_end(ending, charged),
                 span=call.span.child(SETTLE) if call.span.sampled else None,
-                is_sent=is_sent,
+                awaits_write=awaits_write,
             )
             observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
             return before_write

@@ -91,12 +91,12 @@ class Process:
         self.live.enter(facts.call_id, delivered)
 
     def settle(
-        self, facts: CallFacts, cost: int, *, is_sent: bool = True
+        self, facts: CallFacts, cost: int, *, awaits_write: bool = False
     ) -> Callable[[], None] | None:
         """End a call; see `Wallets.settle`."""
         now = SystemClock().now()
         ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1)
-        before_write = self.wallets.settle(facts, ended, is_sent=is_sent)
+        before_write = self.wallets.settle(facts, ended, awaits_write=awaits_write)
         self.live.leave(facts.call_id)
         return before_write
 

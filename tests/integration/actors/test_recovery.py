@@ -311,7 +311,7 @@ async def die_with_an_answer(
     """A call has ended, its settlement is on its way, and its process is no more."""
     async with process(url, "proc_dead", pid=GONE, data_dir=folder) as dead:
         facts = await dead.hold(100)
-        before_write = dead.settle(facts, cost, is_sent=False)
+        before_write = dead.settle(facts, cost, awaits_write=True)
         if is_written and before_write is not None:
             before_write()
     return facts

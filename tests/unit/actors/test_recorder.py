@@ -220,7 +220,7 @@ def test_settlement_counts_from_the_write_of_its_response(
     if is_admitted:
         recorder.admitted(Admitted(hold(1), NAME, 0.0, None))
     before, ended = left(tmp_path), outcome(7)
-    before_write = recorder.settled(encode_settlement(facts(1), ended), ended, is_sent=False)
+    before_write = recorder.settled(encode_settlement(facts(1), ended), ended, awaits_write=True)
     assert left(tmp_path) == before == ({UUID(int=1): ANY} if is_admitted else {})
     assert before_write is not None
     before_write()
