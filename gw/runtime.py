@@ -374,7 +374,7 @@ class Shutdown:
                     await self.clock.sleep(0.01)
                 # The heartbeat first: its next beat would register the process again.
                 await self.supervisor.stop_child("heartbeat")
-                await self.last_use.write()
+                await self.last_use.write_all()
                 await self.heartbeat.leave()
                 count = await self.heartbeat.open_holds()
         except (TimeoutError, StoreUnavailable) as error:

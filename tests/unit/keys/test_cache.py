@@ -49,9 +49,9 @@ async def test_key_that_is_known_and_good_is_recalled_without_a_read(world: Worl
     principal = await world.cache.authenticate(KEY, touch=False)
     assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) == principal
     assert (world.counter.hits, world.counter.misses) == (1, 1)
-    assert list(world.cache.touched()) == ["key_1"]
+    assert list(world.cache.touched(2)) == ["key_1"]
     assert world.cache.try_authenticate(HASHER.lookup_hash(KEY), touch=False) == principal
-    assert world.cache.touched() == {}
+    assert world.cache.touched(2) == {}
     assert world.cache.try_authenticate(HASHER.lookup_hash(OTHER)) is None
     assert world.table.reads == 1
 
@@ -182,7 +182,7 @@ async def test_bad_key_is_refused_with_its_reason_and_remembered(
     for _ in range(3):
         assert await world.reason_of() == reason
         assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is None
-    assert (world.table.reads, world.cache.touched()) == (1, {})
+    assert (world.table.reads, world.cache.touched(2)) == (1, {})
 
 
 def test_every_reason_has_a_message_of_its_own() -> None:
@@ -259,10 +259,10 @@ async def test_last_use_is_noted_once_a_key_and_handed_over_once(world: World) -
     world.clock.advance(1)
     await world.cache.authenticate(KEY)
     await world.cache.authenticate(OTHER, touch=False)
-    assert world.cache.touched() == {"key_1": first + 1}
-    assert world.cache.touched() == {}
+    assert world.cache.touched(2) == {"key_1": first + 1}
+    assert world.cache.touched(2) == {}
     await world.cache.authenticate(OTHER)
-    assert set(world.cache.touched()) == {"key_2"}
+    assert set(world.cache.touched(2)) == {"key_2"}
 
 
 def agent(**changes: Any) -> dict[str, Any]:

@@ -128,9 +128,12 @@ class FakeCache:
     def __init__(self) -> None:
         self.uses: dict[str, float] = {}
 
-    def touched(self) -> dict[str, float]:
-        uses, self.uses = self.uses, {}
-        return uses
+    @property
+    def touched_count(self) -> int:
+        return len(self.uses)
+
+    def touched(self, most: int) -> dict[str, float]:
+        return {key_id: self.uses.pop(key_id) for key_id in list(self.uses)[:most]}
 
 
 class FakeStore:
@@ -145,28 +148,24 @@ class FakeStore:
         self.written.append(dict(zip(params["ids"], params["seconds"], strict=True)))
         return len(params["ids"])
 
-    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
-
-    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
-        raise NotImplementedError
+    fetch_all = fetch_one = NotImplemented
 
 
-async def test_uses_are_written_in_one_statement_and_once() -> None:
+async def test_uses_are_written_once_and_a_part_of_many_with_each_beat() -> None:
     cache, database = FakeCache(), FakeStore()
-    last_use = LastUse(keys=cast(Any, cache), database=database)
+    last_use = LastUse(keys=cast(Any, cache), database=cast(Any, database))
 
+    cache.uses = dict.fromkeys(map(str, range(30_000)), 1.0)
     await last_use.write()
-    assert database.written == []
-    cache.uses = {"key_1": 1.0, "key_2": 2.0}
-    await last_use.write()
-    await last_use.write()
-    assert database.written == [{"key_1": 1.0, "key_2": 2.0}]
+    assert [len(uses) for uses in database.written] == [256, 244]  # a sixtieth of all
+    await last_use.write_all()
+    assert not cache.uses
+    assert sum(map(len, database.written)) == 30_000
 
 
 async def test_uses_are_kept_while_the_database_is_away() -> None:
     cache, database = FakeCache(), FakeStore()
-    last_use = LastUse(keys=cast(Any, cache), database=database)
+    last_use = LastUse(keys=cast(Any, cache), database=cast(Any, database))
 
     database.is_down = True
     for uses in ({"key_1": 1.0, "key_2": 1.0}, {"key_1": 2.0}):
