@@ -49,7 +49,7 @@ _BIGINT_MAX = 2**63 - 1
 # Error code of a job whose hold was granted after its client had left.
 NOT_SUBMITTED = "not_submitted"
 # Size of the caches of escaped ids and names.
-NAMES_KEPT = 4096
+NAMES_KEPT = 16_384
 # Text that needs no quotes in a row or an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 # Refusal reason of every hold of a process that was declared dead or is missing in `processes`.

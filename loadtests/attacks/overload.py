@@ -203,5 +203,5 @@ def overload(times: float = 3.0, seconds: float = 10.0) -> None:
             rig.url, channels=CHANNELS, models=known, accounts=100, placement=placement
         ) as target,
     ):
-        go_first([os.getpid(), rig.pid, target.pid, *tree(target.database_pid or 0)])
+        go_first([os.getpid(), rig.pid, target.pid, *tree(target.database_pid)])
         uvloop.run(attack(target, times=times, seconds=seconds))

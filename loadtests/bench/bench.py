@@ -26,6 +26,7 @@ from loadtests.bench.load import Ask, Load, Subject, Tally
 from loadtests.bench.upstream import CHANNELS, MESSAGES, chat_body, model_name, models, requests
 from loadtests.rig import processes
 from loadtests.rig.machine import (
+    DATABASE_NICE,
     Placement,
     cpu_seconds,
     go_first,
@@ -71,6 +72,7 @@ def measure(subject: Subject, rig: Rig) -> list[Window]:
         openings = ask.connections / (time.perf_counter() - began)
         await asyncio.sleep(WARM_SECONDS)
         before = await asyncio.to_thread(read_metrics, subject)
+        await asyncio.sleep(WARM_SECONDS)  # calls beside the page of metrics waited
         begin = time.perf_counter()
         for number in range(ask.in_a_row + 1):
             await asyncio.sleep(begin + seconds * number - time.perf_counter())
@@ -79,7 +81,7 @@ def measure(subject: Subject, rig: Rig) -> list[Window]:
             if ask.pause_ms:
                 memory_mb.append(await asyncio.to_thread(of_tree, resident_mb, subject.target.pid))
         after, took = await asyncio.to_thread(read_metrics, subject), time.perf_counter() - begin
-        inside = between(before, after, took)
+        inside = between(parse_metrics(before), parse_metrics(after), took)
 
     load, made = _run(subject, windows), []
     opening, *tallies, _ = load.tallies
@@ -166,13 +168,12 @@ def from_tally(subject: Subject, tally: Tally, seconds: float, spent: Spent, rig
     return figures
 
 
-def read_metrics(subject: Subject) -> Metrics:
-    """The gateway's own metrics; none for other servers. Raises OSError."""
-    url = subject.target.admin_url
-    if url is None:
-        return {}
+def read_metrics(subject: Subject) -> str:
+    """The page of the gateway's own metrics; "" for other servers. Raises OSError."""
+    if (url := subject.target.admin_url) is None:
+        return ""
     with urllib.request.urlopen(f"{url}/metrics", timeout=10.0) as page:
-        return parse_metrics(page.read().decode())
+        return bytes(page.read()).decode()
 
 
 def parse_metrics(page: str) -> Metrics:
@@ -355,8 +356,8 @@ class Bench(NamedTuple):
         Each connection of PostgreSQL is a session of its own, and new ones are made under load.
         """
         if self.is_first:
-            for root in filter(None, (subject.target.pid, subject.target.database_pid)):
-                go_first(tree(root))
+            go_first(tree(subject.target.pid))
+            go_first(tree(subject.target.database_pid), nice=DATABASE_NICE)
         return measure(subject, self.rig)
 
     def half_rate(self, target: processes.Target, ask: Ask) -> float:

@@ -27,7 +27,7 @@ from actors.store.embedded.cluster import find
 _TICK = os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it
 
-NICE = -10
+NICE, DATABASE_NICE = -20, -5  # agents of a machine may have -10; load goes before a database
 PACKAGES = ("tornado", "uvloop", "httptools", "msgspec", "ujson", "aiopg", "psycopg2-binary")
 
 
@@ -62,9 +62,9 @@ def of_tree(read: Callable[[int], float], pid: int) -> float:
     return total
 
 
-def tree(pid: int) -> list[int]:
-    """A process and its living descendants."""
-    found = [pid]
+def tree(pid: int | None) -> list[int]:
+    """A process, if there is one, and its living descendants."""
+    found = [pid] if pid else []
     for one in found:
         found.extend(children(one))
     return found
@@ -100,18 +100,17 @@ def allow_files(wanted: int) -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def go_first(pids: Iterable[int]) -> bool:
+def go_first(pids: Iterable[int], *, nice: int = NICE) -> bool:
     """Let processes, and what they start, go before other work; returns whether they may.
 
-    All of a run alike, so that its parts compete among themselves as they would alone. Linux may
-    weigh sessions first and processes only within one: then each session is set, too.
+    Linux may weigh sessions first and processes only within one: then each session is set, too.
     """
     for pid in pids:
         session = Path(f"/proc/{pid}/autogroup")
         try:
-            os.setpriority(os.PRIO_PROCESS, pid, NICE)
+            os.setpriority(os.PRIO_PROCESS, pid, nice)
             if session.exists():
-                session.write_text(str(NICE))
+                session.write_text(str(nice))
         except ProcessLookupError:  # it has ended meanwhile
             continue
         except OSError as error:
