@@ -27,6 +27,7 @@ from loadtests.bench.upstream import CHANNELS, MESSAGES, chat_body, model_name, 
 from loadtests.rig import processes
 from loadtests.rig.machine import (
     DATABASE_NICE,
+    NICE,
     Placement,
     cpu_seconds,
     go_first,
@@ -351,13 +352,11 @@ class Bench(NamedTuple):
             row.voids += [str(void)] * subject.ask.in_a_row
 
     def measure(self, subject: Subject) -> list[Window]:
-        """The windows of one opening, with the priority of the run. Raises VoidWindow.
-
-        Each connection of PostgreSQL is a session of its own, and new ones are made under load.
-        """
-        if self.is_first:
+        """The windows of one opening, with the priority of the run. Raises VoidWindow."""
+        if self.is_first:  # anew each time: PostgreSQL makes sessions under load
             go_first(tree(subject.target.pid))
-            go_first(tree(subject.target.database_pid), nice=DATABASE_NICE)
+            is_apart = self.placement.server.isdisjoint(self.placement.database)
+            go_first(tree(subject.target.database_pid), nice=DATABASE_NICE if is_apart else NICE)
         return measure(subject, self.rig)
 
     def half_rate(self, target: processes.Target, ask: Ask) -> float:
