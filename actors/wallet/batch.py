@@ -108,8 +108,7 @@ class Applied:
     is_buried: bool
     refused: dict[int, RefusalReason] = field(default_factory=dict)
     taken: dict[int, ClaimState] = field(default_factory=dict)  # its idempotency key was in use
-    # account id -> balance, held, in nano-USD
-    balances: dict[str, tuple[int, int]] = field(default_factory=dict)
+    balances: Sequence[list[Any]] = ()  # account id, balance, held, in nano-USD
     leases: dict[str, int] = field(default_factory=dict)
 
 
@@ -140,7 +139,7 @@ async def apply(
         is_buried=is_buried,
         refused={} if is_buried else refused,
         taken={seq - written: state for seq, state in found["taken"]},
-        balances={account: (balance, held) for account, balance, held in found["accounts"]},
+        balances=found["accounts"],
         leases=dict(found["leases"]),
     )
 
@@ -249,7 +248,9 @@ def _accounts(settlements: Sequence[Settle], holds: Sequence[Hold], batch: Batch
     for hold in holds:
         account_id = hold.facts.account_id
         needed[account_id] = needed.get(account_id, 0) + hold.amount_nano_usd
-    return [f"{_name(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
+    if needed and max(needed.values()) > _BIGINT_MAX:
+        needed = {name: min(amount, _BIGINT_MAX) for name, amount in needed.items()}
+    return [f"{_name(name)},{amount}" for name, amount in needed.items()]
 
 
 def _capped_keys(settlements: Sequence[Settle], holds: Sequence[Hold]) -> list[str]:

@@ -275,7 +275,7 @@ class LedgerWriter(Actor[Message]):
 
     def _note_balances(self, applied: Applied) -> None:
         now = self.clock.monotonic()
-        for account_id, (balance, held) in applied.balances.items():
+        for account_id, balance, held in applied.balances:
             wallet = self.wallets.get(account_id)
             if wallet is not None:
                 wallet.available_nano_usd = balance - held
