@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from sys import intern
 from typing import Any, TypedDict
 
 import msgspec
@@ -242,11 +243,13 @@ def _found(row: Sequence[Any]) -> FoundKey:
     account_logs, cap, rpm, concurrency, user, agent, prices = row[8:15]
     is_revoked, is_enabled, is_account_enabled = row[15:]
     principal = Principal(
-        key_id=key_id,
-        account_id=account_id,
+        # One object each: a table that is asked by it need not read the text, which is rarely in
+        # the processor's cache where there are many accounts.
+        key_id=intern(key_id),
+        account_id=intern(account_id),
         key_name=name,
         key_prefix=prefix,
-        kind=kind,
+        kind=intern(kind),
         agent_id=agent_id,
         allowed_models=None if allowed is None else frozenset(allowed),
         expires_at=None if expires_at is None else expires_at.timestamp(),
