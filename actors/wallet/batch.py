@@ -48,8 +48,8 @@ from metrics.spans import ChildSpan
 _BIGINT_MAX = 2**63 - 1
 # Error code of a job whose hold was granted after its client had left.
 NOT_SUBMITTED = "not_submitted"
-# Size of the caches of escaped ids and names.
-NAMES_KEPT = 16_384
+# Size of the caches of escaped names from the configuration.
+NAMES_KEPT = 4096
 # Text that needs no quotes in a row or an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 # Refusal reason of every hold of a process that was declared dead or is missing in `processes`.
@@ -217,14 +217,10 @@ def _rows(rows: Iterable[str]) -> str | None:
 def _value(text: str | None) -> str:
     if text is None:
         return ""
-    if _is_plain(text):
+    if (text.isascii() and text.isidentifier()) or _is_plain(text):
         return text
     # Quoted within the row, which is quoted itself.
     return _escaped(f'"{_escaped(text)}"')
-
-
-# Ids and names from the configuration: few distinct ones, used again and again.
-_name = lru_cache(NAMES_KEPT)(_value)
 
 
 @lru_cache(NAMES_KEPT)
@@ -250,7 +246,7 @@ def _accounts(settlements: Sequence[Settle], holds: Sequence[Hold], batch: Batch
         needed[account_id] = needed.get(account_id, 0) + hold.amount_nano_usd
     if needed and max(needed.values()) > _BIGINT_MAX:
         needed = {name: min(amount, _BIGINT_MAX) for name, amount in needed.items()}
-    return [f"{_name(name)},{amount}" for name, amount in needed.items()]
+    return [f"{_value(name)},{amount}" for name, amount in needed.items()]
 
 
 def _capped_keys(settlements: Sequence[Settle], holds: Sequence[Hold]) -> list[str]:
@@ -384,24 +380,21 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str:
 
 def _held(hold: Hold) -> bytes:
     """Encode the hold of a call that ended before it was written."""
-    return b'%b%d)"' % (_payer(hold.facts.account_id, hold.facts.key_id), hold.amount_nano_usd)
-
-
-@lru_cache(NAMES_KEPT)
-def _payer(account_id: str, key_id: str) -> bytes:
-    return f'"({_value(account_id)},{_value(key_id)},'.encode()
+    facts = hold.facts
+    who = f"{_value(facts.account_id)},{_value(facts.key_id)}"
+    return f'"({who},{hold.amount_nano_usd})"'.encode()
 
 
 def _hold(seq: int, hold: Hold) -> str:
     facts, cap = hold.facts, hold.cap_nano_usd
     return (
-        f"{seq},{facts.call_id.hex},{_name(facts.account_id)},{_name(facts.key_id)},"
+        f"{seq},{facts.call_id.hex},{_value(facts.account_id)},{_value(facts.key_id)},"
         f"{hold.amount_nano_usd},{'' if cap is None else cap}"
     )
 
 
 def _change(change: LeaseChange) -> str:
-    return f"{_name(change.account_id)},{change.change},{change.least}"
+    return f"{_value(change.account_id)},{change.change},{change.least}"
 
 
 def _late(process_id: str, admitted: Iterable[Admitted]) -> dict[str, str]:
