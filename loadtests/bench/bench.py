@@ -63,8 +63,7 @@ class VoidWindow(Exception):
 
 def measure(subject: Subject, rig: Rig) -> list[Window]:
     """Figures by column of each window of one opening. Raises VoidWindow."""
-    ask, began = subject.ask, time.perf_counter()
-    seconds = ask.window_seconds
+    ask, seconds, began = subject.ask, subject.ask.window_seconds, time.perf_counter()
     spent: list[Spent] = []
     memory_mb, openings, inside = [0.0], 0.0, Window()
 

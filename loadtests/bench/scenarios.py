@@ -111,13 +111,15 @@ def paced(pace: Ask) -> Workload:
 
 
 def half(bench: Bench) -> Section:
-    """Plain calls at half of the rate that saturates our gateway, as they come."""
+    """Plain calls at half of the rate that saturates our gateway, and each other, as they come."""
     with bench.gateways(PLAIN) as targets:
-        rate = bench.half_rate(targets[0], PLAIN)
-        ask = Ask(connections=256, rate=rate)
-        rows = bench.compare([bench.subject(one, ask) for one in (bench.upstream, *targets)])
-    title = f"Latency at half of saturation: {rate:,.0f} plain calls a second as they come"
-    return Section(title, HALF, rows)
+        half, *others = [bench.half_rate(target, PLAIN) for target in targets]
+        ask = Ask(connections=256, rate=half)
+        subjects = [bench.subject(one, ask) for one in (bench.upstream, *targets)]
+        for less in (ask._replace(rate=rate) for rate in others):
+            subjects.append(bench.subject(targets[0], less, name=f"gateway at {less.rate:,.0f}/s"))
+        title = f"Latency at half of saturation: {half:,.0f} plain calls a second as they come"
+        return Section(title, HALF, bench.compare(subjects))
 
 
 def accounts(bench: Bench) -> Section:
