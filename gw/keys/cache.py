@@ -557,7 +557,7 @@ def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:
 # lists the requests that do not count as a use).
 
 # Keys of one statement. So many are written with each heartbeat, of more a sixtieth: a key in use
-# is at most about a minute late, and 10,000 keys cost the database a twentieth of one second each.
+# is at most about a minute late. Written each second, 10,000 keys took 70 ms of each from batches.
 USES_AT_ONCE = 256
 BEATS_TO_WRITE_ALL = 60
 
