@@ -168,10 +168,8 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         self.is_free = False
         self._key_of = key_of
         self._linger_seconds = linger_seconds
-        # What waits in each queue that is not empty: a single message itself. With many names most
-        # queues have one.
-        self._queues: dict[str, Envelope[M] | deque[Envelope[M]]] = {}
-        self._turns: deque[str] = deque()
+        self._queues: dict[str, deque[Envelope[M]]] = {}  # the queues that are not empty
+        self._turns: deque[tuple[str, deque[Envelope[M]]]] = deque()
         self._size = 0
         self._ready = asyncio.Event()  # messages should be taken now
         self._departure: asyncio.TimerHandle | None = None  # end of the linger time
@@ -181,19 +179,12 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
 
     def __iter__(self) -> Iterator[Envelope[M]]:
         """Iterate over all waiting messages."""
-        for name in self._turns:
-            queue = self._queues[name]
-            if isinstance(queue, deque):
-                yield from queue
-            else:
-                yield queue
+        for _, queue in self._turns:
+            yield from queue
 
     def length_of(self, queue: str) -> int:
         """Return how many messages wait in a queue."""
-        waiting = self._queues.get(queue)
-        if waiting is None:
-            return 0
-        return len(waiting) if isinstance(waiting, deque) else 1
+        return len(self._queues.get(queue, ()))
 
     def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
         if self._closed:
@@ -201,15 +192,11 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         if reply is not None and self._size >= self._capacity:
             raise MailboxFull
         name = self._key_of(message)
-        envelope = Envelope(message, self._clock.monotonic(), reply)
         queue = self._queues.get(name)
         if queue is None:
-            self._queues[name] = envelope
-            self._turns.append(name)
-        elif isinstance(queue, deque):
-            queue.append(envelope)
-        else:
-            self._queues[name] = deque((queue, envelope))
+            queue = self._queues[name] = deque()
+            self._turns.append((name, queue))
+        queue.append(Envelope(message, self._clock.monotonic(), reply))
         self._size += 1
         if reply is not None:
             self._ready.set()
@@ -227,26 +214,21 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
 
     def next(self) -> Envelope[M] | None:
         """Return the message whose turn it is without taking it; None when no message waits."""
-        if not self._turns:
-            return None
-        queue = self._queues[self._turns[0]]
-        return queue[0] if isinstance(queue, deque) else queue
+        return self._turns[0][1][0] if self._turns else None
 
     def take_next(self) -> Envelope[M] | None:
         """Take the message whose turn it is; None when no message waits."""
         if not self._size:
             self._ready.clear()
             return None
-        self._size -= 1
-        queue = self._queues[self._turns[0]]
-        if not isinstance(queue, deque):
-            del self._queues[self._turns.popleft()]
-            return queue
+        name, queue = self._turns[0]
         envelope = queue.popleft()
+        self._size -= 1
         if queue:
             self._turns.rotate(-1)
         else:
-            del self._queues[self._turns.popleft()]
+            self._turns.popleft()
+            del self._queues[name]
         return envelope
 
     def put_back(self, envelope: Envelope[M]) -> None:
@@ -254,14 +236,11 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         name = self._key_of(envelope.message)
         queue = self._queues.get(name)
         if queue is None:
-            self._queues[name] = envelope
-            self._turns.appendleft(name)
+            queue = self._queues[name] = deque()
+            self._turns.appendleft((name, queue))
         else:
             self._turns.rotate(1)
-            if isinstance(queue, deque):
-                queue.appendleft(envelope)
-            else:
-                self._queues[name] = deque((envelope, queue))
+        queue.appendleft(envelope)
         self._size += 1
 
     async def take_all(self) -> list[Envelope[M]]:

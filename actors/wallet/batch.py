@@ -217,6 +217,7 @@ def _rows(rows: Iterable[str]) -> str | None:
 def _value(text: str | None) -> str:
     if text is None:
         return ""
+    # Ids first: for them this takes half the time of the pattern, which has them too.
     if (text.isascii() and text.isidentifier()) or _is_plain(text):
         return text
     # Quoted within the row, which is quoted itself.
@@ -244,9 +245,7 @@ def _accounts(settlements: Sequence[Settle], holds: Sequence[Hold], batch: Batch
     for hold in holds:
         account_id = hold.facts.account_id
         needed[account_id] = needed.get(account_id, 0) + hold.amount_nano_usd
-    if needed and max(needed.values()) > _BIGINT_MAX:
-        needed = {name: min(amount, _BIGINT_MAX) for name, amount in needed.items()}
-    return [f"{_value(name)},{amount}" for name, amount in needed.items()]
+    return [f"{_value(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
 
 
 def _capped_keys(settlements: Sequence[Settle], holds: Sequence[Hold]) -> list[str]:

@@ -243,8 +243,8 @@ def _found(row: Sequence[Any]) -> FoundKey:
     account_logs, cap, rpm, concurrency, user, agent, prices = row[8:15]
     is_revoked, is_enabled, is_account_enabled = row[15:]
     principal = Principal(
-        # One object each: a table that is asked by it need not read the text, which is rarely in
-        # the processor's cache where there are many accounts.
+        # One object for each text: a dict finds it without reading the text, which is rarely in the
+        # processor's cache where there are many accounts.
         key_id=intern(key_id),
         account_id=intern(account_id),
         key_name=name,
