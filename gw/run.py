@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from channels.resources import raise_open_files
-from gw import runtime
 from gw.config.config import Config, needing_restart
 from gw.config.readers import ConfigFaults
-from gw.runtime import keep_buffers
+from gw.memory import freeze, keep_buffers
 from gw.serve import Gateway
 from metrics.logs import EventLog, set_level, write_line
 
@@ -70,7 +69,7 @@ async def run_gateway(
     if read_again is not None and hasattr(signal, "SIGHUP"):
         log_cautions(config)
         loop.add_signal_handler(signal.SIGHUP, _reload_file, gateway, read_again, config)
-    runtime.begin()
+    freeze()
     try:
         announce(gateway)
         if on_ready is not None:

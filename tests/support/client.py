@@ -11,7 +11,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -106,12 +105,7 @@ class Call:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.leave()
 
     def begun(self) -> http.client.HTTPResponse:

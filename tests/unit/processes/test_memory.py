@@ -1,15 +1,13 @@
-"""Memory goes back to the system in quiet times, and never while anybody waits."""
+"""Memory goes back to the system in quiet times, and lies on huge pages where it is in use."""
 
 import asyncio
+import ctypes
+import mmap
+import os
 
-import pytest
-
-from gw.http import admin
-from gw.http import connection as state
+from gw import memory
+from gw.http import admin, connection
 from gw.http.application import RequestsInFlight
-from gw.runtime import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
-
-pytestmark = pytest.mark.long
 
 
 class Request:
@@ -40,7 +38,7 @@ class Looks:
             self.in_flight.leave(self._request)
 
     def run(self) -> list[int]:
-        quiet = IdleTrimmer(
+        quiet = memory.IdleTrimmer(
             self.in_flight, self, give_back=lambda: self.given_back.append(self._count)
         )
         try:
@@ -56,8 +54,8 @@ def test_memory_goes_back_once_in_a_short_quiet_time() -> None:
 
 def test_memory_goes_back_once_more_when_kept_connections_are_gone() -> None:
     assert Looks("passes", *[""] * 20).run() == [2, 7]
-    idle_seconds = max(state.IDLE_SECONDS, admin.IDLE_SECONDS)
-    assert QUIET_TIMES[-1] * QUIET_SECONDS > idle_seconds
+    idle_seconds = max(connection.IDLE_SECONDS, admin.IDLE_SECONDS)
+    assert memory.QUIET_TIMES[-1] * memory.QUIET_SECONDS > idle_seconds
 
 
 def test_memory_is_not_touched_while_a_request_is_in_flight() -> None:
@@ -66,3 +64,34 @@ def test_memory_is_not_touched_while_a_request_is_in_flight() -> None:
 
 def test_process_that_was_asked_nothing_keeps_what_it_has() -> None:
     assert Looks("", "", "").run() == []
+
+
+HUGE = 0x200000
+MAPS = """\
+400000-c00000 r-xp 00000000 fe:00 26723 /usr/bin/python
+1100000-17fffff rw-p 00000000 00:00 0 [heap]
+2000000-2400000 rw-p 00000000 00:00 0
+3000000-3400000 rw-p 00000000 fe:00 26723 /var/lib/a file
+4000000-4400000 rw-s 00000000 00:01 7 /dev/zero (deleted)
+5000000-5400000 rw-p 00000000 00:00 0 [stack]
+6000000-6200000 ---p 00000000 00:00 0
+"""
+
+
+def test_whole_regions_of_private_memory_are_eligible_for_huge_pages() -> None:
+    assert list(memory.regions(MAPS, HUGE)) == [0x1200000, 0x1400000, 0x2000000, 0x2200000]
+
+
+def test_used_region_is_moved_with_its_content_and_a_sparse_one_is_left() -> None:
+    huge = memory.huge_page_bytes()
+    assert huge
+    with mmap.mmap(-1, 3 * huge, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as mapped:
+        start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+        used = -(-start // huge) * huge
+        content = os.urandom(huge + huge // 2)
+        mapped[used - start : used - start + len(content)] = content
+        moved = [address for address, _ in memory.moves(huge)]
+        assert mapped[used - start : used - start + len(content)] == content
+    assert used + huge not in moved
+    has_support = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 1)
+    assert (used in moved) == has_support
