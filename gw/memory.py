@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import Protocol
 
 # Reuses the memory of request bodies within a bound, and returns it when the process is idle.
@@ -164,10 +164,11 @@ def regions(maps: str, huge_bytes: int) -> Iterator[int]:
 
 
 def moves(huge_bytes: int) -> Iterator[tuple[int, float]]:
-    """Move the regions in use, and yield the address of each and the seconds that it took.
+    """Move the regions in use, and yield the address of each and the CPU seconds that it took.
 
-    One that is on a huge page already takes some microseconds. One that was unmapped meanwhile, or
-    that the kernel has no huge page for, stays as it is.
+    The wait for the interpreter's lock, which is long under load, does not count. A region on a
+    huge page takes some microseconds. One that was unmapped meanwhile, or that the kernel has no
+    huge page for, stays as it is.
     """
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -177,9 +178,9 @@ def moves(huge_bytes: int) -> Iterator[tuple[int, float]]:
             entries = os.pread(page_map.fileno(), pages * 8, address // mmap.PAGESIZE * 8)
             if len(entries[7::8].translate(None, _ABSENT)) < pages * SHARE_IN_USE_MIN:
                 continue
-            began = perf_counter()
+            began = thread_time()
             if madvise(address, huge_bytes, _MADV_COLLAPSE) == 0:
-                yield address, perf_counter() - began
+                yield address, thread_time() - began
 
 
 class HugePages:
