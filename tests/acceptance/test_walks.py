@@ -27,7 +27,7 @@ from tests.tidy.files import ROOT, imports_of, module_of
 pytestmark = pytest.mark.long
 
 # What one may have to open to follow a call; they only ever fall.
-# Of them three only if a slow host commits the settlement before the response has ended.
+# Of those of a chat three only where the settlement is committed before the record is taken.
 FILES_MAX = {"chat": 41, "messages": 50, "image": 40, "video": 58, "search": 17}
 CALLS_BACK_UP_MAX = 3
 
