@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -26,6 +25,7 @@ from channels.authorizers.specs import (
     google_secrets,
 )
 from channels.errors import CredentialsUnavailable, UpstreamError
+from channels.files import read_regular
 from channels.http.interfaces import Authorizer, UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.http.transport import Transport
 from channels.registry import ChannelSpec, ObtainedSecrets
@@ -381,7 +381,7 @@ class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
         if not spec.token_file:
             return {**form, "client_secret": spec.client_secret}
         try:  # the platform replaces it before it expires
-            assertion = await asyncio.to_thread(Path(spec.token_file).read_text, "ascii")
+            assertion = (await asyncio.to_thread(read_regular, spec.token_file)).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise CredentialsUnavailable(f"azure-ad: {error}") from error
         assertion = assertion.strip()
@@ -457,8 +457,7 @@ def _credentials(spec: GoogleSpec, obtained: ObtainedSecrets) -> Any:
         return google.auth.default(scopes=scopes)[0]
     text: str | bytes = spec.info
     if not text:
-        with open(spec.file, "rb") as file:
-            text = file.read()
+        text = read_regular(spec.file)
     info = google_info(text)
     obtained.add("key file", *google_secrets(info))
     # Each type by name: a type of the library's could name a program to run.

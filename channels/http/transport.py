@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from channels.errors import UpstreamUnreachable
+from channels.files import check_regular
 
 # Limit of a proxy's response to CONNECT; common proxies send a few hundred bytes.
 PROXY_HEAD_BYTES_MAX = 8 * 1024
@@ -109,6 +110,7 @@ class Transport(Struct, frozen=True):
 
     def tls_context(self) -> ssl.SSLContext:
         """Return the TLS settings. Raises OSError (including SSLError) and ValueError."""
+        check_regular(*filter(None, (self.ca_file, self.certificate, self.key)))
         context = verifying(self.ca_file)
         if self.certificate:
             context.load_cert_chain(self.certificate, self.key, password="")  # never prompt

@@ -29,6 +29,7 @@ from channels.authorizers.specs import (
     GoogleSpec,
     google_info,
 )
+from channels.files import check_regular, read_regular
 from channels.http.transport import Proxy, Transport
 from gw.config.config import Certificate, Config
 from gw.config.readers import (
@@ -270,7 +271,7 @@ def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
             return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", authorizers.GOOGLE_EXTRA
         if spec.file:
             try:
-                google_info(Path(spec.file).read_bytes())
+                google_info(read_regular(spec.file))
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 return f"{spec.file}: {reason}", "the key file of a service account"
@@ -320,7 +321,7 @@ def expires_at(config: Config) -> float:
     if config.tls is None:
         return 0.0
     try:
-        chain = x509.load_pem_x509_certificates(config.tls.chain.read_bytes())
+        chain = x509.load_pem_x509_certificates(read_regular(config.tls.chain))
     except (OSError, ValueError):
         return 0.0
     return min(one.not_valid_after_utc.timestamp() for one in chain)
@@ -330,7 +331,7 @@ def _load(context: ssl.SSLContext, config: Config, tls: Certificate) -> None:
     file = str(config.source)
     for name, path in (("certificate", tls.chain), ("key", tls.key)):
         try:
-            path.open("rb").close()
+            check_regular(path)
         except OSError as error:
             found = f"{path}: {(error.strerror or str(error)).lower()}"
             allowed = "a file that can be read"

@@ -6,13 +6,14 @@ The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), relations
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from actors.media_store.links import BucketSpec
 from channels.authorizers.specs import AuthorizerSpec
+from channels.files import bounded, read_regular
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
@@ -255,9 +256,16 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of the file at `path`, unchecked. Raises ConfigFaults."""
+    """Return the content of the file at `path`, unchecked. Raises ConfigFaults.
+
+    For commands and a start, which may wait: it may be a pipe, as `<(…)` makes one.
+    """
+    return _text_of(path, _waited_for)
+
+
+def _text_of(path: Path, read: Callable[[Path, int], bytes]) -> str:
     report = FaultReport(str(path))
-    content = _read(path, report)
+    content = _read(path, report, read)
     report.raise_if_any()
     text = _decoded(content, report)
     report.raise_if_any()
@@ -265,12 +273,12 @@ def read_text(path: Path) -> str:
 
 
 def reread_text(path: Path) -> str:
-    """Return the text of the file at `path`, for a running gateway. Raises ConfigFaults.
+    """Return the text of the regular file at `path`, for a running gateway. Raises ConfigFaults.
 
     An empty file is a valid configuration at a start. At a reload it is being overwritten in place,
     and would remove every channel and model until the next signal.
     """
-    text = read_text(path)
+    text = _text_of(path, read_regular)
     if not text.strip():
         report = FaultReport(str(path))
         report.top().blame(found="an empty file", allowed="a whole file, put in place by a rename")
@@ -312,18 +320,20 @@ def load_text(
     )
 
 
-def _read(path: Path, report: FaultReport) -> bytes:
-    allowed = "a YAML file that can be read"
+def _read(path: Path, report: FaultReport, read: Callable[[Path, int], bytes]) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        return read(path, MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        report.top().blame(found=(reason or str(error)).lower(), allowed=allowed)
+        found = (reason or str(error)).lower()
+        report.top().blame(found=found, allowed="a YAML file that can be read")
         return b""
-    if len(content) > MAX_FILE_BYTES:
-        report.top().blame(found=f"more than {MAX_FILE_BYTES} bytes", allowed=allowed)
-    return content
+
+
+def _waited_for(path: Path, bytes_max: int) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(bytes_max + 1)
+    return bounded(content, bytes_max, path)
 
 
 def _decoded(content: bytes, report: FaultReport) -> str:

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from channels.files import read_regular
+
 # The file of a generated secret: created once in the data folder, mode 0600.
 #
 # Any number of processes may create it at the same time; all read the same secret.
@@ -51,7 +53,7 @@ def read_or_make(data_dir: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = read_regular(path).decode("utf-8").strip()
     except UnicodeDecodeError as error:
         raise SecretFault(f"{path} is not text") from error
     if not text:

@@ -6,6 +6,7 @@ are refused, and what was in force stays (`ops/running.md`).
 
 import http.client
 import json
+import os
 import signal
 import socket
 import ssl
@@ -186,3 +187,10 @@ def test_reload_takes_new_certificates_and_drops_no_connection(
             files.own.write_bytes(b"no certificate")
             reload(h, "reload_refused")
             assert chat(early, h) == 200
+            for path in (files.own, files.upstream, files.key, files.chain):
+                files.renew()
+                path.unlink()
+                os.mkfifo(path)
+                reload(h, "reload_refused")
+                assert chat(early, h) == 200
+                path.unlink()

@@ -4,6 +4,7 @@ Contract §1. The house is put back as it was after each test.
 """
 
 import copy
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from tests.support.client import Client
 from tests.support.house import House, channel, model
+from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -104,6 +106,11 @@ def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: 
     h.config.unlink()
     assert reload(h, "reload_refused")["faults"]
     assert tenant.client.chat().status == 200
+    os.mkfifo(h.config)  # secret agents put such a pipe in place: an open would wait for its writer
+    assert "not a regular file" in reload(h, "reload_refused")["faults"][0]
+    assert Admin(h.gateway.admin_url).page().total("gw_config_last_reload_successful") == 0
+    assert tenant.client.chat().status == 200
+    h.config.unlink()
     h.config.write_text(good)
     reload(h)
     assert tenant.client.chat().status == 200

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,19 @@ async def test_workloads_token_is_read_from_its_file_each_time(tmp_path: Path) -
             await there.send(authorizer, AZURE, CHAT_BODY)
         path.write_text("assertion-of-app\n")
         assert (await there.send(authorizer, AZURE, CHAT_BODY))[0] == 200
+
+
+async def test_pipe_in_place_of_a_file_holds_no_thread(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    async with cloud() as there:
+        for authorizer in (
+            azure(there, Clock(), client_secret="", token_file=str(path)),
+            GoogleAuthorizer(GoogleSpec(file=str(path)), there.tell, there.obtained),
+        ):
+            with pytest.raises(CredentialsUnavailable) as raised:
+                await there.send(authorizer, AZURE, CHAT_BODY)
+            assert "not a regular file" in raised.value.detail
 
 
 @cases(
