@@ -25,7 +25,7 @@ def test_losses_are_the_translations() -> None:
 
 PAGES = sorted([*ROOT.glob("*.md"), *files(".github", "ops", "loadtests", suffix=".md")])
 LINES_MAX = {"README.md": 120, "ops/running.md": 600}
-WORDS_MAX = 30_000
+WORDS_MAX = 34_000
 # Figures, which `ops/bench` writes.
 MEASURED = ROOT / "loadtests/table.md"
 # A link within the project, and a file or folder of it that a page names.
