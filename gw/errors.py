@@ -18,6 +18,7 @@ import ujson
 
 from channels.errors import InvalidRequest
 from channels.families import ErrorShape
+from metrics.logs import without_keys
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -176,14 +177,14 @@ _UPSTREAM_MESSAGES = {
     529: "overloaded_error",
 }
 
-# Gemini status; another 5xx is UNAVAILABLE, anything else UNKNOWN. 402 is not RESOURCE_EXHAUSTED:
-# with that a client would take the operator's empty upstream account for its own.
+# Gemini status; another 5xx is UNAVAILABLE, anything else UNKNOWN.
 _UPSTREAM_GEMINI = {
     400: "INVALID_ARGUMENT",
     422: "INVALID_ARGUMENT",
     413: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
+    402: "RESOURCE_EXHAUSTED",
     404: "NOT_FOUND",
     409: "ALREADY_EXISTS",
     429: "RESOURCE_EXHAUSTED",
@@ -251,7 +252,7 @@ def from_upstream(
 
 def render(shape: ErrorShape, error: GatewayError) -> bytes:
     """Render `error` as a JSON body in UTF-8."""
-    return dumps(_body(shape, error, _encodable(error.message)))
+    return dumps(_body(shape, error, without_keys(_encodable(error.message))))
 
 
 def dumps(value: Any) -> bytes:

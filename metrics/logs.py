@@ -176,12 +176,14 @@ _NAMES: Final = (
     r"|(?:client|access|refresh|gw)[-_](?:secret|token)"
 )
 
+_OWN_PREFIX: Final = "sk-platform-"
+_OWN_KEY: Final = re.compile(r"(sk-platform-[0-9a-f]{4})[0-9a-z]+", re.IGNORECASE)
+
 # In this order: a longer match must precede those of its parts.
 _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
-        # Our own keys.
-        (r"(sk-platform-[0-9a-f]{4})[0-9a-z]+", rf"\1{REDACTED}"),
+        (_OWN_KEY.pattern, rf"\1{REDACTED}"),
         # Headers, fields and parameters, with or without a scheme.
         (rf"\b(Bearer\s+){_VALUE}", rf"\1{REDACTED}"),
         (
@@ -217,6 +219,14 @@ def redact(text: str) -> str:
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text
+
+
+def without_keys(text: str) -> str:
+    """Return `text` with keys of clients redacted, and nothing else.
+
+    A client may send one in any field, and a message that repeats the field is shown to others.
+    """
+    return _OWN_KEY.sub(rf"\1{REDACTED}", text) if _OWN_PREFIX in text else text
 
 
 def names_a_secret(name: str) -> bool:

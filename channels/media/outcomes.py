@@ -202,7 +202,6 @@ def link_end(url: str | None, *, now: float, at_most: float | None = None) -> fl
 
 
 RETRY_AFTER_SECONDS_MAX = 300.0
-_RETRY_AFTER = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z: ]{10,30}", re.ASCII)
 CODE_CHARACTERS_MAX = 64
 MESSAGE_CHARACTERS_MAX = 500
 
@@ -243,7 +242,7 @@ def is_ok(response: MediaResponse) -> bool:
 
 def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
     """Return the reply to a submit whose status is no success."""
-    status, retry_after = response.status, _passed_on(response.headers.get("retry-after"))
+    status, retry_after = response.status, response.headers.get("retry-after")
     if status == 504:
         return Unknown(status=504, reason="status 504")
     if 400 <= status < 500:
@@ -252,11 +251,6 @@ def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
     if 500 <= status < 600:
         return Failed(status=status, message=error_message(response.body), retry_after=retry_after)
     return unusable(f"status {status}")
-
-
-def _passed_on(retry_after: str | None) -> str | None:
-    """Return a `Retry-After` for the client, seconds or a date; None for any other."""
-    return retry_after if retry_after and _RETRY_AFTER.fullmatch(retry_after) else None
 
 
 def unusable(reason: str) -> Unknown:

@@ -142,7 +142,7 @@ class VoicesHandler(ApiHandler):
         try:
             offers = await media.catalogs.preset_voices()
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.current.redact) from failure
+            raise unavailable(failure, self.services.current.redactor) from failure
         own = await media.voices.of_account(self.principal.account_id)
         presets = [{**msgspec.to_builtins(offer.item), "kind": "preset"} for offer in offers]
         cloned = [

@@ -120,7 +120,7 @@ class PresetAvatarsHandler(ApiHandler):
         try:
             offers = await media_of(self).catalogs.preset_avatars()
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.current.redact) from failure
+            raise unavailable(failure, self.services.current.redactor) from failure
         self.write(dumps({"avatars": [msgspec.to_builtins(offer.item) for offer in offers]}))
 
 
@@ -189,7 +189,7 @@ class TemplatesHandler(TemplatesApi):
                 for template in await self.catalogs.templates(one):
                     listed.setdefault(template.id, template)
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.current.redact) from failure
+            raise unavailable(failure, self.services.current.redactor) from failure
         self.write(dumps({"templates": [_shown(template) for template in listed.values()]}))
 
 
@@ -205,7 +205,7 @@ class TemplateHandler(TemplatesApi):
             try:
                 template = await self.catalogs.template(template_id)
             except CatalogUnavailable as failure:
-                raise unavailable(failure, self.services.current.redact) from failure
+                raise unavailable(failure, self.services.current.redactor) from failure
         if template is None:
             raise GatewayError(NOT_FOUND, "There is no template of this id.")
         shown = _shown(template) | {

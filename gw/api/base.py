@@ -272,7 +272,17 @@ class ApiHandler(TornadoHandler):
     def _report_limits(self) -> None:
         if self.admission is not None:
             for name, value in self.admission.headers.items():
-                self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
+                self.set_header(name, value)
+
+    def set_status(self, status_code: int, reason: str | None = None) -> None:
+        """Set the status; an error names no limit but the one that it is of (spec: Errors 2).
+
+        Whoever responds sets the status before its headers, an upstream's error passed on too.
+        """
+        super().set_status(status_code, reason)
+        if status_code >= 400:
+            for name in [one for one in self._headers if one.startswith(LIMIT_HEADERS)]:
+                self.clear_header(name)
 
     @property
     def idempotency_keys(self) -> list[str]:
@@ -368,6 +378,8 @@ def _log_fields(span: CallSpan | None) -> Mapping[str, Any]:
     return {} if span is None else span.log_fields
 
 
+# What the headers of an account's limits begin with, as `spelled`.
+LIMIT_HEADERS = "X-Ratelimit-"
 # Errors of a path's method, raised before the endpoint begins.
 _OF_PATH = (METHOD_NOT_ALLOWED, UPGRADE_REQUIRED)
 # Path prefixes whose errors have another shape than the first, for every endpoint below them.

@@ -184,7 +184,7 @@ class ModelCall:
 def permitted_model(model: ModelSpec | None, named: str, principal: Principal) -> ModelSpec:
     """Return the model found by a name. Raises GatewayError: unknown, placeholder, forbidden."""
     if model is None or not model.callable:
-        shown = named[:SHOWN_CHARACTERS_MAX]
+        shown = redact(named)[:SHOWN_CHARACTERS_MAX]
         fault = f"The model `{shown}` does not exist." if shown else "The endpoint has no default."
         raise GatewayError(
             MODEL_NOT_FOUND,

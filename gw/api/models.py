@@ -1,16 +1,18 @@
 """Models by list and by id, as the libraries of each protocol read them (spec: Model discovery).
 
-`GET /v1/models` is the specification's list; a client of the messages protocol, identified by its
-version header, receives that protocol's. Libraries and coding agents request `GET /v1/models/{id}`
-and `/v1beta/models` before a call, for the name and the token limits of a model. All of it is free
-at any balance, respects the key's allowlist and counts for the account's limits. An alias returns
-its model; a model outside the allowlist is a 404.
+`GET /v1/models` is the specification's list, of every model, whoever asks; a page of it only for a
+client that asks for one. A client of the messages protocol, identified by its version header, finds
+the members that its libraries read beside the specification's. Libraries and coding agents request
+`GET /v1/models/{id}` and `/v1beta/models` before a call, for the name and the token limits of a
+model. All of it is free at any balance, respects the key's allowlist and counts for the account's
+limits. An alias returns its model; a model outside the allowlist is a 404.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -27,7 +29,7 @@ from channels.families import (
 from channels.registry import CAPABILITIES, ModelSpec, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler
-from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, GatewayError, dumps
+from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, NOT_FOUND, GatewayError, dumps
 
 # --- One model, in each shape ---
 
@@ -106,15 +108,26 @@ def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
     return allowed_models is None or model.id in allowed_models
 
 
-def model_list(models: Iterable[ModelSpec]) -> dict[str, Any]:
-    """Return the specification's list."""
-    return {"object": "list", "data": [first_entry(model) for model in models]}
+def model_list(models: Iterable[ModelSpec], *, for_messages: bool = False) -> dict[str, Any]:
+    """Return the specification's list, its entries with the members of the messages protocol."""
+    more = messages_entry if for_messages else _nothing
+    return {"object": "list", "data": [{**more(one), **first_entry(one)} for one in models]}
 
 
-def messages_list(
+def _nothing(model: ModelSpec) -> dict[str, Any]:
+    return {}
+
+
+def list_page(
     models: Sequence[ModelSpec], *, limit: str, after_id: str, before_id: str
-) -> dict[str, Any]:
-    """Return a page of the messages protocol's list. Raises GatewayError for an invalid query."""
+) -> tuple[Sequence[ModelSpec], dict[str, Any]]:
+    """Return a page of the list as the messages protocol has it, and the members that say so.
+
+    Without any of the three it is the whole list, and there are no members. Raises GatewayError for
+    an invalid query.
+    """
+    if not (limit or after_id or before_id):
+        return models, {}
     size = _whole(limit, "limit", usual=MESSAGES_PAGE)
     if not 1 <= size <= PAGE_MAX:
         raise _bad("limit", f"1 to {PAGE_MAX}")
@@ -124,8 +137,7 @@ def messages_list(
     end = _index_of(models, before_id, "before_id") if before_id else len(models)
     page = models[max(0, end - size) : end] if before_id else models[begin : begin + size]
     has_more = end > size if before_id else begin + size < len(models)
-    return {
-        "data": [messages_entry(model) for model in page],
+    return page, {
         "has_more": has_more,
         "first_id": page[0].id if page else None,
         "last_id": page[-1].id if page else None,
@@ -177,6 +189,9 @@ def _bad(name: str, expected: str) -> GatewayError:
 
 # --- Their endpoints ---
 
+# A method of native-content at the end of a path; an id may have a colon, too.
+_NATIVE_METHOD = re.compile(r"(?::|%3[Aa])[A-Za-z]+\Z")
+
 
 class _Models(ApiHandler):
     """The base of the model endpoints: the models visible to the key."""
@@ -223,15 +238,27 @@ class ModelsHandler(_Models):
         return ErrorShape.MESSAGES if self.is_of_messages else super().shape_of(error)
 
     async def on_get(self) -> None:
-        if self.is_of_messages:
-            names = ("limit", "after_id", "before_id")
-            query = {name: self.get_query_argument(name, "") for name in names}
-            self.write(dumps(messages_list(self.listed(), **query)))
-        else:
-            self.write(dumps(model_list(self.listed())))
+        names = ("limit", "after_id", "before_id")
+        query = {name: self.get_query_argument(name, "") for name in names}
+        models, paging = list_page(self.listed(), **query)
+        listed = model_list(models, for_messages=self.is_of_messages)
+        self.write(dumps({**listed, **paging}))
 
 
-class ModelHandler(_Models):
+class _Model(_Models):
+    """The base of single models; native-content calls the methods of one at `{id}:{method}`."""
+
+    def refused_method(self) -> GatewayError:
+        """Return 404 for a method of native-content that is not served (contract §7)."""
+        if self.request.method == "POST" and _NATIVE_METHOD.search(self.request.path):
+            return GatewayError(NOT_FOUND, "There is no such method of a model.")
+        return super().refused_method()
+
+    def shape_of(self, error: GatewayError) -> ErrorShape:
+        return ErrorShape.GEMINI if error.kind is NOT_FOUND else super().shape_of(error)
+
+
+class ModelHandler(_Model):
     """One model, in the shape of the protocol identified by the headers."""
 
     route = "model"
@@ -276,7 +303,7 @@ class NativeModelsHandler(_Models):
         self.write(dumps(body))
 
 
-class NativeModelHandler(_Models):
+class NativeModelHandler(_Model):
     """One model of native-content's list."""
 
     route = "native_model"

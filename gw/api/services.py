@@ -28,9 +28,11 @@ from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from channels.media.canonical import Failed
 from channels.offload.pool import OffloadPool
+from channels.redaction import Redactor
 from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
+from gw.calls.call import retry_after_of
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
@@ -318,13 +320,13 @@ class Services:
 # The client's error when no upstream returns its list.
 
 
-def unavailable(failure: CatalogUnavailable, redact: Callable[[str], str]) -> GatewayError:
+def unavailable(failure: CatalogUnavailable, redactor: Redactor) -> GatewayError:
     """Return the upstream's status and message; 502 if unreachable, 503 without such a channel."""
     reply = failure.reply
     if reply is None:
         return unserved("this list")
-    message = redact(reply.message) if reply.message else "The upstream did not tell."
+    message = redactor.text(reply.message) if reply.message else "The upstream did not tell."
     if isinstance(reply, Failed) and reply.is_unreachable:
         return GatewayError(UPSTREAM_UNREACHABLE, message)
-    headers = {"Retry-After": reply.retry_after} if reply.retry_after else {}
+    headers = retry_after_of(reply.status, reply.retry_after, redactor)
     return from_upstream(reply.status, message, headers=headers)

@@ -166,7 +166,7 @@ class VideosHandler(ApiHandler):
                 )
                 request, pins = replace(request, voice=voice.upstream_id), (*pins, *voice.pins)
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.current.redact) from failure
+            raise unavailable(failure, self.services.current.redactor) from failure
         return request, pins
 
 

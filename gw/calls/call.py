@@ -265,12 +265,12 @@ def _from_upstream(
         message,
         details=redactor.value(refusal.members.details),
         param=redactor.value(refusal.members.param),
-        headers={**headers, **_retry_after(refusal.status, refusal.retry_after, redactor)},
+        headers={**headers, **retry_after_of(refusal.status, refusal.retry_after, redactor)},
     )
 
 
-def _retry_after(status: int, stated: str | None, redactor: Redactor) -> dict[str, str]:
-    """Return the `Retry-After` of a busy upstream."""
+def retry_after_of(status: int, stated: str | None, redactor: Redactor) -> dict[str, str]:
+    """Return the `Retry-After` of a busy upstream as a header, where it may be sent on."""
     value = sendable(stated, redactor) if status in (429, 503) else None
     return {} if value is None else {"Retry-After": value}
 

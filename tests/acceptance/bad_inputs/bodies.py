@@ -56,6 +56,10 @@ _BODIES: dict[str, tuple[bytes, Answer]] = {
         with_members(b'"Model":"other-model"'),
         invalid("did you mean"),
     ),
+    "key: as the model": (
+        chat_json(model="sk-platform-" + "0a" * 32),
+        Answer(400, "model_not_found", "***"),
+    ),
     "deep: an array nobody reads": (
         with_members(b'"x":' + DEEP + b"]" * len(DEEP)),
         invalid("deep"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from actors.catalogs import CatalogUnavailable
 from channels.families import ErrorShape
+from channels.redaction import Redactor
 from gw import errors as errors
 from gw.api.base import make_call_id, new_call_id
 from gw.api.services import unavailable
@@ -120,7 +121,7 @@ UPSTREAM_TABLE = """
 403 | permission_denied   | permission_error      | permission_error      | PERMISSION_DENIED
 404 | not_found           | invalid_request_error | not_found_error       | NOT_FOUND
 429 | rate_limit_exceeded | rate_limit_error      | rate_limit_error      | RESOURCE_EXHAUSTED
-402 | upstream_error      | api_error             | api_error             | UNKNOWN
+402 | upstream_error      | api_error             | api_error             | RESOURCE_EXHAUSTED
 408 | upstream_error      | api_error             | api_error             | UNKNOWN
 409 | upstream_error      | api_error             | api_error             | ALREADY_EXISTS
 413 | upstream_error      | api_error             | request_too_large     | INVALID_ARGUMENT
@@ -191,7 +192,7 @@ def test_every_error_says_whether_to_come_back(kind: ErrorKind) -> None:
 
 
 def test_a_list_that_no_channel_has_is_503_not_to_be_repeated() -> None:
-    told = unavailable(CatalogUnavailable(None), str)
+    told = unavailable(CatalogUnavailable(None), Redactor([]))
     assert (told.http_status, told.headers) == (503, {"x-should-retry": "false"})
 
 
@@ -214,6 +215,15 @@ def message_of(body: bytes) -> str:
 )
 def test_a_message_comes_back_as_it_was(message: str) -> None:
     assert message_of(render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, message))) == message
+
+
+@each("shape", list(ErrorShape))
+def test_no_message_repeats_a_key_that_a_client_has_misplaced(shape: ErrorShape) -> None:
+    key = "sk-platform-" + "0123456789abcdef" * 4
+    for kind in (errors.INVALID_API_KEY, errors.MODEL_NOT_FOUND, from_upstream(401, "").kind):
+        for sent in (key, key[:60]):
+            shown = message_of(render(shape, GatewayError(kind, f"No `{sent}` here.")))
+            assert shown == "No `sk-platform-0123***` here."
 
 
 def test_what_json_does_not_have_is_replaced_or_refused() -> None:

@@ -166,9 +166,13 @@ def world() -> World:
     return World(registry=Registry.of([], [model("x"), model("y", callable=False)]))
 
 
-async def get(world: World, target: str, *headers: str) -> Answer:
+async def exchange(world: World, method: str, target: str, *headers: str) -> Answer:
     async with served(world.application()) as address:
-        return await address.ask(request("GET", target, *headers, key=None))
+        return await address.ask(request(method, target, *headers, key=None))
+
+
+async def get(world: World, target: str, *headers: str) -> Answer:
+    return await exchange(world, "GET", target, *headers)
 
 
 def ids(answer: Answer) -> list[str]:
@@ -207,6 +211,28 @@ async def test_the_list_has_the_specifications_entries_and_no_more(world: World)
         "created": 1_754_524_800,
         "owned_by": "maker",
     }
+
+
+async def test_the_list_is_whole_whatever_version_its_client_speaks() -> None:
+    many = [model(f"m{number}") for number in range(PAGE_MAX + 50)]
+    world = World(registry=Registry.of([], many))
+    for headers in ((BEARER,), (BEARER, VERSION), (BEARER, "messages-api-version: 2023-06-01")):
+        for query in ("", "?limit=", "?beta=true"):
+            whole = (await get(world, MODELS + query, *headers)).json()
+            assert set(whole) == {"object", "data"}, headers
+            assert (whole["object"], len(whole["data"])) == ("list", len(many))
+            entry = whole["data"][0]
+            assert (entry["id"], entry["object"]) == ("m0", "model")
+            assert {"created", "owned_by"} <= set(entry)
+    assert (entry["type"], entry["display_name"]) == ("model", "M0")
+
+
+async def test_a_page_is_the_list_with_more_members(world: World) -> None:
+    for headers in ((BEARER,), (BEARER, VERSION)):
+        page = (await get(world, f"{MODELS}?limit=1", *headers)).json()
+        assert (page["object"], [one["id"] for one in page["data"]]) == ("list", ["x"])
+        assert (page["has_more"], page["first_id"], page["last_id"]) == (True, "x", "x")
+    assert "type" not in (await get(world, f"{MODELS}?limit=1", BEARER)).json()["data"][0]
 
 
 async def test_one_model_has_the_shape_of_the_protocol_that_asks() -> None:
@@ -257,10 +283,23 @@ async def test_a_model_that_cannot_be_called_natively_has_no_methods() -> None:
     assert [len(entry["supportedGenerationMethods"]) for entry in listed] == [2, 0, 0, 0]
 
 
+async def test_unknown_method_of_a_model_is_not_found_natively() -> None:
+    world = World(registry=Registry.of(CHANNELS, [model("x", "a")]))
+    for path in ("/v1beta/models/x:embedContent", "/v1/models/x:embedContent",
+                 "/v1beta/models/x%3Apredict", "/v1beta/models/nothing:generate"):  # fmt: skip
+        for header in (BEARER, GOOGLE, "Accept: */*"):
+            answer = await exchange(world, "POST", path, header)
+            error = answer.json()["error"]
+            assert (answer.status, error["code"], error["status"]) == (404, 404, "NOT_FOUND")
+    for path, method in (("/v1beta/models/x", "POST"), ("/v1beta/models/x:embedContent", "PUT")):
+        answer = await exchange(world, method, path, GOOGLE)
+        assert (answer.status, answer.json()["error"]["code"]) == (405, 405), path
+
+
 async def test_pages_are_bounded_and_end() -> None:
     many = [model(f"m{number}") for number in range(PAGE_MAX + 50)]
     world = World(registry=Registry.of([], many))
-    assert len(named(await get(world, MODELS, BEARER, VERSION))) == 20
+    assert len(named(await get(world, f"{MODELS}?after_id=m7", BEARER, VERSION))) == 20
     assert len(named(await get(world, f"{MODELS}?limit={PAGE_MAX}", BEARER, VERSION))) == PAGE_MAX
     assert len(named(await get(world, "/v1beta/models", GOOGLE))) == 50
     first = (await get(world, "/v1beta/models?pageSize=2000", GOOGLE)).json()
