@@ -325,6 +325,7 @@ class Recovery:
             if ids:  # after the settlements: what they leased becomes available again
                 await self._database.execute(SQL["leave"], (ids,))
             if wreck:
+                self._metrics.recovery.damaged(wreck.damage)
                 wreck.remove()
             return recovered
         finally:

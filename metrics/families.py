@@ -506,6 +506,7 @@ class RecoveryMetrics:
         self._corrected = make.counter("gw_recoveries_corrected_total")[()]
         self._recorder_up = make.gauge("gw_recorder_up")[()]
         self._unrecorded = make.counter("gw_calls_unrecorded_total")[()]
+        self._damage = make.counter("gw_recorder_damage_total")[()]
 
     def recovered(self, count: int) -> None:
         """Count calls of a lost process settled here."""
@@ -522,3 +523,7 @@ class RecoveryMetrics:
     def unrecorded(self) -> None:
         """Count a stream or a settlement for which the recorder had no room."""
         self._unrecorded.value += 1
+
+    def damaged(self, parts: int) -> None:
+        """Count what is damaged of the recorder of a process that died: its head, its slots."""
+        self._damage.value += parts

@@ -242,6 +242,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "Streams and settlements that the flight recorder had no room for.",
     ),
     MetricFamily(
+        "gw_recorder_damage_total",
+        "counter",
+        (),
+        "Damaged parts (head, slots) of flight recorders that dead processes left.",
+    ),
+    MetricFamily(
         "gw_taken_for_dead_total", "counter", (), "Times other processes took this one for dead."
     ),
     MetricFamily(

@@ -11,9 +11,12 @@ intact. The head of a slot has the number of output tokens sent, which changes w
 stream, or the mark that a whole response is written, and the sequence number at which the slot was
 released. Blocks are allocated when the file is made, so that a write never meets a full disk.
 
-It is best effort: a call that finds no slot, or whose settlement is too long for one, is counted
-(`gw_calls_unrecorded_total`) and recovered from the database alone, as is every call of a process
-that could not make its file.
+What is too long for a slot loses what its cost does not depend on. A call that finds no slot is
+counted (`gw_calls_unrecorded_total`) and recovered from the database alone, as is every call of a
+process that could not make its file.
+
+A file that was truncated or changed is read as far as it is intact, and put aside. What is not is
+counted (`gw_recorder_damage_total`).
 """
 
 from __future__ import annotations
@@ -40,6 +43,10 @@ from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
 FOLDER, SUFFIX = "recorder", ".calls"
+# Names of a file that is being made, and of one that was put aside because it was damaged; of the
+# latter the newest are kept.
+UNFINISHED, DAMAGED = ".new", ".damaged"
+DAMAGED_KEPT = 4
 MAGIC = b"gwcalls1"
 PAGE_BYTES = 4096
 # For streams under way, and calls whose settlement waits for an unreachable database.
@@ -47,9 +54,10 @@ SLOTS = 16_384
 # A settlement usually takes 500 to 1,000 bytes.
 SLOT_BYTES = 4096
 HALF_BYTES = 2032
-# A settlement that is too long keeps of its receipt what the cost depends on, and this much of an
-# error.
+# What is too long for a slot keeps of its receipt what the cost depends on, and this much of an
+# error; at last, this much of a name.
 ERROR_CHARACTERS_MAX = 200
+NAME_CHARACTERS_MAX = 100
 PRICED_BY = frozenset(
     {"price", "account_price", "hold", "estimate", "basis", "units", "cache_write", "parts"}
 )
@@ -57,6 +65,7 @@ PRICED_BY = frozenset(
 FILES_AT_ONCE = 64
 
 _HEAD = Layout("<8sII64s")  # magic, slots, bytes of a slot, name of the process
+# Of 16 bytes at multiples of 16, which are stored by one instruction: a kill leaves all or nothing.
 _MARK = Layout("<QII")  # of a half: sequence number, length, checksum seeded with the number
 _COUNT = Layout("<QQ")  # tokens, and the same with all bits inverted
 _ALL_BITS = 2**64 - 1
@@ -159,23 +168,14 @@ class Recorder:
         """Make the file of this process; on failure log it, set the metric and return False."""
         path = folder / FOLDER / (process_id + SUFFIX)
         size = PAGE_BYTES + slots * SLOT_BYTES
+        head = _HEAD.pack(MAGIC, slots, SLOT_BYTES, process_id.encode())
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.posix_fallocate(self._descriptor, 0, size)
-                self._file = mmap.mmap(self._descriptor, size)
-            except BaseException:
-                path.unlink()
-                os.close(self._descriptor)
-                raise
+            self._descriptor, self._file = _made(path, size, _checked(head))
         except (OSError, ValueError) as error:
             _LOG.error("recorder_unavailable", path=str(path), error=str(error))
             self._metrics.recovery.recorder_up(False)
             return False
-        head = _HEAD.pack(MAGIC, slots, SLOT_BYTES, process_id.encode())
-        self._file[: _HEAD.size + 4] = head + zlib.crc32(head).to_bytes(4, "little")
         self._path = path
         # Slots are reused last in, first out, so that few pages are touched.
         self._free = [Slot(at) for at in range(PAGE_BYTES, size, SLOT_BYTES)][::-1]
@@ -213,7 +213,7 @@ class Recorder:
     def counts(self, slot: int, output_tokens: int) -> None:
         """Record how many tokens of the stream in this slot were sent."""
         if self._file is not None:
-            _COUNT.pack_into(self._file, slot, output_tokens, output_tokens ^ _ALL_BITS)
+            self._file[slot : slot + 16] = _COUNT.pack(output_tokens, output_tokens ^ _ALL_BITS)
 
     def settled(
         self, settle: Settle, outcome: Outcome, *, awaits_write: bool = False
@@ -240,7 +240,7 @@ class Recorder:
     def _written(self, slot: Slot) -> None:
         if self._file is not None:
             mark = _WRITTEN | slot.turn
-            _COUNT.pack_into(self._file, slot.at, mark, mark ^ _ALL_BITS)
+            self._file[slot.at : slot.at + 16] = _COUNT.pack(mark, mark ^ _ALL_BITS)
 
     def forget(self, settled: Iterable[Settle]) -> None:
         """Release the slots of calls that the database has settled."""
@@ -250,7 +250,7 @@ class Recorder:
         for settle in settled:
             slot = slots.pop(settle.facts.call_id.int, None)
             if slot is not None:
-                _GIVEN_BACK.pack_into(file, slot.at + _COUNT.size, slot.turn, slot.turn)
+                file[slot.at + 16 : slot.at + 32] = _GIVEN_BACK.pack(slot.turn, slot.turn)
                 self._free.append(slot)
 
     def _store(
@@ -260,9 +260,7 @@ class Recorder:
         file = self._file
         if file is None:
             return None
-        payload = _encoded(what)
-        if len(payload) > _ROOM and isinstance(what, Ended):
-            payload = _encoded(replace(what, outcome=_shortened(what.outcome)))
+        payload = _fitting(what)
         length = len(payload)
         slot = self._slots.get(call_id.int)
         if length > _ROOM or (slot is None and not self._free):
@@ -275,7 +273,7 @@ class Recorder:
         mark = slot.at + _HALVES[turn & 1]
         start = mark + _MARK.size
         file[start : start + length] = payload
-        _MARK.pack_into(file, mark, turn, length, zlib.crc32(payload, turn))
+        file[mark:start] = _MARK.pack(turn, length, zlib.crc32(payload, turn))
         return slot
 
 
@@ -287,42 +285,140 @@ def _encoded(what: Begun | Progress | Ended) -> bytes:
         return encode_json(clean_json(built))
 
 
-def _shortened(outcome: Outcome) -> Outcome:
-    """Keep the indispensable part of a row."""
-    detail, message = outcome.detail, outcome.error_message
-    if isinstance(detail, Raw):
-        detail = msgspec.json.decode(detail)
+def _made(path: Path, size: int, head: bytes) -> tuple[int, mmap.mmap]:
+    """Make a file and lock it; it gets its name when it is whole. Raises OSError, ValueError."""
+    unfinished = path.with_suffix(UNFINISHED)
+    descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.posix_fallocate(descriptor, 0, size)
+        file = mmap.mmap(descriptor, size)
+        file[: len(head)] = head
+        os.link(unfinished, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    finally:
+        unfinished.unlink()
+    return descriptor, file
+
+
+def _checked(head: bytes) -> bytes:
+    return head + zlib.crc32(head).to_bytes(4, "little")
+
+
+def _fitting(what: Begun | Progress | Ended) -> bytes:
+    """Encode with as much as fits into a slot."""
+    payload = _encoded(what)
+    for shorten in (_without_attempts, _without_links, _without_receipt):
+        if len(payload) <= _ROOM:
+            break
+        what = shorten(what)
+        payload = _encoded(what)
+    return payload
+
+
+def _without_attempts(what: Begun | Progress | Ended) -> Begun | Progress | Ended:
+    """Keep of errors the beginning, and of receipts what costs depend on."""
+    if isinstance(what, Begun):
+        return replace(what, detail=_priced(what.detail))
+    if isinstance(what, Progress):
+        detail = _priced(what.delivered.get("detail")) or {}
+        begun = what.begun and replace(what.begun, detail=_priced(what.begun.detail))
+        return replace(what, delivered={**what.delivered, "detail": detail}, begun=begun)
+    message = what.outcome.error_message
     return replace(
-        outcome,
-        attempts=(),
-        error_message=None if message is None else message[:ERROR_CHARACTERS_MAX],
-        detail=None
-        if detail is None
-        else {name: value for name, value in detail.items() if name in PRICED_BY},
+        what,
+        outcome=replace(
+            what.outcome,
+            attempts=(),
+            error_message=None if message is None else message[:ERROR_CHARACTERS_MAX],
+            detail=_priced(what.outcome.detail),
+        ),
     )
+
+
+def _without_links(what: Begun | Progress | Ended) -> Begun | Progress | Ended:
+    if isinstance(what, Ended):
+        return replace(what, outcome=replace(what.outcome, result_urls=(), result_expires_at=None))
+    return what
+
+
+def _without_receipt(what: Begun | Progress | Ended) -> Begun | Progress | Ended:
+    """Keep cost, counts, account, key, hold, model and status, which always fit."""
+    if isinstance(what, Begun):
+        return replace(what, facts=_short_names(what.facts), detail=None)
+    if isinstance(what, Progress):
+        begun = what.begun and replace(
+            what.begun, facts=_short_names(what.begun.facts), detail=None
+        )
+        return replace(what, delivered={**what.delivered, "detail": {}}, begun=begun)
+    outcome = replace(
+        what.outcome,
+        error_code=_short(what.outcome.error_code),
+        error_message=None,
+        channel_id=_short(what.outcome.channel_id),
+        detail=None,
+    )
+    return replace(what, facts=_short_names(what.facts), outcome=outcome)
+
+
+def _short_names(facts: CallFacts) -> CallFacts:
+    return replace(facts, model=facts.model[:NAME_CHARACTERS_MAX], made_id=_short(facts.made_id))
+
+
+def _short(name: str | None) -> str | None:
+    return None if name is None else name[:NAME_CHARACTERS_MAX]
+
+
+def _priced(detail: Mapping[str, Any] | Raw | None) -> dict[str, Any] | None:
+    """Keep of a receipt what its cost depends on."""
+    if detail is None:
+        return None
+    found = msgspec.json.decode(detail) if isinstance(detail, Raw) else detail
+    return {name: value for name, value in found.items() if name in PRICED_BY}
 
 
 # Reading the file of a dead process.
 
 
 class Wreck:
-    """The file of a dead process, locked, with each of its calls that is provably intact."""
+    """The file of a dead process, locked, with each of its calls that is provably intact.
 
-    def __init__(self, path: Path, descriptor: int, calls: Mapping[UUID, Recorded]) -> None:
+    `damage`: how many parts of it, head and slots, are not as they were written.
+    """
+
+    def __init__(
+        self, path: Path, descriptor: int, calls: Mapping[UUID, Recorded], damage: int
+    ) -> None:
         self._path = path
         self._descriptor = descriptor
         self.calls = calls
+        self.damage = damage
 
     def __repr__(self) -> str:
-        return f"<Wreck {self._path.name} {len(self.calls)} calls>"
+        return f"<Wreck {self._path.name} {len(self.calls)} calls, {self.damage} damaged>"
 
     def remove(self) -> None:
-        """Delete the file: everything in it is settled."""
-        self._path.unlink(missing_ok=True)
+        """Delete the file, or put it aside if it is damaged: all that it proves is settled."""
+        try:
+            if self.damage:
+                _put_aside(self._path)
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:  # it is looked at again in the next round
+            _LOG.error("recorder_not_removed", path=str(self._path), error=str(error))
 
     def close(self) -> None:
         """Release the lock."""
         os.close(self._descriptor)
+
+
+def _put_aside(path: Path) -> None:
+    path.rename(path.with_suffix(DAMAGED))
+    aside = sorted(path.parent.glob("*" + DAMAGED), key=lambda one: one.lstat().st_mtime)
+    for old in aside[:-DAMAGED_KEPT]:
+        old.unlink(missing_ok=True)
 
 
 class WreckTaken(Exception):
@@ -332,26 +428,25 @@ class WreckTaken(Exception):
 def open_wreck(folder: Path, process_id: str) -> Wreck | None:
     """Open the file of a dead process of this host; None without one. Raises WreckTaken.
 
-    A file of another format or process, or with a truncated head, stays in place: nothing in it is
-    proved. Takes some 100 ms if all slots are used.
+    Takes some 100 ms if all slots are used.
     """
     path = folder / FOLDER / (process_id + SUFFIX)
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # waits for no pipe
     except OSError:
         return None
-    calls = None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        calls = _calls_in(descriptor, process_id)
-        if calls is None:
-            _LOG.error("recorder_unreadable", path=str(path))
+        calls, damage = _calls_in(descriptor, process_id)
     except BlockingIOError:
+        os.close(descriptor)
         raise WreckTaken from None
-    finally:
-        if calls is None:
-            os.close(descriptor)
-    return None if calls is None else Wreck(path, descriptor, calls)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if damage:
+        _LOG.error("recorder_damaged", path=str(path), parts=damage, calls=len(calls))
+    return Wreck(path, descriptor, calls, damage)
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -363,42 +458,65 @@ def left_behind(folder: Path) -> list[str]:
     return []
 
 
-def _calls_in(descriptor: int, process_id: str) -> dict[UUID, Recorded] | None:
-    """Read the calls of the file, slot by slot; None if its head is not intact."""
-    head = os.pread(descriptor, _HEAD.size + 4, 0)
-    if len(head) < _HEAD.size + 4:
-        return None
-    magic, slots, slot_bytes, name = _HEAD.unpack_from(head)
-    is_whole = zlib.crc32(head[: _HEAD.size]) == int.from_bytes(head[_HEAD.size :], "little")
-    known = (MAGIC, SLOT_BYTES, process_id.encode())
-    if not is_whole or (magic, slot_bytes, name.rstrip(b"\0")) != known:
-        return None
+def _calls_in(descriptor: int, process_id: str) -> tuple[dict[UUID, Recorded], int]:
+    """Read the calls of the file, slot by slot; return them and the number of damaged parts."""
+    head = _read(descriptor, _HEAD.size + 4, 0)
+    there = max(0, os.fstat(descriptor).st_size - PAGE_BYTES) // SLOT_BYTES
+    slots, damage = min(there, SLOTS), 1
+    if len(head) == _HEAD.size + 4 and _checked(head[: _HEAD.size]) == head:
+        magic, stated, slot_bytes, name = _HEAD.unpack_from(head)
+        if (magic, slot_bytes, name.rstrip(b"\0")) != (MAGIC, SLOT_BYTES, process_id.encode()):
+            return {}, 1  # of another form; or of another process, which may live
+        slots, damage = min(stated, SLOTS), 0
     calls: dict[UUID, Recorded] = {}
-    for number in range(min(slots, SLOTS)):
-        slot = os.pread(descriptor, SLOT_BYTES, PAGE_BYTES + number * SLOT_BYTES)
-        if len(slot) == SLOT_BYTES and (recorded := _recorded(slot)) is not None:
+    for number in range(slots):
+        slot = _read(descriptor, SLOT_BYTES, PAGE_BYTES + number * SLOT_BYTES)
+        if len(slot) < SLOT_BYTES:
+            damage += 1
+            continue
+        recorded, is_damaged = _recorded(slot)
+        damage += is_damaged
+        if recorded is not None:
             calls[recorded.call_id] = recorded
-    return calls
+    return calls, damage
 
 
-def _recorded(slot: bytes) -> Recorded | None:
-    """Return the newest intact half that counts, if it is in use."""
-    halves = []
+def _read(descriptor: int, size: int, at: int) -> bytes:
+    """Read a part of the file; empty if the disk does not give it."""
+    try:
+        return os.pread(descriptor, size, at)
+    except OSError:
+        return b""
+
+
+def _recorded(slot: bytes) -> tuple[Recorded | None, bool]:
+    """Return the newest intact half that counts, if it is in use, and whether the slot is damaged.
+
+    Of an interrupted write only the older half is not intact.
+    """
+    intact: list[tuple[int, bytes]] = []
+    torn: list[int] = []
     for at in _HALVES:
         turn, length, checksum = _MARK.unpack_from(slot, at)
         payload = slot[at + _MARK.size : at + _MARK.size + length]
         if 0 < length <= _ROOM and checksum == zlib.crc32(payload, turn):
-            halves.append((turn, payload))
+            intact.append((turn, payload))
+        else:
+            torn.append(turn)
+    newest = max(intact, default=(0, b""))[0]
+    is_damaged = any(turn != max(0, newest - 1) for turn in torn) or (not intact and any(slot[:32]))
     count, turned = _COUNT.unpack_from(slot)
     if count ^ turned != _ALL_BITS:
+        is_damaged = is_damaged or (count, turned) != (0, 0)
         count = 0
-    for turn, payload in sorted(halves, reverse=True):
-        if _GIVEN_BACK.unpack_from(slot, _COUNT.size) == (turn, turn):
-            break
+    given_back = _GIVEN_BACK.unpack_from(slot, _COUNT.size)
+    for turn, payload in sorted(intact, reverse=True):
+        if given_back == (turn, turn):
+            return None, is_damaged
         try:
             what = _DECODER.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            break
+            return None, True
         if not (isinstance(what, Ended) and what.awaits_write and count != _WRITTEN | turn):
-            return Recorded(what, 0 if count & _WRITTEN else count)
-    return None
+            return Recorded(what, 0 if count & _WRITTEN else count), is_damaged
+    return None, is_damaged

@@ -41,6 +41,7 @@ class Process:
     writer: LedgerWriter
     heartbeat: Heartbeat
     recovery: Recovery
+    metrics: Metrics
 
     async def hold(
         self,
@@ -91,11 +92,11 @@ class Process:
         self.live.enter(facts.call_id, delivered)
 
     def settle(
-        self, facts: CallFacts, cost: int, *, awaits_write: bool = False
+        self, facts: CallFacts, cost: int, *, awaits_write: bool = False, **more: Any
     ) -> Callable[[], None] | None:
-        """End a call; see `Wallets.settle`."""
+        """End a call, with `more` in its outcome; see `Wallets.settle`."""
         now = SystemClock().now()
-        ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1)
+        ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1, **more)
         before_write = self.wallets.settle(facts, ended, awaits_write=awaits_write)
         self.live.leave(facts.call_id)
         return before_write
@@ -179,7 +180,9 @@ async def process(
         task = asyncio.create_task(writer.run())
         await heartbeat.beat()
         try:
-            yield Process(identity, database, clock, live, wallets, writer, heartbeat, recovery)
+            yield Process(
+                identity, database, clock, live, wallets, writer, heartbeat, recovery, metrics
+            )
         finally:
             task.cancel()
             await asyncio.wait([task])

@@ -10,7 +10,14 @@ from actors.store.database import Database
 from actors.wallet.batch import Batch, apply, encode_void
 from actors.wallet.ledger import read_balance
 from actors.wallet.messages import CallFacts, Hold
-from actors.wallet.recorder import left_behind
+from actors.wallet.recorder import (
+    DAMAGED,
+    FOLDER,
+    PAGE_BYTES,
+    SLOT_BYTES,
+    SUFFIX,
+    left_behind,
+)
 from actors.wallet.verify import verify
 from actors.wallet.wallets import Delivered
 from tests.integration.actors.process import (
@@ -306,12 +313,12 @@ async def test_more_calls_than_one_read_takes_are_all_recovered(database_url: st
 
 
 async def die_with_an_answer(
-    url: str, folder: Path, cost: int, *, is_written: bool = True
+    url: str, folder: Path, cost: int, *, is_written: bool = True, **more: Any
 ) -> CallFacts:
     """A call has ended, its settlement is on its way, and its process is no more."""
     async with process(url, "proc_dead", pid=GONE, data_dir=folder) as dead:
         facts = await dead.hold(100)
-        before_write = dead.settle(facts, cost, awaits_write=True)
+        before_write = dead.settle(facts, cost, awaits_write=True, **more)
         if is_written and before_write is not None:
             before_write()
     return facts
@@ -339,6 +346,37 @@ async def test_answer_costs_what_it_costs_if_it_was_written(
             assert await rows_of(database, facts.call_id) == [row]
             assert await read_balance(database, ACCOUNT) == (10_000 - row[2], 0)
             assert left_behind(tmp_path) == ["proc_a", "proc_b"]
+
+
+LINKS = tuple(f"https://cdn.example/{number}/" + "p" * 900 for number in range(4))
+
+
+@logs("calls_recovered")
+async def test_images_with_long_links_cost_what_they_cost(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with ledger_of(database_url) as database:
+        facts = await die_with_an_answer(database_url, tmp_path, 33, result_urls=LINKS)
+        async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
+            assert await judge.recovery.sweep() == 1
+        assert await rows_of(database, facts.call_id) == [("success", None, 33)]
+
+
+@logs("calls_recovered", "recorder_damaged")
+async def test_damaged_recorder_gives_what_is_intact_and_alarms_once(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with ledger_of(database_url) as database:
+        facts = await die_with_an_answer(database_url, tmp_path, 33)
+        path = tmp_path / FOLDER / ("proc_dead" + SUFFIX)
+        content = path.read_bytes()
+        path.write_bytes(b"x" + content[1 : PAGE_BYTES + 6 * SLOT_BYTES + 100])
+        async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
+            assert [await judge.recovery.sweep() for _ in range(3)] == [1, 0, 0]
+            assert b"gw_recorder_damage_total 1" in judge.metrics.render("")[0]
+            assert left_behind(tmp_path) == ["proc_judge"]
+        assert await rows_of(database, facts.call_id) == [("success", None, 33)]
+        assert path.with_suffix(DAMAGED).exists()
 
 
 @logs("calls_recovered")

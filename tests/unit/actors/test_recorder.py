@@ -15,6 +15,8 @@ from msgspec.structs import asdict, replace
 from actors.wallet.batch import encode_detail, encode_json, encode_settlement
 from actors.wallet.messages import Admitted, Free
 from actors.wallet.recorder import (
+    DAMAGED,
+    DAMAGED_KEPT,
     FOLDER,
     PAGE_BYTES,
     SLOT_BYTES,
@@ -60,6 +62,20 @@ def left(folder: Path, content: bytes | None = None) -> dict[UUID, Any]:
     assert wreck is not None
     wreck.close()
     return dict(wreck.calls)
+
+
+def damage_of(folder: Path, content: bytes, name: str = NAME) -> tuple[int, int]:
+    """How many calls a dead process's file of this content gives, and how much of it is damaged;
+    it is gone afterwards.
+    """
+    path_in(folder, name).parent.mkdir(parents=True, exist_ok=True)
+    path_in(folder, name).write_bytes(content)
+    wreck = open_wreck(folder, name)
+    assert wreck is not None
+    wreck.remove()
+    wreck.close()
+    assert left_behind(folder) == []
+    return len(wreck.calls), wreck.damage
 
 
 def test_settlement_comes_back_as_it_was(recorder: Recorder, tmp_path: Path) -> None:
@@ -111,7 +127,7 @@ def test_stream_is_known_by_its_first_byte_and_its_last_count(
 def test_write_that_is_cut_anywhere_leaves_what_was_there(
     recorder: Recorder, tmp_path: Path, what: str
 ) -> None:
-    """The bytes of a write become visible one after the other, the mark after the payload."""
+    """The bytes of a payload become visible one after the other, and then the mark at once."""
     recorder.delivers(UUID(int=1), SO_FAR)
     before = path_in(tmp_path).read_bytes()
     if what == "settled":
@@ -120,18 +136,19 @@ def test_write_that_is_cut_anywhere_leaves_what_was_there(
         recorder.forget([settle(1, 9)])
     after = path_in(tmp_path).read_bytes()
     changed = [at for at in range(len(after)) if before[at] != after[at]]
-    mark = min(changed)
-    order = [at for at in changed if at >= mark + 16] + [at for at in changed if at < mark + 16]
-    for cut in range(len(order)):
+    payload = [at for at in changed if at >= min(changed) + 16]
+    for cut in range(len(payload) + 1):
         torn = bytearray(before)
-        for at in order[:cut]:
+        for at in payload[:cut]:
             torn[at] = after[at]
         assert isinstance(left(tmp_path, bytes(torn))[UUID(int=1)].what, Progress)
+        assert damage_of(tmp_path / "torn", bytes(torn)) == (1, 0)
     whole = left(tmp_path, after)
     assert isinstance(whole[UUID(int=1)].what, Ended) if what == "settled" else whole == {}
 
 
-def test_count_that_is_torn_counts_nothing(recorder: Recorder, tmp_path: Path) -> None:
+@logs("recorder_damaged")
+def test_count_that_is_damaged_counts_nothing(recorder: Recorder, tmp_path: Path) -> None:
     slot = recorder.delivers(UUID(int=1), SO_FAR)
     assert slot is not None
     recorder.counts(slot, 300)
@@ -140,41 +157,90 @@ def test_count_that_is_torn_counts_nothing(recorder: Recorder, tmp_path: Path) -
     assert left(tmp_path, bytes(content))[UUID(int=1)].output_tokens == 0
 
 
+@logs("recorder_damaged")
 def test_file_cut_short_gives_the_slots_that_are_whole(recorder: Recorder, tmp_path: Path) -> None:
     for number in (1, 2, 3):
         end(recorder, number, number)
-    content = path_in(tmp_path).read_bytes()
-    assert set(left(tmp_path, content[: PAGE_BYTES + 2 * SLOT_BYTES + 9])) == {
-        UUID(int=1),
-        UUID(int=2),
-    }
+    cut = path_in(tmp_path).read_bytes()[: PAGE_BYTES + 2 * SLOT_BYTES + 9]
+    assert set(left(tmp_path, cut)) == {UUID(int=1), UUID(int=2)}
+    assert damage_of(tmp_path / "cut", cut) == (2, 2)
+    assert damage_of(tmp_path / "empty", b"") == (0, 1)
 
 
-@logs("recorder_unreadable")
-@pytest.mark.parametrize("spoil", [0, 8, 12, 20, 80, None])
-def test_file_of_another_form_or_process_is_left_alone(
-    recorder: Recorder, tmp_path: Path, spoil: int | None
+@logs("recorder_damaged")
+@pytest.mark.parametrize("spoil", [0, 8, 12, 20, 80])
+def test_calls_of_a_file_with_a_damaged_head_are_read(
+    recorder: Recorder, tmp_path: Path, spoil: int
 ) -> None:
     end(recorder, 1, 7)
     content = bytearray(path_in(tmp_path).read_bytes())
-    name = NAME
-    if spoil is None:
-        name = "proc_b"
-    else:
-        content[spoil] ^= 1
-    folder = tmp_path / "spoilt"
-    path_in(folder, name).parent.mkdir(parents=True)
-    path_in(folder, name).write_bytes(content)
-    assert open_wreck(folder, name) is None
-    assert path_in(folder, name).exists()
+    content[spoil] ^= 1
+    assert damage_of(tmp_path / "spoilt", bytes(content)) == (1, 1)
 
 
-@logs("recorder_unreadable")
-def test_empty_file_is_no_wreck(tmp_path: Path) -> None:
+@logs("recorder_damaged")
+def test_file_of_another_process_gives_nothing(recorder: Recorder, tmp_path: Path) -> None:
+    """The other one may live, and its calls be under way."""
+    end(recorder, 1, 7)
+    content = path_in(tmp_path).read_bytes()
+    assert damage_of(tmp_path / "copied", content, "proc_b") == (0, 1)
+
+
+@logs("recorder_damaged")
+def test_any_flipped_byte_of_what_counts_is_seen(recorder: Recorder, tmp_path: Path) -> None:
+    """Of a slot in use: its marks, its newest half; the older half is of no account."""
+    slot = recorder.delivers(UUID(int=1), SO_FAR)
+    assert slot is not None
+    recorder.counts(slot, 40)
+    end(recorder, 2, 9)
+    content = path_in(tmp_path).read_bytes()
+    written = [at for at in range(PAGE_BYTES, len(content)) if content[at]]
+    for at in written:
+        flipped = bytearray(content)
+        flipped[at] ^= 0x40
+        calls, damage = damage_of(tmp_path / "flipped", bytes(flipped))
+        assert damage == 1, at
+        assert calls == (2 if at < PAGE_BYTES + 32 else 1), at
+    zeroed = content[:PAGE_BYTES] + bytes(SLOT_BYTES) + content[PAGE_BYTES + SLOT_BYTES :]
+    assert damage_of(tmp_path / "zeroed", zeroed) == (1, 0)  # as if it had never been used
+
+
+@logs("recorder_damaged")
+def test_damaged_files_are_put_aside_and_the_newest_are_kept(tmp_path: Path) -> None:
+    names = [f"proc_{number}" for number in range(DAMAGED_KEPT + 2)]
+    for number, name in enumerate(names):
+        damage_of(tmp_path, b"", name)
+        os.utime(path_in(tmp_path, name).with_suffix(DAMAGED), (number, number))
+    kept = sorted(path.stem for path in (tmp_path / FOLDER).iterdir())
+    assert kept == names[-DAMAGED_KEPT:]
+    assert open_wreck(tmp_path, "proc_unknown") is None
+
+
+@logs("recorder_damaged")
+def test_what_is_no_file_is_put_aside(tmp_path: Path) -> None:
+    path_in(tmp_path).mkdir(parents=True)
+    wreck = open_wreck(tmp_path, NAME)
+    assert wreck is not None
+    wreck.remove()
+    wreck.close()
+    assert left_behind(tmp_path) == []
+
+
+@logs("recorder_damaged", "recorder_not_removed")
+def test_file_that_cannot_be_removed_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
     path_in(tmp_path).parent.mkdir()
     path_in(tmp_path).touch()
-    assert open_wreck(tmp_path, NAME) is None
-    assert open_wreck(tmp_path, "proc_unknown") is None
+    wreck = open_wreck(tmp_path, NAME)
+    assert wreck is not None
+    monkeypatch.setattr(Path, "rename", refuse)
+    wreck.remove()
+    wreck.close()
+    assert left_behind(tmp_path) == [NAME]
 
 
 def test_file_of_a_living_process_is_taken(recorder: Recorder, tmp_path: Path) -> None:
@@ -210,6 +276,54 @@ def test_settlement_too_long_for_a_slot_loses_its_attempts_first(
         assert (found.cost_nano_usd, found.detail, [*found.attempts]) == (7, {"price": price}, [])
 
 
+LONG_FACTS = {"account_id": "a" * 200, "model": "\x1f" * 200, "made_id": "m" * 900}
+
+
+@pytest.mark.parametrize(
+    ("long", "facts_of"),
+    [
+        ({"result_urls": ["https://cdn/" + "u" * 900] * 4, "result_expires_at": 2e9}, {}),
+        ({"error_message": "\x1f" * 2000, "error_code": "\x1f" * 2000}, {}),
+        ({"attempts": [{"x": "y" * 900}] * 3, "detail": {"price": {"input": "1" * 3000}}}, {}),
+        ({"channel_id": "\x1f" * 3000, "result_urls": ["u" * 3000]}, LONG_FACTS),
+    ],
+)
+def test_settlement_keeps_its_cost_whatever_else_is_too_long(
+    recorder: Recorder, tmp_path: Path, long: dict[str, Any], facts_of: dict[str, Any]
+) -> None:
+    of_call = replace(facts(1), **facts_of)
+    ended = replace(outcome(7), units=4, input_tokens=3, **long)
+    admitted = Admitted(replace(hold(1), facts=of_call, amount_nano_usd=90), NAME, 0.0, None)
+    recorder.settled(encode_settlement(of_call, ended, admitted), ended)
+    what = left(tmp_path)[UUID(int=1)].what
+    assert isinstance(what, Ended)
+    kept = (what.outcome.cost_nano_usd, what.outcome.status, what.outcome.units)
+    assert (*kept, what.outcome.input_tokens, what.held) == (7, "success", 4, 3, 90)
+    assert (what.facts.account_id, what.facts.key_id) == (of_call.account_id, of_call.key_id)
+    assert of_call.model.startswith(what.facts.model)
+    assert what.facts.model
+
+
+def test_call_under_way_keeps_its_hold_whatever_else_is_too_long(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    price = {"price": {"input": "1"}}
+    for detail, kept in (
+        ({**price, "agreement": "x" * 3000}, price),
+        ({"price": {"input": "1" * 3000}}, None),
+    ):
+        recorder.admitted(Admitted(replace(hold(1, 90), detail=detail), NAME, 0.0, None))
+        begun = left(tmp_path)[UUID(int=1)].begun
+        assert (begun.amount_nano_usd, begun.detail) == (90, kept)
+        slot = recorder.delivers(UUID(int=1), {**SO_FAR, "detail": detail})
+        assert slot is not None
+        recorder.counts(slot, 40)
+        found = left(tmp_path)[UUID(int=1)]
+        assert found.what.delivered == {**SO_FAR, "detail": kept or {}}
+        assert (found.output_tokens, found.begun.amount_nano_usd) == (40, 90)
+
+
+@logs("recorder_damaged")
 @pytest.mark.parametrize("is_admitted", [True, False])
 def test_settlement_counts_from_the_write_of_its_response(
     recorder: Recorder, tmp_path: Path, is_admitted: bool
@@ -234,7 +348,7 @@ def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> No
     for number in range(1, 6):
         end(recorder, number, 1)
     recorder.forget([settle(1, 9)])
-    end(recorder, 6, 1, result_urls=["u" * 3000])
+    recorder.forget([settle(6, 9)])
     assert set(left(tmp_path)) == {UUID(int=number) for number in (2, 3, 4)}
 
 

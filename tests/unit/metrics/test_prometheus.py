@@ -78,6 +78,7 @@ def test_money_events_move_their_series(world: World) -> None:
     metrics.settle_noop()
     metrics.recovery.recovered(50)
     metrics.recovery.corrected()
+    metrics.recovery.damaged(3)
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0005") == 1
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0002") == 0
     assert world.value("gw_settle_latency_seconds_sum") == 0.003
@@ -93,6 +94,7 @@ def test_money_events_move_their_series(world: World) -> None:
     assert world.value("gw_settle_noops_total") == 1
     assert world.value("gw_calls_recovered_total") == 50
     assert world.value("gw_recoveries_corrected_total") == 1
+    assert world.value("gw_recorder_damage_total") == 3
 
 
 def test_process_events_move_their_series(world: World) -> None:
