@@ -17,6 +17,10 @@ from channels.json import JsonObject, dumps
 from channels.translation.model import Protocol
 
 TAG = "translated:"
+# Replaces the signature of a thought that nobody signed. Clients keep only signed thoughts, some
+# upstreams take no result of a tool without the thought before its call, and no upstream that
+# checks signatures is sent one that it has not made.
+UNSIGNED = f"{TAG}unsigned"
 
 
 def sealed(signature: str, signer: Protocol | None, *, own: Protocol) -> str:

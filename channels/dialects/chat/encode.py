@@ -23,6 +23,7 @@ from channels.translation.model import (
     ClientProtocol,
     Format,
     Media,
+    Part,
     Reasoning,
     Refusal,
     Request,
@@ -140,7 +141,8 @@ class MessageWriter:
             members["tool_calls"] = calls
         thinking = [part for part in turn.parts if isinstance(part, Thinking)]
         if self._origin is not ORIGIN:
-            thinking = [part for part in thinking if self._may_come_back(part)]
+            is_summary = any(map(_signs_apart, turn.parts))
+            thinking = [one for one in thinking if self._may_come_back(one, is_summary)]
         members.update(members_of(thinking))
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
@@ -151,12 +153,13 @@ class MessageWriter:
             members["name"] = turn.name
         self._messages.append({"role": "assistant", **members})
 
-    def _may_come_back(self, part: Thinking) -> bool:
-        """Whether a thought is the upstream's own text, which some require with a tool result.
+    def _may_come_back(self, part: Thinking, is_summary: bool) -> bool:
+        """Whether a thought is an upstream's own text, which some require with a tool result.
 
-        The documented protocol has no member for thoughts, proven or not.
+        The documented protocol has no member for thoughts; a signed one is another provider's, and
+        so is an unsigned one that only shows what is signed elsewhere (`is_summary`).
         """
-        is_own = self._origin.provider == PROVIDER and part.signer is None
+        is_own = part.signer is None and not is_summary
         if not is_own:
             self._report.drop(spelled(self._origin, "thinking"))
         return is_own
@@ -189,6 +192,12 @@ class MessageWriter:
             self._report.drop(spelled(self._origin, "call.signature"))
         report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return written
+
+
+def _signs_apart(part: Part) -> bool:
+    """Whether a part has the signature of thoughts whose text is in another part."""
+    is_text = isinstance(part, Thinking) and bool(part.text)
+    return isinstance(part, Thinking | ToolCall) and bool(part.signature) and not is_text
 
 
 # Whether a schema may be enforced strictly in chat-completions.

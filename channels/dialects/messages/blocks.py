@@ -27,7 +27,7 @@ from channels.translation.model import (
     stated_type,
     text_of,
 )
-from channels.translation.signatures import opened
+from channels.translation.signatures import UNSIGNED, opened
 from channels.translation.tool_calls import LossReport
 
 # Images and documents as blocks of the messages protocol, both ways.
@@ -210,7 +210,7 @@ def _read_thinking(block: Mapping[str, Any]) -> list[Part]:
         return [Thinking("", redacted=data, signer=signer)]
     text = _string(block, "thinking") or ""
     signature = _string(block, "signature")
-    if signature:
+    if signature and signature != UNSIGNED:
         signature, signer = opened(signature, own=MESSAGES.protocol)
         return [Thinking(text, signature=signature, signer=signer)]
     return [Thinking(text)] if text else []

@@ -27,7 +27,7 @@ from channels.families import MESSAGES
 from channels.http.sse import EventMessage, server_sent
 from channels.json import UNREADABLE, InvalidJson, JsonObject
 from channels.registry import KEY_HEADERS
-from channels.translation.signatures import TAG, Turn, edited, opened
+from channels.translation.signatures import TAG, UNSIGNED, Turn, edited, opened
 
 # The messages dialect as hosted by Vertex AI and Bedrock: the model is in the path.
 #
@@ -185,7 +185,9 @@ def _without_in_message(message: Turn) -> Turn | None:
 def _is_foreign(block: Any) -> bool:
     kind = block.get("type") if isinstance(block, Mapping) else None
     proof = block.get(_SIGNED[kind]) if isinstance(kind, str) and kind in _SIGNED else None
-    return isinstance(proof, str) and opened(proof, own=MESSAGES.protocol)[1] != MESSAGES.protocol
+    if not isinstance(proof, str):
+        return False
+    return proof == UNSIGNED or opened(proof, own=MESSAGES.protocol)[1] != MESSAGES.protocol
 
 
 def _must_think(members: JsonObject) -> bool:

@@ -57,7 +57,7 @@ from channels.translation.model import (
     UsageStated,
     markdown,
 )
-from channels.translation.signatures import opened, sealed
+from channels.translation.signatures import UNSIGNED, opened, sealed
 from channels.translation.tool_calls import UNNAMED, Arguments, failure_in, failure_named, made_id
 
 
@@ -208,6 +208,8 @@ def _closing(call: _Call) -> list[Event]:
 
 
 def _signed(text: str, signature: str) -> ThinkingDelta:
+    if signature == UNSIGNED:
+        return ThinkingDelta(text)
     signature, signer = opened(signature, own=MESSAGES.protocol)
     return ThinkingDelta(text, signature=signature, signer=signer)
 
@@ -361,7 +363,7 @@ class StreamEncoder(EventEncoder):
         }
         self._queue = BlockQueue()
         self._calls: dict[int, PendingBlock] = {}
-        self._thought: list[str] = []  # text of the present thought, until it is signed
+        self._thought: PendingBlock | None = None  # the present thought, until it is signed
         self._has_started = False
 
     def __repr__(self) -> str:
@@ -381,7 +383,6 @@ class StreamEncoder(EventEncoder):
         return _error(event)
 
     def _words(self, kind: str, text: str) -> bytes:
-        self._thought.clear()
         if not text:
             return b""
         delta = b'{"type":"text_delta","text":' + dumps(text) + b"}"
@@ -392,33 +393,34 @@ class StreamEncoder(EventEncoder):
         return self._add(block) + self._queue.write(block, delta)
 
     def _thinking(self, event: ThinkingDelta) -> bytes:
-        """Hold a thought until it is signed: the client must not return an unsigned one."""
-        if event.text:
-            self._thought.append(event.text)
-        if not (event.signature or event.redacted):
-            return b""
-        text = "" if event.redacted else "".join(self._thought)
-        if event.signature:
-            self._thought.clear()
-        stated = thinking_block(
-            Thinking(text, signature=event.signature, signer=event.signer, redacted=event.redacted)
-        )
-        assert stated is not None, event
+        """Write a thought as it comes; it is signed by its signature, or by what follows it."""
         if event.redacted:
+            stated = thinking_block(Thinking("", redacted=event.redacted, signer=event.signer))
+            assert stated is not None, event
             return self._add(PendingBlock("thinking", stated))
-        start = {"type": "thinking", "thinking": "", "signature": ""}
-        block = PendingBlock("thinking", start)
-        pieces = [self._add(block)]
-        if text:
-            delta = b'{"type":"thinking_delta","thinking":' + dumps(text) + b"}"
-            pieces.append(self._queue.write(block, delta))
-        signature = dumps(stated["signature"])
-        delta = b'{"type":"signature_delta","signature":' + signature + b"}"
-        pieces.append(self._queue.write(block, delta))
-        return b"".join(pieces)
+        if not (event.text or event.signature):
+            return b""
+        block, written = self._thought, b""
+        if block is None:
+            block = PendingBlock("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            written = self._add(block)
+            self._thought = block
+        if event.text:
+            delta = b'{"type":"thinking_delta","thinking":' + dumps(event.text) + b"}"
+            written += self._queue.write(block, delta)
+        if event.signature:
+            written += self._sign(sealed(event.signature, event.signer, own=MESSAGES.protocol))
+        return written
+
+    def _sign(self, signature: str) -> bytes:
+        """End the open thought, if there is one."""
+        block, self._thought = self._thought, None
+        if block is None:
+            return b""
+        delta = b'{"type":"signature_delta","signature":' + dumps(signature) + b"}"
+        return self._queue.write(block, delta)
 
     def _call_began(self, event: CallBegan) -> bytes:
-        self._thought.clear()
         if event.index in self._calls:
             return b""
         start = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
@@ -434,7 +436,7 @@ class StreamEncoder(EventEncoder):
         return self._queue.write(block, arguments_delta(event.arguments))
 
     def _add(self, block: PendingBlock) -> bytes:
-        return self._start() + self._queue.add(block)
+        return self._start() + self._sign(UNSIGNED) + self._queue.add(block)
 
     def _start(self) -> bytes:
         if self._has_started:
@@ -455,7 +457,7 @@ class StreamEncoder(EventEncoder):
         )
         last = {"type": "message_delta", "delta": delta, "usage": write_usage(self._usage)}
         ending = b"event: message_delta\ndata: " + dumps(last) + b"\n\n" + _TERMINATOR
-        return self._start() + self._queue.close() + ending
+        return self._start() + self._sign(UNSIGNED) + self._queue.close() + ending
 
 
 def _error(event: StreamFailed) -> bytes:
@@ -544,16 +546,16 @@ def _block(part: Part) -> dict[str, Any] | None:
 
 
 def thinking_block(part: Thinking) -> dict[str, Any] | None:
-    """Return the block of a thought; None for one without proof.
-
-    The client would return it, and the provider refuses what it cannot check.
-    """
+    """Return the block of a thought; None for one that says nothing."""
     if part.redacted:
         data = sealed(part.redacted, part.signer, own=MESSAGES.protocol)
         return {"type": "redacted_thinking", "data": data}
-    if not part.signature:
+    if part.signature:
+        signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
+    elif part.text:
+        signature = UNSIGNED
+    else:
         return None
-    signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
     return {"type": "thinking", "thinking": part.text, "signature": signature}
 
 

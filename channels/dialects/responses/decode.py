@@ -51,7 +51,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.signatures import TAG, opened
+from channels.translation.signatures import UNSIGNED, opened
 from channels.translation.tool_calls import made_id
 
 # The names of request members in responses, to report what was dropped.
@@ -120,9 +120,6 @@ _SILENT = frozenset(("type", "id", "status"))  # labels of an item or a part, wi
 _REDACTED = "redacted:"
 # The alphabet of other providers' proofs: base64, in either variant.
 _PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
-# Replaces the proof of an unsigned thought. Clients keep only thoughts with a proof, and no
-# upstream of this protocol is sent one that it has not made.
-UNSIGNED = f"{TAG}unsigned"
 
 
 class ItemsDecoder:

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from channels.dialects.meter import Usage, add_parts, tier_member, tools_member
-from channels.dialects.responses.decode import UNSIGNED, redacted_proof
+from channels.dialects.responses.decode import redacted_proof
 from channels.dialects.responses.tools import (
     BY_CALL,
     CLIENT_TOOLS,
@@ -44,7 +44,7 @@ from channels.translation.model import (
     ToolCall,
     markdown,
 )
-from channels.translation.signatures import sealed
+from channels.translation.signatures import UNSIGNED, sealed
 from channels.translation.tool_calls import Arguments, failure_named
 
 # Items of a response, as in whole responses and in events.

@@ -286,7 +286,6 @@ PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 COMMENT = b": keep-alive\n\n"
 TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
 SAID: dict[Protocol, bytes] = {"chat": sse.delta("Hi"), "messages": sse.event(TEXT)}
-THOUGHT = sse.event({"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]})
 
 
 class Client:
@@ -326,7 +325,6 @@ class Client:
     "client, upstream, silence, expected",
     ("chat", "messages", PING, COMMENT),
     ("messages", "chat", COMMENT, PING),
-    ("messages", "chat", THOUGHT, PING),
     ("native", "chat", COMMENT, b""),
     ("native", "messages", PING, b""),
 )

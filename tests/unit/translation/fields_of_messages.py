@@ -103,6 +103,11 @@ FIELDS: list[tuple[Any, ...]] = [
     ("messages.cache_control", said(type="text", text="x", cache_control=CACHED), DROPPED),
     ("messages.thinking", modelled(type="thinking", thinking="hm", signature="s"), DROPPED),
     ("messages.thinking", modelled(type="redacted_thinking", data="x"), DROPPED),
+    (
+        "messages.thinking",
+        modelled(type="thinking", thinking="hm", signature="translated:unsigned"),
+        'messages.1.reasoning_content - - = "hm"',
+    ),
     ("messages.tool_use", modelled(type="tool_use", id="t", name="f", input={}), 'call.name = "f"'),
     (
         "messages.caller",

@@ -328,3 +328,10 @@ def test_one_turn_in_place_of_an_array_is_looked_through() -> None:
     assert found == {"contents": [model(own)]}
     alone = {"contents": {"role": "model", "parts": kept_of("native", foreign("messages"))[0]}}
     assert stripped("native", alone) == alone
+
+
+def test_thoughts_that_nobody_signed_stay_behind_in_messages() -> None:
+    kept = kept_of("messages", Thinking("Hm."), Text("Hi."))
+    assert [block["type"] for block in kept] == ["thinking", "text"]
+    body = {"messages": [USER, assistant([OWN, *kept]), USER]}
+    assert stripped("messages", body) == {"messages": [USER, assistant([OWN, TEXT]), USER]}

@@ -199,7 +199,7 @@ def last(*events: Event) -> Any:
 def test_no_block_is_written_before_there_is_something_to_say() -> None:
     one = MessagesEncoder(id="a", created=1, model="m", include_usage=False)
     assert one.encode(Began("x", "up")) == b""
-    assert one.encode(ThinkingDelta("hm")) == b""
+    assert one.encode(ThinkingDelta("")) == b""
     assert one.encode(Finished("stop")) == b""
     assert one.encode(TextDelta("")) == b""
     assert one.encode(TextDelta("a")) != b""

@@ -188,10 +188,11 @@ def test_images_the_model_made_are_links_in_text() -> None:
     assert whole("messages", answer)["content"] == [text("See: "), text(link)]
 
 
-def test_thinking_without_proof_is_neither_thinking_nor_text() -> None:
+def test_thinking_without_proof_has_the_mark_of_the_gateway() -> None:
     answer = answered("chat", completion(content="4", reasoning_content="2 and 2"))
     assert answer.parts == (Thinking("2 and 2"), Text("4"))
-    assert whole("messages", answer)["content"] == [text("4")]
+    thought = {"type": "thinking", "thinking": "2 and 2", "signature": "translated:unsigned"}
+    assert whole("messages", answer)["content"] == [thought, text("4")]
 
 
 @cases(

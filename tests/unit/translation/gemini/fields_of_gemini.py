@@ -55,7 +55,16 @@ FIELDS: list[tuple[Any, ...]] = [
         said({"text": "x"}),
         'messages.0.content.1.text messages.0.content.1.text input.0.content.1.text = "x"',
     ),
-    ("contents.parts.thought", modelled({"text": "hm", "thought": True}), DROPPED),
+    (
+        "contents.parts.thought",
+        modelled({"text": "hm", "thought": True}),
+        'messages.1.reasoning_content - - = "hm"',
+    ),
+    (
+        "contents.parts.thought",
+        {"contents": [HI, model({"text": "hm", "thought": True}, call(id="x", signature="s"))]},
+        DROPPED,
+    ),
     (
         "contents.parts.thoughtSignature",
         {"contents": [HI, model(call(id="x", signature="s"))]},
