@@ -166,9 +166,9 @@ class TimeLimit(Struct, eq=False):
             if is_ours and error_type is asyncio.CancelledError:
                 raise TimeoutError from error
 
-    def restart(self) -> None:
-        """Start the limit, which has ended, with its whole time."""
-        self.deadline = self._deadlines.begin(self)
+    def seconds_left(self) -> float:
+        """Return the time until it expires, at least 0."""
+        return max(0.0, self.deadline - self._deadlines.loop.time())
 
     def end(self) -> None:
         """End the limit."""

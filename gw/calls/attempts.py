@@ -122,7 +122,8 @@ def is_success(status: int) -> bool:
 # is not reused.
 CLOSE_SECONDS = 0.5
 # How long a trial may take until the first event of a stream, or for another whole response. The
-# client waits for this before the next channel is tried.
+# client waits for this before the next channel is tried. Of a shorter time limit the next one has
+# half.
 TRIAL_SECONDS = 10.0
 
 C = TypeVar("C", bound=Call)
@@ -233,20 +234,17 @@ class Attempts(Struct, eq=False):
         channel: ChannelSpec,
         limit: TimeLimit,
     ) -> R:
-        """Make a trial attempt, outside the time limit of the call.
+        """Make a trial attempt, within the time limit of the call (spec: Limits).
 
         A refusal is not passed to the client, because the next channel may serve the request.
         Raises UpstreamError and TimeoutError.
         """
         self.observer.tries_first(candidate.channel_id)
-        limit.end()
         try:
-            async with asyncio.timeout(TRIAL_SECONDS):
+            async with asyncio.timeout(min(TRIAL_SECONDS, limit.seconds_left() / 2)):
                 result = await self._attempt(upstream, call, candidate, channel)
         except GatewayError as error:  # the request cannot be expressed to this channel
             raise TrialRefused(error.http_status, ErrorMembers(error.message)) from error
-        finally:
-            limit.restart()
         if isinstance(result, UpstreamRefusal):
             raise TrialRefused(result.status, result.members, retry_after=result.retry_after)
         return result

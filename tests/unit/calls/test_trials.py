@@ -39,6 +39,7 @@ GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
 GOOD_STREAM = answer(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
 HEALTH = HealthSpec(failures=3)
 NAMES = ("a", "b", "c", "d", "e")
+LATE = ("interrupted", "upstream_timeout")
 DUE = ("due", "translated", "aside", "taken")  # open, and cool
 FETCH = "web_fetch"
 
@@ -121,18 +122,31 @@ async def test_request_that_cannot_be_put_to_the_standby_is_put_to_the_next() ->
 
 
 @cases("stream", False, True)
-async def test_standby_that_hangs_costs_so_many_seconds_and_none_of_the_calls(stream: bool) -> None:
+async def test_standby_that_hangs_costs_seconds_of_the_calls_own_time(stream: bool) -> None:
     good = (0.02, *(GOOD_STREAM if stream else GOOD))
-    async with world(a=[good], b=[(FOR_EVER,)]) as w:
+    for last, status in ((good, ("success", None)), ((FOR_EVER,), LATE)):
+        async with world(a=[last], b=[(FOR_EVER,)]) as w:
+            make_due(w, "b")
+            call, writer = w.start(stream=stream)
+            await eventually(lambda w=w: w.http.tried == ["b"])
+            jump(TRIAL_SECONDS + 0.01)
+            await eventually(lambda w=w: w.http.tried == ["b", "a"])
+            # All of it together is the time of one call (spec: Limits).
+            left = TIMEOUT_SECONDS - TRIAL_SECONDS
+            jump(left - 1 if status[1] is None else left + 0.01)
+            told = await w.end(call, writer)
+            assert (told.status, told.attempts[0]) == (status, "upstream_timeout")
+            assert state(w, "b") == "open"
+
+
+async def test_standby_leaves_half_of_a_shorter_time_to_the_next() -> None:
+    async with world(a=[GOOD], b=[(FOR_EVER,)], timeout_seconds=TRIAL_SECONDS) as w:
         make_due(w, "b")
-        call, writer = w.start(stream=stream)
+        call, writer = w.start()
         await eventually(lambda: w.http.tried == ["b"])
-        jump(TRIAL_SECONDS + 0.01)
-        await eventually(lambda: w.http.tried == ["b", "a"])
-        jump(TIMEOUT_SECONDS - 0.1)
+        jump(TRIAL_SECONDS / 2 + 0.01)
         told = await w.end(call, writer)
-        assert (told.status, told.attempts) == (("success", None), ["upstream_timeout"])
-        assert state(w, "b") == "open"
+        assert (told.status, w.http.tried) == (("success", None), ["b", "a"])
 
 
 async def test_client_that_leaves_a_trial_proves_nothing_and_the_next_one_rests() -> None:
