@@ -54,6 +54,7 @@ class Process:
         job_id: str | None = None,
         job: NewJob | None = None,
         detail: Mapping[str, Any] | None = None,
+        submitted_at: float | None = None,
     ) -> CallFacts:
         """Begin a call, and a job if it has an id."""
         facts = CallFacts(
@@ -62,7 +63,7 @@ class Process:
             key_id=key_id,
             protocol="chat" if job_id is None else "videos",
             model="m",
-            submitted_at=SystemClock().now(),
+            submitted_at=SystemClock().now() if submitted_at is None else submitted_at,
             job_id=job_id,
         )
         if job_id is not None:

@@ -87,6 +87,20 @@ async def test_lists_are_an_accounts_own_by_kind_and_state_newest_first(database
         assert [job.id for job in await jobs.list(ACCOUNT, "music", limit=30)] == [song.id]
 
 
+async def test_list_is_in_the_order_of_the_times_that_it_shows(database_url: str) -> None:
+    """The submission that came first may be the later one to have its hold."""
+    async with ledger_of(database_url, MONEY) as database, watched(database_url) as mine:
+        now = SystemClock().now()
+        for ago in (100.0, 90.0, 95.0, 90.5):
+            await mine.submit(submitted_at=now - ago)
+        shown = [
+            one.submitted_at for one in await jobs_of(database).list(ACCOUNT, "video", limit=9)
+        ]
+        assert shown == sorted(shown, reverse=True)
+        newest = await store.read_newest(database, limit=9)
+        assert [one.submitted_at for one in newest] == shown
+
+
 async def test_job_is_read_by_its_account_and_kind_alone(database_url: str) -> None:
     async with ledger_of(database_url, MONEY) as database, watched(database_url) as mine:
         jobs = jobs_of(database)
