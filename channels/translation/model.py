@@ -170,6 +170,18 @@ class Reasoning(Struct, frozen=True):
     shows_thoughts: bool | None = None
 
 
+# The largest thinking budget of each level.
+_LOW_TOKENS = 4096
+_MEDIUM_TOKENS = 16384
+
+
+def level_of(budget: int) -> Effort:
+    """Return the level nearest to a number of tokens, which is above 0."""
+    if budget <= _LOW_TOKENS:
+        return "low"
+    return "medium" if budget <= _MEDIUM_TOKENS else "high"
+
+
 class ClientProtocol(Struct, frozen=True, kw_only=True):
     """The client's protocol, as far as translations need it.
 

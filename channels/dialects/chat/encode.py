@@ -34,6 +34,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
     is_system,
+    level_of,
     unsayable,
 )
 from channels.translation.tool_calls import (
@@ -258,9 +259,6 @@ def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# The largest thinking budget of each level.
-_LOW_TOKENS = 4096
-_MEDIUM_TOKENS = 16384
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
 # Members shared with the provider's other protocol, by its names. Those that only its own models
 # accept (a key for its cache) are left out: many upstreams of this protocol refuse them.
@@ -425,9 +423,7 @@ def effort_word(reasoning: Reasoning, origin: ClientProtocol, report: LossReport
         return "none"
     if budget is not None and budget > 0:
         report.drop(spelled(origin, "reasoning.budget_tokens"))
-        if budget <= _LOW_TOKENS:
-            return "low"
-        return "medium" if budget <= _MEDIUM_TOKENS else "high"
+        return level_of(budget)
     if reasoning.is_enabled is not None or budget is not None:
         # The protocol has no level for adaptive thinking.
         report.drop(spelled(origin, "reasoning.is_enabled"))

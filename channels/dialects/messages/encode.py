@@ -16,10 +16,12 @@ from channels.dialects.messages.blocks import (
     split_mark,
     write_block,
 )
+from channels.dialects.messages.generations import Generation, generation_of
 from channels.families import MESSAGES
 from channels.json import object_in, raw_arguments
 from channels.translation.model import (
     ClientProtocol,
+    Effort,
     Format,
     Media,
     Part,
@@ -34,6 +36,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
     is_system,
+    level_of,
     must_be_written,
     refuse_empty,
     unsayable,
@@ -49,38 +52,103 @@ from channels.translation.tool_calls import (
     spelled_media,
 )
 
-# Thinking, effort and sampling in a messages body, which depend on one another.
+# Thinking, effort and sampling in a messages body, which depend on one another and on the model's
+# generation (`generations.py`).
 #
 # A level of thinking is sent as a level (`output_config.effort`, with adaptive thinking), a number
-# as a number. With thinking the protocol accepts no temperature but 1, no `top_k`, hardly a
-# `top_p`, and no tool that must be called. The temperature's maximum is 1 here, 2 elsewhere: it is
-# clamped, not scaled, because 1 is the default everywhere and means the same.
+# as a number, where the model takes that; else each becomes the other, which is reported. With
+# thinking the protocol accepts no temperature but 1, no `top_k`, hardly a `top_p`, and no tool that
+# must be called. The temperature's maximum is 1 here, 2 elsewhere: it is clamped, not scaled,
+# because 1 is the default everywhere and means the same.
 
 _BUDGET_TOKENS_MIN = 1024
 _TEMPERATURE_MAX = 1.0
 _THINKING_TOP_P_MIN = 0.95
+# The budget of each level for models without levels, and the most of the maximum that it takes, so
+# that the answer has room. `level_of` is the reverse.
+_BUDGETS: Mapping[Effort, int] = {
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 8192,
+    "high": 24576,
+    "xhigh": 32768,
+    "max": 32768,
+}
+_BUDGET_SHARE = (4, 5)
+_DYNAMIC: Effort = "medium"  # where the model cannot decide by itself
 
 
 def write_thinking(
-    request: Request, body: dict[str, Any], report: LossReport, *, max_tokens: int, is_forced: bool
+    request: Request,
+    body: dict[str, Any],
+    report: LossReport,
+    *,
+    model: str,
+    max_tokens: int,
+    is_forced: bool,
 ) -> None:
-    """Write these members. `is_forced`: a tool must be called."""
+    """Write these members for a model. `is_forced`: a tool must be called."""
     reasoning = request.reasoning or Reasoning()
     if request.origin is ORIGIN:
         _write_as_it_came(reasoning, body)
-        _write_sampling(request, body, report, thinks=False)
+        _write_sampling(request, body, report, thinks=False, takes_sampling=True)
         return
-    effort = reasoning.effort
-    if effort == "minimal":
-        report.drop(spelled(request.origin, "reasoning.effort"))
-        effort = "low"
-    if effort is not None and effort != "none":
-        body.setdefault("output_config", {})["effort"] = effort
-    thinking = _thinking(reasoning, request, report, max_tokens=max_tokens, is_forced=is_forced)
+    generation = generation_of(model)
+    thinking: dict[str, Any] | None
+    if _is_disabled(reasoning):
+        thinking = _switched_off(reasoning, request.origin, generation, body, report)
+    else:
+        _write_effort(reasoning, request.origin, generation, body, report)
+        thinking = _thinking(
+            reasoning, request, generation, report, max_tokens=max_tokens, is_forced=is_forced
+        )
     if thinking is not None:
         body["thinking"] = thinking
     thinks = thinking is not None and thinking["type"] != "disabled"
-    _write_sampling(request, body, report, thinks=thinks)
+    _write_sampling(request, body, report, thinks=thinks, takes_sampling=generation.takes_sampling)
+
+
+def _switched_off(
+    reasoning: Reasoning,
+    origin: ClientProtocol,
+    generation: Generation,
+    body: dict[str, Any],
+    report: LossReport,
+) -> dict[str, Any] | None:
+    """Switch thinking off, or reduce it to the least where the model always thinks."""
+    if generation.off == "never":
+        report.drop(spelled(origin, _asked(reasoning)))
+        body.setdefault("output_config", {})["effort"] = generation.efforts[0]
+    return {"type": "disabled"} if generation.off == "stated" else None
+
+
+def _asked(reasoning: Reasoning) -> str:
+    """Return the canonical name of the member that asks for thinking."""
+    if reasoning.effort is not None:
+        return "reasoning.effort"
+    has_budget = reasoning.budget_tokens is not None and reasoning.budget_tokens > 0
+    return "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
+
+
+def _write_effort(
+    reasoning: Reasoning,
+    origin: ClientProtocol,
+    generation: Generation,
+    body: dict[str, Any],
+    report: LossReport,
+) -> None:
+    """Write the level, or for models without budgets the level of a budget."""
+    effort, budget = reasoning.effort, reasoning.budget_tokens
+    if effort is None and budget is not None and budget > 0 and not generation.takes_budgets:
+        effort = level_of(budget)
+        if generation.is_adaptive:
+            report.drop(spelled(origin, "reasoning.budget_tokens"))
+    if effort is None or not generation.efforts:
+        return
+    fitted = generation.fitted(effort)
+    if fitted != effort:
+        report.drop(spelled(origin, _asked(reasoning)))
+    body.setdefault("output_config", {})["effort"] = fitted
 
 
 def _write_as_it_came(reasoning: Reasoning, body: dict[str, Any]) -> None:
@@ -104,28 +172,35 @@ def _display(reasoning: Reasoning) -> dict[str, str]:
 
 
 def _thinking(
-    reasoning: Reasoning, request: Request, report: LossReport, *, max_tokens: int, is_forced: bool
+    reasoning: Reasoning,
+    request: Request,
+    generation: Generation,
+    report: LossReport,
+    *,
+    max_tokens: int,
+    is_forced: bool,
 ) -> dict[str, Any] | None:
-    origin = request.origin
-    budget = reasoning.budget_tokens
-    if _is_disabled(reasoning):
-        return {"type": "disabled"}
-    has_budget = budget is not None and budget > 0
-    if not (reasoning.effort or reasoning.is_enabled or budget is not None):
+    origin, budget, effort = request.origin, reasoning.budget_tokens, reasoning.effort
+    if not (effort or reasoning.is_enabled or budget is not None):
         if reasoning.shows_thoughts is not None:
             report.drop(spelled(origin, "reasoning.shows_thoughts"))
         return None
-    asked = "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
-    if is_forced:
-        # The effort, if any, was written already.
-        if has_budget or reasoning.effort is None:
-            report.drop(spelled(origin, asked))
+    has_budget = budget is not None and budget > 0
+    is_level_written = effort is not None and bool(generation.efforts)
+    if is_forced or not generation.thinks:
+        if has_budget or not is_level_written:
+            report.drop(spelled(origin, _asked(reasoning)))
         return None
-    if budget is None or not has_budget:
+    if generation.is_adaptive and not (has_budget and generation.takes_budgets):
         return {"type": "adaptive"} | _display(reasoning)
-    fitted = _fitted_budget(budget, request, max_tokens)
-    if fitted != budget:
-        report.drop(spelled(origin, asked))
+    if budget is not None and has_budget:
+        wanted = budget
+    else:
+        part, whole = _BUDGET_SHARE
+        wanted = min(_BUDGETS[effort or _DYNAMIC], max_tokens * part // whole)
+    fitted = _fitted_budget(wanted, request, max_tokens)
+    if fitted is None or not (fitted == budget or is_level_written):
+        report.drop(spelled(origin, _asked(reasoning)))
     return {"type": "enabled", "budget_tokens": fitted} | _display(reasoning) if fitted else None
 
 
@@ -155,10 +230,20 @@ def _continues_unproven(request: Request) -> bool:
 
 
 def _write_sampling(
-    request: Request, body: dict[str, Any], report: LossReport, *, thinks: bool
+    request: Request,
+    body: dict[str, Any],
+    report: LossReport,
+    *,
+    thinks: bool,
+    takes_sampling: bool,
 ) -> None:
     origin = request.origin
     temperature, top_p = request.temperature, request.top_p
+    if not takes_sampling:
+        for name, default in (("temperature", 1), ("top_p", 1), ("top_k", None)):
+            if getattr(request, name) not in (None, default):
+                report.drop(spelled(origin, name))
+        return
     if temperature is not None:
         if temperature > _TEMPERATURE_MAX and origin is not ORIGIN:
             report.drop(spelled(origin, "temperature"))
@@ -423,7 +508,7 @@ def encode_request(
     if stream:
         body["stream"] = True
     is_forced = _write_tools(request, body, report)
-    write_thinking(request, body, report, max_tokens=max_tokens, is_forced=is_forced)
+    write_thinking(request, body, report, model=model, max_tokens=max_tokens, is_forced=is_forced)
     _write_stop(request, body, report)
     if request.format is not None:
         _write_format(request.format, request, body, report)
