@@ -27,7 +27,7 @@ from channels.authorizers.specs import (
 from channels.errors import CredentialsUnavailable, UpstreamError
 from channels.files import read_regular
 from channels.http.interfaces import Authorizer, UpstreamClient, UpstreamRequest, UpstreamResponse
-from channels.http.transport import Transport
+from channels.http.transport import BodyPieces, Transport
 from channels.registry import ChannelSpec, ObtainedSecrets
 from metrics.logs import EventLog
 
@@ -182,9 +182,9 @@ class AwsAuthorizer:
         keys = await self._keys.get(self._load)
         body = request.body
         if len(body) <= HASHED_AT_ONCE_BYTES_MAX:
-            digest = sha256(body).hexdigest()
+            digest = _digest(body)
         else:
-            digest = (await asyncio.to_thread(sha256, body)).hexdigest()
+            digest = await asyncio.to_thread(_digest, body)
         self._signed_at = self._now() + self._skew_seconds
         signed_at = datetime.fromtimestamp(self._signed_at, UTC).strftime(_TIMESTAMP)
         return _signed(self._spec, keys, request, digest=digest, signed_at=signed_at)
@@ -237,6 +237,13 @@ class AwsAuthorizer:
         except Exception as error:  # any error of the library
             raise CredentialsUnavailable(f"aws-sigv4: {error}") from error
         return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
+
+
+def _digest(body: bytes | BodyPieces) -> str:
+    digest = sha256()
+    for piece in (body,) if isinstance(body, bytes) else body.pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _signed(

@@ -19,6 +19,7 @@ from channels.errors import InvalidRequest
 from channels.families import Family
 from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.http.sse import Render
+from channels.http.transport import BodyPieces
 from channels.json import JsonObject, dumps, text_of
 from channels.registry import (
     ChannelKey,
@@ -81,7 +82,7 @@ class Address:
     def request(
         self,
         channel: ChannelSpec,
-        body: bytes,
+        body: bytes | BodyPieces,
         *,
         protocol: str,
         upstream_model: str,

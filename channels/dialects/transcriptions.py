@@ -28,6 +28,7 @@ ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, tex
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _TEXT_FORMATS = frozenset(("text", "srt", "vtt"))
 _SETTINGS = frozenset(("language", "response_format", "temperature"))
+_NAMES = _SETTINGS | {"file", "model", "prompt", "stream"}
 
 # A recording without a stated length: the fewest bytes of a second of speech, used for the hold,
 # and the usual number, used for the charge if no upstream states the length.
@@ -60,9 +61,9 @@ class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
         return -(-self.file_bytes * 1000 // bytes_per_second)
 
 
-async def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
+def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
     """Parse a form. Raises InvalidRequest with the part at fault."""
-    form = await read_form(body, content_type)
+    form = read_form(body, content_type, _NAMES)
     model, files, texts = model_of(form), form.files("file"), form.texts
     if len(files) != 1 or not files[0].size:
         raise InvalidRequest("file: expected one file with a recording in it.", "file")

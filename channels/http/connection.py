@@ -16,7 +16,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
 from channels.http.interfaces import Sink
-from channels.http.transport import RequestWriter, has_unacknowledged
+from channels.http.transport import BodyPieces, RequestWriter, has_unacknowledged
 from channels.resources import end_of_lines
 
 # One response: its head, and the buffered part of its body. The connection fills it. It outlives
@@ -360,7 +360,7 @@ class UpstreamConnection(asyncio.Protocol):
             return False
         return True
 
-    def exchange(self, head: bytes, body: bytes) -> Http1Response:
+    def exchange(self, head: bytes, body: bytes | BodyPieces) -> Http1Response:
         """Send a request; return its response, which fails if the connection is already lost."""
         assert self._response is None
         response = self._response = Http1Response(self)
@@ -372,7 +372,7 @@ class UpstreamConnection(asyncio.Protocol):
         if writer.is_large:
             writer.write(head, body)
         else:
-            self._joined = head + body
+            self._joined = head + bytes(body)
             self._owner.on_joined(self)
         return response
 

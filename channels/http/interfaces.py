@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from channels.errors import ErrorMembers
-from channels.http.transport import Transport
+from channels.http.transport import BodyPieces, Transport
 from channels.registry import KEY_REFUSALS, ChannelKey
 from metrics.spans import RequestTrace
 
@@ -32,7 +32,7 @@ class UpstreamRequest(Struct):
     method: str
     url: str
     headers: tuple[tuple[str, str], ...]
-    body: bytes
+    body: bytes | BodyPieces
     transport: Transport | None = None  # None: the default
     key: ChannelKey | None = None  # the key that it is sent with
     authorizer: Authorizer | None = None  # proves the identity if no key does

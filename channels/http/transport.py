@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 from base64 import b64encode
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -155,7 +156,24 @@ def has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
 # it twice while the upstream reads slowly.
 PIECE_BYTES = 256 * 1024
 
-_NOTHING = memoryview(b"")
+
+class BodyPieces:
+    """A long body that is not joined: views of a client's body, and what is written between."""
+
+    __slots__ = ("_bytes", "pieces")
+
+    def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
+        self.pieces = [piece for piece in pieces if piece]
+        self._bytes = sum(map(len, pieces))
+
+    def __len__(self) -> int:
+        return self._bytes
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+    def __repr__(self) -> str:
+        return f"<BodyPieces {len(self.pieces)} of {self._bytes} bytes>"
 
 
 class RequestWriter:
@@ -169,13 +187,14 @@ class RequestWriter:
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._rest = _NOTHING  # of a body, not passed to the transport yet
+        # Of a body, not passed to the transport yet; the next piece is the last.
+        self._rest: list[bytes | memoryview] = []
         self.is_paused = False  # the transport has data that the system has not
         self._is_scheduled = False  # the next piece is written in the next turn
         self.is_large = False
 
     def __repr__(self) -> str:
-        return f"<RequestWriter {len(self._rest)} bytes unsent>"
+        return f"<RequestWriter {sum(map(len, self._rest))} bytes unsent>"
 
     @property
     def has_unsent(self) -> bool:
@@ -187,20 +206,21 @@ class RequestWriter:
         """Whether part of a request, ended early by its response, may never be read."""
         return self.has_unsent or (self.is_large and has_unacknowledged(self._transport))
 
-    def write(self, head: bytes, body: bytes) -> None:
+    def write(self, head: bytes, body: bytes | BodyPieces) -> None:
         """Write a request; the one before it was written."""
+        pieces = (body,) if isinstance(body, bytes) else body.pieces
         if len(body) <= PIECE_BYTES:
-            self._transport.writelines((head, body))
+            self._transport.writelines((head, *pieces))
         else:
             self._transport.write(head)
-            self._rest = memoryview(body)
+            self._rest = [memoryview(piece) for piece in reversed(pieces)]
             self._write_piece()
         if self._transport.is_closing():  # nothing was written
             self.is_paused = True
 
     def end(self) -> None:
         """Write no more: the connection is closed."""
-        self._rest = _NOTHING
+        self._rest = []
 
     def pause(self) -> None:
         """Wait: the transport has something buffered."""
@@ -221,8 +241,15 @@ class RequestWriter:
     def _write_piece(self) -> None:
         if self._transport.is_closing():
             return
-        self._transport.write(self._rest[:PIECE_BYTES])
+        rest, written, room = self._rest.copy(), [], PIECE_BYTES
+        while rest and room:
+            piece = rest.pop()
+            written.append(piece[:room])
+            if len(piece) > room:
+                rest.append(piece[room:])
+            room -= len(written[-1])
+        self._transport.writelines(written)
         if not self._transport.is_closing():  # else it was not written
-            self._rest = self._rest[PIECE_BYTES:] or _NOTHING  # an empty part would keep the body
+            self._rest = rest
             if not self.is_paused:
                 self.resume()

@@ -58,6 +58,13 @@ def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[A
     return dialect.without_body(dialect.read_request(body, **path)), None
 
 
+def read_form_request(
+    body: bytes, reading: Callable[[bytes, str | None], Any], content_type: str | None
+) -> tuple[Any, None]:
+    """Return the checked form, which refers to the body's offsets. Raises InvalidRequest."""
+    return reading(body, content_type), None
+
+
 def passthrough_job(
     body: bytes,
     protocol: str,

@@ -33,8 +33,8 @@ from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.dialects.validate import is_repeatable
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
-from channels.json import READ_VALUES_MAX, weight_of
-from channels.offload.jobs import read_request
+from channels.json import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
+from channels.offload.jobs import read_form_request, read_request
 from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Pairs, Registry
@@ -122,13 +122,19 @@ class ModelCall:
         self.find_model(request.model, request.parameters)
         return request
 
-    async def read_form(self, reading: Awaitable[F]) -> F:
+    async def read_form(self, reading: Callable[[bytes, str | None], F]) -> F:
         """Return the form parsed by `reading`; find its model, which must be the endpoint's.
 
-        Raises GatewayError.
+        Its files have no values that weigh, but a long one takes long to be searched. Raises
+        GatewayError.
         """
+        request: F
+        body, stated = self.handler.request.body, self.handler.request.headers.get("Content-Type")
         try:
-            request = await reading
+            if len(body) > COUNTED_BYTES_MAX:
+                request, _ = await self.offload(read_form_request, reading, stated)
+            else:
+                request = reading(body, stated)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)

@@ -195,8 +195,7 @@ class EditsHandler(ApiHandler):
 
     async def on_post(self) -> None:
         call, body = ModelCall(self), self.request.body
-        stated = self.request.headers.get("Content-Type")
-        request = await call.read_form(read_edits(body, stated))
+        request = await call.read_form(read_edits)
         upload = FormUpload(request, protocol=self.protocol, body=body, address=EDITS)
         piece = _piece_call(self, call, _bill(request, call.model), upload)
         await media_of(self).pieces.run(piece, HandlerWriter(self))

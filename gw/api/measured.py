@@ -147,8 +147,7 @@ class TranscriptionsHandler(MeasuredHandler):
 
     async def on_post(self) -> None:
         call, body = ModelCall(self), self.request.body
-        stated = self.request.headers.get("Content-Type")
-        request = await call.read_form(read_request(body, stated))
+        request = await call.read_form(read_request)
         model = call.model
 
         def measured(response: bytes) -> Measured:

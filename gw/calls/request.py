@@ -88,7 +88,7 @@ class LargeSubmission:
 
 
 def _no_helpers() -> Helpers:
-    raise AssertionError("a form is read in portions, not in a helper process")
+    raise AssertionError("a form was read before, and is not edited in a helper process")
 
 
 class ClientRequest(Struct, eq=False):
@@ -157,15 +157,12 @@ class FormUpload(PieceRequest, kw_only=True):
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         """Return the request for this channel."""
-        model, form = candidate.upstream_model, self.parsed
+        model = candidate.upstream_model
+        content_type, body = self.parsed.body_for(self.body, model)
         request = self.address.request(
-            channel,
-            form.body_for(self.body, model),
-            protocol=self.protocol,
-            upstream_model=model,
-            stream=False,
+            channel, body, protocol=self.protocol, upstream_model=model, stream=False
         )
-        stated = ("Content-Type", form.form.content_type)
+        stated = ("Content-Type", content_type)
         others = (one for one in request.headers if one[0] != "Content-Type")
         return replace(request, headers=(*others, stated))
 

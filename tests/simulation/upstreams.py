@@ -101,9 +101,9 @@ class Upstreams:
         url = urlsplit(request.url)
         mood = self.mood(channel)
         if url.path.endswith("/images/generations"):
-            return self._images(mood, json.loads(request.body)["n"])
+            return self._images(mood, json.loads(bytes(request.body))["n"])
         if "/videos/" not in url.path:
-            return self._chat(mood, is_stream=json.loads(request.body).get("stream", False))
+            return self._chat(mood, is_stream=json.loads(bytes(request.body)).get("stream", False))
         if request.method == "POST":
             headers = {name.lower(): value for name, value in request.headers}
             return Answer(self._submitted(mood, headers["idempotency-key"]))

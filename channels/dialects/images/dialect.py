@@ -152,6 +152,7 @@ class _EditsAddress(Address):
 
 EDITS = _EditsAddress(path=DIALECT.address.path, accept="application/json")
 _PICTURES = ("image", "image[]")
+_EDITS_NAMES = _SETTINGS.union(ImagesBody.__struct_fields__, _PICTURES)
 
 
 class EditsRequest(FormRequest, frozen=True, kw_only=True):
@@ -162,9 +163,9 @@ class EditsRequest(FormRequest, frozen=True, kw_only=True):
     references: int  # the images in it
 
 
-async def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
+def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
     """Parse a form for edits. Raises InvalidRequest with the part at fault."""
-    form = await read_form(body, content_type)
+    form = read_form(body, content_type, _EDITS_NAMES)
     model, texts = model_of(form), form.texts
     pictures = form.files(*_PICTURES)
     if not 1 <= len(pictures) <= REFERENCES_MAX or not all(one.size for one in pictures):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.conversation import METADATA_BYTES_MAX, session_of
-from channels.json import READ_VALUES_MAX, JsonObject
+from channels.dialects import transcriptions
+from channels.json import COUNTED_BYTES_MAX, READ_VALUES_MAX, JsonObject
 from channels.registry import Registry
 from gw.api import services, submit
 from gw.api.base import ApiHandler, GatewayApplication
@@ -24,9 +25,10 @@ from gw.http.application import RequestsInFlight
 from gw.http.websocket import SocketBook
 from gw.media import reading
 from tests.support.aio import eventually
+from tests.support.forms import TYPE, form, part
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
-from tests.unit.api.fakes import KEY, World, make_principal
+from tests.unit.api.fakes import KEY, FakeConfig, World, make_principal
 from tests.unit.http.client import Answer, request, served
 
 REGISTRY = Registry.of(
@@ -111,6 +113,24 @@ async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
     assert (large.status, large.code) == (small.status, small.code)
     assert large.json() == small.json()
     assert large.status < 500
+
+
+async def test_large_form_is_read_elsewhere_and_refused_as_a_small_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(size: int) -> bytes:
+        return form(part("file", b"1" * size, "a.wav"), part("model", b"m"), part("stream", b"x"))
+
+    typed = f"Content-Type: {TYPE}"
+    path = "/v1/audio/transcriptions"
+    small = await told(path, World(), read(1), typed)
+    seen: list[object] = []
+    monkeypatch.setattr(transcriptions, "read_form", lambda *read: seen.append(read))
+    world = World(config=FakeConfig(max_body_bytes=2 * COUNTED_BYTES_MAX))
+    large = await told(path, world, read(COUNTED_BYTES_MAX), typed)
+    assert seen == []
+    assert (large.status, large.json()) == (small.status, small.json())
+    assert (large.status, large.json()["error"]["param"]) == (400, "stream")
 
 
 BODY = b" " * 200_000

@@ -40,7 +40,7 @@ async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> No
         assert told.row is None  # it has one when it ends
         (asked,) = s.world.http.requests
         assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
-        assert json.loads(asked.body)["duration"] == 5
+        assert json.loads(bytes(asked.body))["duration"] == 5
         assert s.world.verdict("a") == "success"
 
 
@@ -128,7 +128,7 @@ async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> 
         told = await s.submit(request=portrait(portrait_auth=True))
         assert told.error is None
         assert s.world.http.tried == ["a", "a", "b", "b"]
-        asset, made = (json.loads(r.body) for r in s.world.http.requests[2:])
+        asset, made = (json.loads(bytes(r.body)) for r in s.world.http.requests[2:])
         assert (asset["type"], asset["portrait_auth"]) == ("image", True)
         assert made["content"][1]["image_url"]["url"] == "asset://asset_7"
 
@@ -299,7 +299,7 @@ async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
         told = await s.submit(request=request, large=body)
         assert told.error is None
         asked = s.world.http.requests[-1]
-        sent = json.loads(asked.body)
+        sent = json.loads(bytes(asked.body))
         assert len(sent["content"][1]["image_url"]["url"]) > 100_000
         assert sent["content"][0]["text"] == "a boat"
         assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers

@@ -79,7 +79,9 @@ async def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() ->
         assert told.tokens == (100, 7, 40)
         assert told.status == ("success", None)
         assert w.verdict("a") == "success"
-        assert json.loads(w.http.requests[0].body)["stream_options"] == {"include_usage": True}
+        assert json.loads(bytes(w.http.requests[0].body))["stream_options"] == {
+            "include_usage": True
+        }
 
 
 async def test_balance_has_moved_when_the_last_bytes_go_out() -> None:
@@ -133,8 +135,8 @@ async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
     async with world(a=[answer(sse.whole())], model=bound) as w:
         await w.call(max_tokens=None)
         (request,) = w.http.requests
-        assert json.loads(request.body)["model"] == "upstream-name"
-        assert json.loads(request.body)["max_tokens"] == 4000
+        assert json.loads(bytes(request.body))["model"] == "upstream-name"
+        assert json.loads(bytes(request.body))["max_tokens"] == 4000
         assert ("Authorization", "Bearer api-key-of-a") in request.headers
 
 

@@ -182,7 +182,7 @@ async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model(
         assert (counted.body, counted.is_estimate) == (b'{"input_tokens":12,"more":1}', False)
         (request,) = w.http.requests
         assert request.url == "http://a.example/v1/messages/count_tokens"
-        assert json.loads(request.body)["model"] == "upstream-name"
+        assert json.loads(bytes(request.body))["model"] == "upstream-name"
         headers = dict(request.headers)
         assert (headers["x-api-key"], headers["anthropic-beta"]) == ("api-key-of-a", "b")
         assert (headers["anthropic-version"], headers["Accept"]) == (
@@ -259,4 +259,7 @@ async def test_native_content_counts_a_whole_request_under_the_upstreams_name() 
         assert (await count(w, body, protocol="native")).body == b'{"totalTokens":3}'
         (request,) = w.http.requests
         assert request.url == "http://a.example/v1beta/models/up:countTokens"
-        assert json.loads(request.body)["generateContentRequest"] == {**inner, "model": "models/up"}
+        assert json.loads(bytes(request.body))["generateContentRequest"] == {
+            **inner,
+            "model": "models/up",
+        }

@@ -179,7 +179,7 @@ class BlockingServer:
     def serve(self, data: bytes) -> None:
         """Read a request, and answer it with this."""
         read = bytearray()
-        while not read.endswith(b"\r\n\r\n" + self.request.body):
+        while not read.endswith(b"\r\n\r\n" + bytes(self.request.body)):
             piece = self._peer.recv(65536)
             assert piece
             read += piece

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from channels.errors import UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.connection import UpstreamConnection
 from channels.http.interfaces import UpstreamRequest
-from channels.http.transport import PIECE_BYTES
+from channels.http.transport import PIECE_BYTES, BodyPieces
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.support.rows import cases
@@ -99,6 +99,10 @@ class CountingTransport:
         self.turn_most = max(self.turn_most, self.turn)
         self._transport.write(data)  # type: ignore[attr-defined]
 
+    def writelines(self, pieces: Iterable[bytes]) -> None:
+        for one in pieces:
+            self.write(one)
+
     def _end_turn(self) -> None:
         self.turn = 0
 
@@ -116,9 +120,17 @@ BODY_BYTES = 48 << 20
 SYSTEM_BYTES = 24 << 20
 
 
+def in_pieces(body: bytes) -> BodyPieces:
+    """Views of very different lengths, as of a form with files, and what is written between."""
+    view = memoryview(body)
+    ends = (0, 100, 100, 5 << 20, (5 << 20) + 7, (5 << 20) + 8, len(body) - 30, len(body))
+    return BodyPieces([view[start:end] for start, end in itertools.pairwise(ends)])
+
+
+@cases("as_sent", bytes, in_pieces)
 @cases("is_secure, ending", *itertools.product((False, True), ("read", "lost", "closed")))
 async def test_large_body_is_written_as_fast_as_the_upstream_reads_it(
-    is_secure: bool, ending: str
+    is_secure: bool, ending: str, as_sent: Callable[[bytes], bytes | BodyPieces]
 ) -> None:
     served, trusting = contexts(NAME)
     body = random.Random(1).randbytes(1 << 20) * (BODY_BYTES >> 20)
@@ -148,7 +160,7 @@ async def test_large_body_is_written_as_fast_as_the_upstream_reads_it(
         )
         transport = connection.counted
         head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
-        response = connection.exchange(head, body)
+        response = connection.exchange(head, as_sent(body))
         await began.wait()
         given = -1
         while given != transport.given:  # until it is stuck
