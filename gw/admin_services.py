@@ -195,4 +195,10 @@ def make_admin_api(
             current, database=database, http=http, secret=secret, clock=clock, metrics=metrics
         ),
     )
-    return AdminApi(ROUTES, services, limiter=limiter, description=partial(description, ROUTES))
+    return AdminApi(
+        ROUTES,
+        services,
+        limiter=limiter,
+        description=partial(description, ROUTES),
+        metrics=metrics,
+    )

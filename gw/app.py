@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tornado.web import RequestHandler
-
 from channels.dialects.responses import dialect as responses
 from gw.api import wiki as wiki
 from gw.api.audio import (
@@ -28,7 +26,7 @@ from gw.api.avatars import (
     TemplatesHandler,
 )
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
-from gw.api.base import GatewayApplication
+from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import CompactHandler, GeminiHandler, MessagesHandler, endpoint
 from gw.api.completions import CompletionsHandler
 from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
@@ -50,7 +48,7 @@ from gw.api.socket import serve_socket
 from gw.api.videos import ContentHandler, MediaFileHandler, VideoHandler, VideosHandler
 from gw.api.wiki import DownloadHandler
 
-Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
+Route = tuple[str, type[ApiHandler]] | tuple[str, type[ApiHandler], dict[str, Any]]
 
 # The billing endpoints are mounted with and without the version (spec: Balance).
 _BILLING = r"(?:/v1)?/dashboard/billing"
@@ -134,4 +132,6 @@ def routes() -> list[Route]:
 
 def make_application(services: Services) -> GatewayApplication:
     """Build the application that the public listener serves."""
-    return GatewayApplication(routes(), services=services)
+    application = GatewayApplication(routes(), services=services)
+    services.metrics.routes_served(sorted({route[1].route for route in routes()}))
+    return application

@@ -8,6 +8,7 @@ another one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -41,6 +42,8 @@ from metrics.logs import lines_lost
 from metrics.series import FIRST_BYTE_SECONDS
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
+# Outcomes of attempts that are no failure of the channel, as in the alerts.
+NOT_FAILED: Final = frozenset({"ok", "rate_limited", "status_4xx", "cancelled"})
 
 
 class Metrics:
@@ -63,6 +66,7 @@ class Metrics:
         self.sales = SaleMetrics(make)
         self._units = make.counter("gw_units_total")
         self._responses = make.counter("gw_http_responses_total")
+        self._failures = make.counter("gw_http_failures_total")
         self._limit_refusals = make.counter("gw_limit_refusals_total")
         self._limits_degraded = make.gauge("gw_limits_degraded")[()]
         # The duration of one batch of limit commands.
@@ -173,6 +177,15 @@ class Metrics:
         """Count a response of any endpoint; `route` is the handler's label, never a path."""
         self._responses[route, status].value += 1
 
+    def routes_served(self, routes: Iterable[str]) -> None:
+        """Show the failures of these routes from the start: a rate needs the 0 before the first."""
+        for route in routes:
+            self._failures[(route,)].value += 0
+
+    def http_failure(self, *, route: str) -> None:
+        """Count a request that failed by the gateway's own fault, whatever was sent by then."""
+        self._failures[(route,)].value += 1
+
     def limit_refused(self, dimension: str) -> None:
         """Count a refusal by an account's limit: rpm or concurrency."""
         self._limit_refusals[(dimension,)].value += 1
@@ -186,7 +199,7 @@ class Metrics:
     def attempt(
         self, channel: str, outcome: str, seconds: float, trace_id: str | None = None
     ) -> None:
-        """Count an attempt: ok, refused, status_4xx, status_5xx, timeout, cut, cancelled, …"""
+        """Count an attempt: ok, rate_limited, status_4xx, status_5xx, timeout, cut, cancelled, …"""
         if channel not in self._removed:
             self._attempts[channel, outcome].value += 1
             self._attempt_seconds[(channel,)].observe(seconds, trace_id)
@@ -335,9 +348,7 @@ class Metrics:
             totals.cached_tokens[model] += sold.cached_input
         for (channel, outcome), number in self._attempts.shown():
             totals.attempts[channel] += int(number.value)
-            totals.failures[channel] += (
-                0 if outcome in ("ok", "refused", "cancelled") else int(number.value)
-            )
+            totals.failures[channel] += 0 if outcome in NOT_FAILED else int(number.value)
         for (channel,), distribution in self._attempt_seconds.shown():
             totals.seconds[channel] = distribution.total
         return totals

@@ -134,6 +134,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_http_responses_total", "counter", ("route", "status"), "Responses sent, all routes."
     ),
     MetricFamily(
+        "gw_http_failures_total",
+        "counter",
+        ("route",),
+        "Requests that failed by the gateway's own fault: its program, its database or its disk.",
+    ),
+    MetricFamily(
         "gw_limit_refusals_total",
         "counter",
         ("dimension",),
@@ -157,7 +163,7 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_attempts_total",
         "counter",
         ("channel", "outcome"),
-        "Attempts on a channel, by outcome: ok, refused, status_4xx, status_5xx, timeout, cut, ...",
+        "Attempts on a channel, by outcome: ok, rate_limited, status_4xx, status_5xx, timeout, ...",
     ),
     MetricFamily(
         "gw_attempt_seconds",

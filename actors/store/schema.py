@@ -220,14 +220,23 @@ async def _apply_next(session: Session, schema: Schema) -> Migration | None:
 
 
 async def _load_functions(session: Session, schema: Schema) -> None:
-    """Load the functions that have changed since the last set, and drop removed ones."""
+    """Load the functions that have changed since the last set, and drop removed ones.
+
+    Of a set that was loaded before, put back what somebody has dropped or renamed since.
+    """
     async with session.transaction():
         await _begin(session)
         mine = schema.functions_checksum
+        recorded = await session.fetch_all(SQL["functions"])
         if mine in {checksum for (checksum,) in await session.fetch_all(SQL["function_sets"])}:
+            lost = {(name, checksum) for name, checksum, is_there in recorded if not is_there}
+            for function in schema.functions:
+                if (function.name, function.checksum) in lost:
+                    await session.execute(SQL["make_loader"])
+                    await _load(session, function)
             return
         await session.execute(SQL["make_loader"])
-        loaded: dict[str, str] = dict(await session.fetch_all(SQL["functions"]))
+        loaded = {name: checksum if is_there else None for name, checksum, is_there in recorded}
         for function in schema.functions:
             if loaded.pop(function.name, None) != function.checksum:
                 await _load(session, function)

@@ -71,8 +71,10 @@ SELECT version, name, checksum FROM schema_migrations ORDER BY version
 INSERT INTO schema_migrations (version, name, checksum) VALUES (%s, %s, %s)
 
 -- functions --
--- The loaded functions.
-SELECT name, checksum FROM schema_functions
+-- The loaded functions, and whether each is still there.
+SELECT name, checksum, EXISTS (
+    SELECT FROM pg_proc WHERE proname = name AND pronamespace = current_schema()::regnamespace
+) FROM schema_functions
 
 -- function_sets --
 -- Every set of functions that was ever loaded.

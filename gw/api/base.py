@@ -20,11 +20,13 @@ from uuid import UUID, SafeUUID
 from tornado.web import HTTPError
 
 from actors.limits.accounts import Permit
+from actors.media_store.storage import StorageFault
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.dialects.validate import model_in
 from channels.families import ErrorShape
 from channels.json import COUNTED_BYTES_MAX
+from channels.offload.pool import OffloadFailed
 from channels.registry import ModelSpec
 from gw.api.checks import CHECKS, AuthMode, Check
 from gw.api.services import RefusedCall, Services
@@ -160,9 +162,24 @@ def explain(error: BaseException) -> GatewayError:
     return GatewayError(INTERNAL_ERROR, INTERNAL_MESSAGE)
 
 
-def is_outage(error: BaseException) -> bool:
+def is_outage(error: BaseException | None) -> bool:
     """Whether the database is unreachable, which it logs itself."""
     return isinstance(error, StoreUnavailable | LedgerUnavailable)
+
+
+def is_own_failure(error: BaseException) -> bool:
+    """Whether a request failed by the gateway's own fault: its program, its database or its disk.
+
+    Neither the client's fault nor an upstream's, and no refusal for want of a channel or of room.
+    """
+    if isinstance(error, GatewayError):
+        cause = error.__cause__
+        return (
+            error.kind is INTERNAL_ERROR
+            or is_outage(cause)
+            or isinstance(cause, StorageFault | OffloadFailed)
+        )
+    return not isinstance(error, HTTPError) or error.status_code >= 500
 
 
 class ApiHandler(TornadoHandler):
@@ -361,9 +378,10 @@ class ApiHandler(TornadoHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        if value is None or isinstance(value, GatewayError):
+        if value is None or not is_own_failure(value):
             return
-        if isinstance(value, HTTPError) and value.status_code < 500:  # a refusal as well
+        self.services.metrics.http_failure(route=self.route)
+        if isinstance(value, GatewayError):  # logged where it was made of its cause
             return
         log, trace = EventLog("gw.web"), self.call_id.hex
         of_trace = _log_fields(self.span)

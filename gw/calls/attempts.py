@@ -46,7 +46,7 @@ from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamRe
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
 from gw.calls.bills import stated_usage
-from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable
+from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable, status_outcome
 from gw.config.config import LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics.logs import EventLog
@@ -216,7 +216,7 @@ class Attempts(Struct, eq=False):
                         self.observer.passed_over(failover.passed_over)
                     if isinstance(result, UpstreamRefusal):
                         self._note_unused(candidate)
-                        self.finish("success", f"status_{result.status // 100}xx")
+                        self.finish("success", status_outcome(result.status))
                     return result
         except FailoverExhausted:
             self.observer.passed_over(failover.passed_over)
@@ -399,7 +399,7 @@ def _outcome(error: UpstreamError) -> str:
     if isinstance(error, UpstreamTimedOut):
         return "timeout"
     if isinstance(error, UpstreamFailed):
-        return f"status_{error.status // 100}xx"
+        return status_outcome(error.status)
     if isinstance(error, UnexpectedStatus):
         return "status_3xx" if error.status >= 300 else "malformed"
     if isinstance(error, ErrorReported):

@@ -554,7 +554,13 @@ def _server_of(request: UpstreamRequest) -> Attributes:
     return {genai.SERVER_ADDRESS: origin.host, genai.SERVER_PORT: origin.port}
 
 
+def status_outcome(status: int) -> str:
+    """Return the outcome of an attempt that a status ended: 429 has its own, since it
+    blames neither the request nor the channel."""
+    return "rate_limited" if status == 429 else f"status_{status // 100}xx"
+
+
 def _error_type(outcome: str, status: int | None) -> str:
     """Return the error type of an attempt: the status, where nothing else is known."""
-    is_status = status is not None and outcome == f"status_{status // 100}xx"
+    is_status = status is not None and outcome == status_outcome(status)
     return str(status) if is_status else outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from tornado.web import Application
@@ -42,6 +43,7 @@ from gw.console.operations import (
 )
 from gw.console.overview import OverviewHandler, StreamHandler
 from gw.console.pages import (
+    ROUTE,
     ConsoleHandler,
     ConsoleServices,
     NotFoundHandler,
@@ -274,10 +276,11 @@ def make_console(
         figures=figures,
         gateway_url=gateway_url,
     )
+    metrics.routes_served([ROUTE])
     application = Application(
         routes(),
         default_handler_class=NotFoundHandler,
-        log_function=_no_log,
+        log_function=partial(_count, metrics),
         services=services,
         proofs=LedgerProofs(database),
     )
@@ -294,5 +297,6 @@ def make_console(
     return server
 
 
-def _no_log(handler: Any) -> None:
-    """Disable Tornado's log of requests."""
+def _count(metrics: Metrics, handler: Any) -> None:
+    """Count a response; Tornado would log it."""
+    metrics.http_response(route=ROUTE, status=handler.get_status())

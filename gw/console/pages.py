@@ -64,6 +64,8 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 FIELD_CHARACTERS_MAX = 4000
+# Of every page, as a label of the metrics.
+ROUTE = "console"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +288,11 @@ class ConsoleHandler(RequestHandler):
         self.page("error.html", http_status=status, message=message, trace=self.trace, code=status)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        if not isinstance(value, HTTPError | GatewayError | StoreError):
+        if isinstance(value, HTTPError) and value.status_code < 500:
+            return
+        if not isinstance(value, GatewayError):
+            self.services.metrics.http_failure(route=ROUTE)
+        if not isinstance(value, GatewayError | StoreError):
             EventLog("gw.console").error(
                 "page_failed", trace=self.trace, path=self.request.path, exc_info=True
             )

@@ -24,10 +24,6 @@ def test_losses_are_the_translations() -> None:
 
 
 PAGES = sorted([*ROOT.glob("*.md"), *files(".github", "ops", "loadtests", suffix=".md")])
-LINES_MAX = {"README.md": 120, "ops/running.md": 600}
-WORDS_MAX = 34_000
-# Figures, which `ops/bench` writes.
-MEASURED = ROOT / "loadtests/table.md"
 # A link within the project, and a file or folder of it that a page names.
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 _NAMED = re.compile(
@@ -47,10 +43,3 @@ def test_index_names_every_decision() -> None:
     index = ROOT / "ops/decisions/README.md"
     named = set(_LINK.findall(index.read_text(encoding="utf-8")))
     assert {path.name for path in files("ops/decisions", suffix=".md")} - {index.name} <= named
-
-
-def test_documents_stay_short() -> None:
-    lines = {name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in LINES_MAX}
-    assert not {name: count for name, count in lines.items() if count > LINES_MAX[name]}
-    words = sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES if page != MEASURED)
-    assert words <= WORDS_MAX, f"{words} words: say each thing once, and take away what it replaces"

@@ -27,6 +27,7 @@ from gw.api.admin.table import AdminServices, Call, Route
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
+from metrics.prometheus import Metrics
 
 # One effect for all requests under one idempotency key, in every process.
 #
@@ -76,6 +77,8 @@ ADDRESSES_MAX = 1000
 QUERY_CHARACTERS_MAX = 4096
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
+# Of every path, as a label of the metrics.
+ROUTE = "admin_api"
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -127,10 +130,13 @@ class AdminApi:
         *,
         limiter: Limiter,
         description: Callable[[], bytes],
+        metrics: Metrics,
     ) -> None:
         self._services = services
         self._limiter = limiter
         self._description = description
+        self._metrics = metrics
+        metrics.routes_served([ROUTE])
         self._failures = FailedAuthentications(services.clock)
         self._log = EventLog("gw.api.admin")
         self._paths: dict[tuple[str, ...], dict[str, Route]] = {}
@@ -146,10 +152,17 @@ class AdminApi:
 
     async def respond(self, request: AdminRequest) -> AdminResponse:
         """Respond to a request; no request raises."""
+        response = await self._response(request)
+        self._metrics.http_response(route=ROUTE, status=response.status)
+        return response
+
+    async def _response(self, request: AdminRequest) -> AdminResponse:
         try:
             return await self._respond(request)
         except Exception as error:  # noqa: BLE001 - a defect is a response, too, and logged
             refusal = explain(error)
+            if refusal is None or refusal.http_status >= 500:
+                self._metrics.http_failure(route=ROUTE)
             if refusal is None:
                 self._log.error("admin_request_failed", trace=request.trace, exc_info=True)
                 body = error_body("internal_error", "The gateway failed.", request.trace)

@@ -122,6 +122,7 @@ PASSED_OVER: Mapping[str, str] = MappingProxyType(
 OUTCOMES: Mapping[str, str] = MappingProxyType(
     {
         "ok": "answered",
+        "rate_limited": "takes no more requests for now",
         "status_3xx": "sent us elsewhere",
         "status_4xx": "refused the request",
         "status_5xx": "failed",

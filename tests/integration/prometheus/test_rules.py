@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gw.api.admin.server import ROUTE as ADMIN_API
+from gw.app import routes
+from gw.console.pages import ROUTE as CONSOLE
 from tests.support.monitoring import ALERTS, PROMETHEUS, RECORDED, RULE_FILES, Query
 from tests.support.packaged import ALERTMANAGER as AMTOOL
 from tests.support.packaged import PROMETHEUS as PROGRAMS
@@ -46,6 +49,34 @@ def test_configuration_loads_with_every_rule(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_alerts_fire_and_stay_silent(path: Path) -> None:
+    assert "SUCCESS" in promtool("test", "rules", path)
+
+
+def test_every_route_that_fails_pages_by_its_name(tmp_path: Path) -> None:
+    """That each is counted when it breaks is proved where its handler is (`tests/unit`)."""
+    served = sorted({route[1].route for route in routes()} | {CONSOLE, ADMIN_API})
+    series = [
+        {"series": f'{name}{{instance="a",route="{route}"{labels}}}', "values": "0+1x80"}
+        for route in served
+        for name, labels in (
+            ("gw_http_failures_total", ""),
+            ("gw_http_responses_total", ',status="500"'),
+        )
+    ]
+    firing = {
+        "expr": 'count by (route) (ALERTS{alertname="RouteFailing",alertstate="firing"})',
+        "eval_time": "15m",
+        "exp_samples": [{"labels": f'{{route="{route}"}}', "value": 1} for route in served],
+    }
+    case = {
+        "rule_files": [str(path) for path in RULE_FILES],
+        "evaluation_interval": "15s",
+        "tests": [
+            {"interval": "15s", "input_series": series, "promql_expr_test": [firing]},
+        ],
+    }
+    path = tmp_path / "routes.yml"
+    path.write_text(yaml.safe_dump(case), encoding="utf-8")
     assert "SUCCESS" in promtool("test", "rules", path)
 
 
@@ -93,6 +124,8 @@ def matches(matchers: list[str], name: str) -> bool:
         ("AllChannelsOpen", "NoChannelAvailable AvailabilityBurningFast ChannelOpen CallsFailing"),
         ("NoChannelAvailable", "AvailabilityBurningFast LatencyBurningFast"),
         ("CallsShed", "AvailabilityBurningFast LatencyBurningFast LoopLagging MailboxBacklog"),
+        ("RouteFailing", "AvailabilityBurningFast ModelDown LatencyBurningFast"),
+        ("DatabaseDown", "RouteFailing ModelDown"),
         ("AvailabilityBurningFast", "LatencyBurningFast AttemptsFailing CallsFailing"),
     ],
 )

@@ -114,6 +114,18 @@ async def test_function_that_fails_leaves_the_others_as_they_were(
         assert await value(database, "SELECT f()") == 1
 
 
+async def test_a_start_puts_back_a_function_that_somebody_has_renamed(
+    empty_url: str, folder: Path
+) -> None:
+    async with Database(empty_url) as database:
+        write_function(folder, "f", "1")
+        write_function(folder, "g", "2")
+        await migrate(database, folder)
+        await database.execute("ALTER FUNCTION f() RENAME TO f_before")
+        await migrate(database, folder)
+        assert await value(database, "SELECT f() + g()") == 3
+
+
 async def test_program_before_the_last_one_leaves_its_functions(
     empty_url: str, folder: Path, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, cast
@@ -23,6 +23,7 @@ from gw.config.config import Timeouts
 from gw.http.application import Overload, RequestsInFlight
 from gw.idempotency import IdempotencyGuard, StoredResponse
 from gw.keys.principal import KeyRefused, Principal
+from metrics.families import Families, McpMetrics
 from metrics.tracing import Sampling, Tracing
 from tests.support.clock import FakeClock
 
@@ -132,12 +133,20 @@ class FakeMetrics:
         self.limits_refused: list[str] = []
         self.standings: list[str] = []
         self.shed: Counter[str] = Counter()  # by route
+        self.failures: Counter[str] = Counter()  # the same
+        self.mcp = McpMetrics(Families())
 
     def call_shed(self, route: str) -> None:
         self.shed[route] += 1
 
     def http_response(self, *, route: str, status: int) -> None:
         self.responses.append((route, status))
+
+    def routes_served(self, routes: Iterable[str]) -> None:
+        self.failures.update(dict.fromkeys(routes, 0))
+
+    def http_failure(self, *, route: str) -> None:
+        self.failures[route] += 1
 
     def idempotency(self, standing: str) -> None:
         self.standings.append(standing)

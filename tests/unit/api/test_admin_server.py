@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from actors.limits.accounts import Limiter
 from actors.store.connection import StoreUnavailable
@@ -20,6 +21,7 @@ from gw.api.admin.server import (
 )
 from gw.api.admin.table import AdminServices
 from gw.http.admin_api import AdminRequest, AdminResponse
+from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 
 TOKEN = PREFIX + "a" * 64
@@ -42,6 +44,7 @@ class FakeServices:
     def __init__(self) -> None:
         self.database = FakeStore()
         self.clock = FakeClock()
+        self.metrics = Metrics(CollectorRegistry())
 
 
 def api(services: FakeServices) -> AdminApi:
@@ -50,6 +53,7 @@ def api(services: FakeServices) -> AdminApi:
         cast(AdminServices, services),
         limiter=Limiter(clock=services.clock),
         description=lambda: description(ROUTES),
+        metrics=services.metrics,
     )
 
 

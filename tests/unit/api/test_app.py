@@ -1,12 +1,14 @@
 """The route table: every path and both mounts, and nothing else."""
 
 import re
+from unittest.mock import patch
 
 from gw.api.base import ApiHandler
 from gw.app import Route, routes
 from tests.support.aio import run
+from tests.support.logs import logs
 from tests.support.rows import cases, each
-from tests.unit.api.fakes import World
+from tests.unit.api.fakes import KEY, World
 from tests.unit.http.client import Answer, request, served
 
 
@@ -31,6 +33,39 @@ def ask(method: str, path: str, *, key: str | None = None) -> Answer:
 def test_an_endpoint_is_there_and_wants_a_key(method: str, path: str) -> None:
     answer = ask(method, path)
     assert (answer.status, answer.code) == (401, "invalid_api_key")
+
+
+def path_of(pattern: str) -> str:
+    """A path that a route's pattern takes."""
+    path = re.sub(r"\(\?:/v1\)\?", "/v1", pattern)
+    path = path.replace("v1(?:beta)?", "v1beta").replace("(?::|%3[Aa])", ":")
+    path = re.sub(r"\((\w+)(?:\|\w+)*\)", r"\1", path)
+    path = re.sub(r"\((?:\[\^/\]\+|\.\+)\)", "x", path)
+    assert re.fullmatch(pattern, path), (pattern, path)
+    return path
+
+
+@logs("request_failed")
+@each("route", routes())
+def test_a_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Route) -> None:
+    async def broken(self: ApiHandler, *path: str) -> None:
+        raise RuntimeError("broken")
+
+    async def scene() -> None:
+        world = World()
+        methods = route[1].allowed_methods()
+        method = "POST" if "POST" in methods else methods[0]
+        with patch("gw.app.routes", return_value=[route]):
+            application = world.application()
+        async with served(application) as address:
+            assert world.metrics.failures[route[1].route] == 0
+            with patch.object(route[1], f"on_{method.lower()}", broken):
+                answer = await address.ask(request(method, path_of(route[0]), key=KEY))
+        assert answer.status == 500, answer
+        failed = {name: count for name, count in world.metrics.failures.items() if count}
+        assert failed == {route[1].route: 1}
+
+    run(scene())
 
 
 @cases(

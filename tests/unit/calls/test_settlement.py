@@ -295,7 +295,14 @@ def counts(w: World, name: str) -> dict[str, float]:
     return found
 
 
-@each("script, outcome", [(answer(HELLO, sse.DONE), "ok"), (answer(status=429), "status_4xx")])
+@each(
+    "script, outcome",
+    [
+        (answer(HELLO, sse.DONE), "ok"),
+        (answer(status=429), "rate_limited"),
+        (answer(status=418), "status_4xx"),
+    ],
+)
 async def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -> None:
     async with world(a=[script]) as w:
         await w.call(stream=True)

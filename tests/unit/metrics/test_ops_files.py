@@ -57,7 +57,7 @@ VALUES = {
     "status": {"success", "error", "interrupted", "rejected"},
     "result": {"hit", "miss"},
     "code": {kind.code for kind in ERROR_TABLE} | {"ok"},
-    "window": {"5m", "30m", "1h", "2h", "6h", "1d", "3d"},
+    "window": {"5m", "10m", "15m", "30m", "1h", "2h", "6h", "1d", "3d"},
 }
 GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left) \(([^)]*)\)")
 
