@@ -47,12 +47,17 @@ WHERE l.amount_nano_usd < 0 OR p.id IS NULL OR p.heartbeat_at < now() - interval
 
 -- key_spend_is_sum_of_entries --
 -- Every key's spent and held amounts are the sums of its entries.
-SELECT k.key_id, k.spent_nano_usd, k.held_nano_usd,
-       -coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
-FROM key_spend k LEFT JOIN movements(%(since)s::timestamptz) e ON e.key_id = k.key_id
-GROUP BY k.key_id
-HAVING k.spent_nano_usd <> -coalesce(sum(e.amount_nano_usd), 0)
-    OR k.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
+SELECT coalesce(k.key_id, e.key_id), k.spent_nano_usd, k.held_nano_usd,
+       -coalesce(e.amount, 0)::bigint, coalesce(e.held, 0)::bigint
+FROM key_spend k
+FULL JOIN (SELECT key_id, sum(amount_nano_usd) AS amount, sum(held_nano_usd) AS held
+           FROM movements(%(since)s::timestamptz) WHERE key_id <> '' GROUP BY key_id) e ON e.key_id = k.key_id
+WHERE (k.spent_nano_usd, k.held_nano_usd) IS DISTINCT FROM (-coalesce(e.amount, 0), coalesce(e.held, 0))
+
+-- key_has_its_spending --
+-- Every key has its sums, under its account.
+SELECT coalesce(k.id, s.key_id), k.account_id, s.account_id
+FROM keys k FULL JOIN key_spend s ON s.key_id = k.id WHERE k.account_id IS DISTINCT FROM s.account_id
 
 -- entry_is_sound --
 -- Every entry changes balance and held as its kind may, and belongs to a call unless it is a credit.
@@ -78,6 +83,53 @@ FROM entries_since(%(since)s) WHERE call_id IS NOT NULL
 GROUP BY call_id
 HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind IN ('settle', 'refund')) > 1
     OR count(*) FILTER (WHERE kind = 'correction') > 0 AND count(*) FILTER (WHERE kind IN ('settle', 'refund')) <> 1
+
+-- call_is_of_one_key --
+-- The entries, the row, the open hold and the job of a call name one account and one key, its recovery and corrections one
+-- account.
+SELECT call_id::text, 'entry', min(account), min(key), max(account), max(key)
+FROM (SELECT call_id, account_id COLLATE "C" AS account, key_id COLLATE "C" AS key FROM entries_since(%(since)s)) e
+WHERE call_id IS NOT NULL
+GROUP BY call_id HAVING min(account) <> max(account) OR min(key) IS DISTINCT FROM max(key)
+UNION ALL
+SELECT e.call_id::text, o.what, e.account_id, e.key_id, o.account_id, o.key_id
+FROM entries_since(%(since)s) e
+JOIN (
+    SELECT request_id AS call_id, 'row' AS what, account_id, key_id FROM call_logs
+    WHERE created_at >= %(since)s::timestamptz - interval '1 day'
+    UNION ALL SELECT call_id, 'hold', account_id, key_id FROM holds
+    UNION ALL SELECT call_id, 'job', account_id, key_id FROM jobs
+    UNION ALL SELECT call_id, 'recovery', account_id, NULL FROM recovered_calls
+    UNION ALL SELECT call_id, 'correction', account_id, NULL FROM call_log_corrections
+) o ON o.call_id = e.call_id
+WHERE e.kind = 'hold' AND (o.account_id <> e.account_id OR coalesce(o.key_id, e.key_id) IS DISTINCT FROM e.key_id)
+
+-- call_releases_its_hold --
+-- A settlement or refund releases what the call's hold took, and an open hold is of that amount.
+SELECT call_id::text, sum(held_nano_usd) FILTER (WHERE kind = 'hold')::bigint,
+    -sum(held_nano_usd) FILTER (WHERE kind <> 'hold')::bigint
+FROM entries_since(%(since)s) WHERE call_id IS NOT NULL AND kind <> 'correction'
+GROUP BY call_id HAVING count(*) > 1 AND sum(held_nano_usd) <> 0
+UNION ALL
+SELECT h.call_id::text, e.held_nano_usd, h.amount_nano_usd
+FROM holds h JOIN entries_since(%(since)s) e ON e.call_id = h.call_id AND e.kind = 'hold'
+WHERE e.held_nano_usd <> h.amount_nano_usd
+
+-- entry_is_not_of_the_future --
+-- No entry is dated later than the clock of the database.
+SELECT id, account_id, kind, amount_nano_usd, created_at::text FROM entries
+WHERE created_at >= %(since)s AND created_at > now() + interval '5 minutes'
+
+-- trial_is_granted_once --
+-- An account has one trial credit at most, granted when it was created.
+SELECT e.account_id, count(*), max(e.created_at)::text FROM entries e LEFT JOIN accounts a ON a.id = e.account_id
+WHERE e.kind = 'trial' AND e.created_at >= %(since)s
+GROUP BY e.account_id HAVING count(*) > 1 OR max(e.created_at) > min(a.created_at) + interval '1 hour'
+
+-- row_is_as_written --
+-- Every row has the content that it was written with, by its digest; a row of an earlier program has none.
+SELECT l.id, l.request_id::text, l.account_id, l.model, l.status FROM call_logs l
+WHERE l.created_at >= %(since)s AND l.digest <> call_log_digest_of(l)
 
 -- correction_has_its_record --
 -- Every correction entry is the amount in a record of a changed row, each record continues from the sum of the call's
@@ -200,6 +252,13 @@ WHERE (h.call_id IS NOT NULL, h.process_id IS NOT NULL, p.job_id IS NOT NULL)
     IS DISTINCT FROM (j.ended_at IS NULL, j.state = 'submitting', j.state IN ('queued', 'running'))
 UNION ALL
 SELECT p.job_id, NULL, NULL, NULL, true FROM job_polls p WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = p.job_id)
+
+-- poll_is_due --
+-- An open job has a deadline, which its poll knows, and is polled until then at the latest.
+SELECT j.id, p.due_at::text, p.deadline_at::text, j.deadline_at::text
+FROM job_polls p JOIN jobs j ON j.id = p.job_id
+WHERE p.deadline_at <> j.deadline_at OR p.due_at > greatest(p.deadline_at, now()) + interval '1 hour'
+    OR j.deadline_at > j.created_at + interval '400 days' OR p.due_at = '-infinity'
 
 -- job_agrees_with_its_row --
 -- An accepted job ended as the row of its call shows, unless that is of a dropped month.

@@ -1,4 +1,5 @@
--- Subtracts changed or deleted rows from the sums of the operator's costs (`call_logs_add_margins`).
+-- Subtracts changed or deleted rows from the sums of the operator's costs (`call_logs_add_margins`): those that
+-- `call_logs_take_back` subtracts.
 --
 -- A row older than that table is in none of its sums and may make one negative. `call_log_rollups` loses the row too,
 -- so that the difference of both still is what was counted there alone.
@@ -8,7 +9,9 @@ BEGIN
     SELECT (created_at AT TIME ZONE 'UTC')::date, account_id, model,
         coalesce(channel_id, '') || CASE WHEN upstream_cost_nano_usd IS NULL THEN ' ?' ELSE '' END, -count(*),
         count(upstream_cost_nano_usd) - count(*), -sum(cost_nano_usd), coalesce(-sum(upstream_cost_nano_usd), 0)
-    FROM old_rows
+    FROM (SELECT * FROM old_rows o WHERE EXISTS (SELECT FROM call_log_corrections c
+                                                 WHERE c.call_id = o.request_id AND c.row_id = o.id)
+              OR TG_OP = 'DELETE' AND o.cost_nano_usd <> 0) recorded
     GROUP BY 1, 2, 3, 4
     ON CONFLICT (day, account_id, model, channel_id) DO UPDATE SET
         requests = m.requests + excluded.requests,

@@ -217,9 +217,11 @@ BEGIN
                 unit_count integer, unit_type text, latency_ms bigint, detail json)
         ), logged AS (
             INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-                status, error_code, error_message, unit_count, unit_type, latency_ms, upstream_cost_nano_usd, detail)
+                status, error_code, error_message, unit_count, unit_type, latency_ms, upstream_cost_nano_usd, detail, digest)
             SELECT created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-                status, error_code, error_message, unit_count, unit_type, latency_ms, 0, detail
+                status, error_code, error_message, unit_count, unit_type, latency_ms, 0, detail,
+                call_log_digest(account_id, key_id, request_id, created_at, submitted_at, protocol, model, status, error_code,
+                    error_message, 0, 0, 0, unit_count, unit_type, 0, latency_ms, NULL, NULL, NULL, NULL, 0, NULL, detail)
             FROM refusals WHERE NOT is_recovered
             ON CONFLICT (request_id, created_at) DO NOTHING
         )

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION ledger_correct(p_process text, p_cause correction_cau
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     before     call_logs;
+    after      call_logs;
     difference bigint;
     bought     json := CASE json_typeof(p_true.rare) WHEN 'array' THEN p_true.rare ELSE p_true.rare -> 'bought' END;
 BEGIN
@@ -21,16 +22,32 @@ BEGIN
     VALUES (before.account_id, before.key_id, before.request_id, 'correction', difference, 0);
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + difference WHERE id = before.account_id;
     UPDATE key_spend SET spent_nano_usd = spent_nano_usd - difference WHERE key_id = before.key_id;
+    after := before;
+    after.status := p_true.status;
+    after.error_code := p_true.rare ->> 'error_code';
+    after.error_message := p_true.rare ->> 'error_message';
+    after.input_tokens := coalesce(p_true.input_tokens, 0);
+    after.output_tokens := coalesce(p_true.output_tokens, 0);
+    after.cached_tokens := coalesce(p_true.cached_tokens, 0);
+    after.unit_count := (p_true.rare ->> 'unit_count')::integer;
+    after.unit_type := p_true.rare ->> 'unit_type';
+    after.cost_nano_usd := p_true.cost;
+    after.latency_ms := p_true.latency_ms;
+    after.task_id := p_true.rare ->> 'task_id';
+    after.result_urls := p_true.rare -> 'result_urls';
+    after.result_expires_at := to_timestamp((p_true.rare ->> 'result_expires_at')::double precision);
+    after.attempts := p_true.rare -> 'attempts';
+    after.upstream_cost_nano_usd := (bought ->> 0)::bigint;
+    after.channel_id := bought ->> 1;
+    after.detail := p_detail;
     UPDATE call_logs SET
-        status = p_true.status, error_code = p_true.rare ->> 'error_code',
-        error_message = p_true.rare ->> 'error_message', input_tokens = coalesce(p_true.input_tokens, 0),
-        output_tokens = coalesce(p_true.output_tokens, 0), cached_tokens = coalesce(p_true.cached_tokens, 0),
-        unit_count = (p_true.rare ->> 'unit_count')::integer, unit_type = p_true.rare ->> 'unit_type',
-        cost_nano_usd = p_true.cost, latency_ms = p_true.latency_ms, task_id = p_true.rare ->> 'task_id',
-        result_urls = p_true.rare -> 'result_urls',
-        result_expires_at = to_timestamp((p_true.rare ->> 'result_expires_at')::double precision),
-        attempts = p_true.rare -> 'attempts', upstream_cost_nano_usd = (bought ->> 0)::bigint,
-        channel_id = bought ->> 1, detail = p_detail
+        status = after.status, error_code = after.error_code, error_message = after.error_message,
+        input_tokens = after.input_tokens, output_tokens = after.output_tokens, cached_tokens = after.cached_tokens,
+        unit_count = after.unit_count, unit_type = after.unit_type, cost_nano_usd = after.cost_nano_usd,
+        latency_ms = after.latency_ms, task_id = after.task_id, result_urls = after.result_urls,
+        result_expires_at = after.result_expires_at, attempts = after.attempts,
+        upstream_cost_nano_usd = after.upstream_cost_nano_usd, channel_id = after.channel_id, detail = after.detail,
+        digest = call_log_digest_of(after)
     WHERE request_id = before.request_id AND created_at = before.created_at;
     RETURN true;
 END $$;

@@ -64,13 +64,21 @@ BEGIN
         INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
             status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
             unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
-            result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail)
-        SELECT ended_at, to_timestamp(submitted_at), account_id, key_id, call_id, protocol, model,
-            status, rare ->> 'error_code', rare ->> 'error_message', input_tokens, output_tokens, cached_tokens,
-            (rare ->> 'unit_count')::integer, rare ->> 'unit_type', cost, latency_ms, rare ->> 'task_id',
-            rare -> 'result_urls', to_timestamp((rare ->> 'result_expires_at')::double precision),
-            rare -> 'attempts', (bought ->> 0)::bigint, bought ->> 1, CASE WHEN has_detail THEN detail END
-        FROM gone WHERE status IS NOT NULL
+            result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail, digest)
+        SELECT n.*, call_log_digest(account_id, key_id, call_id, ended_at, submitted_at, protocol, model, status, error_code,
+            error_message, input_tokens, output_tokens, cached_tokens, unit_count, unit_type, cost, latency_ms, task_id,
+            result_urls, result_expires_at, attempts, bought_at, channel_id, detail)
+        FROM (
+            SELECT ended_at, to_timestamp(submitted_at) AS submitted_at, account_id, key_id, call_id, protocol, model, status,
+                rare ->> 'error_code' AS error_code, rare ->> 'error_message' AS error_message,
+                input_tokens, output_tokens, cached_tokens, (rare ->> 'unit_count')::integer AS unit_count,
+                rare ->> 'unit_type' AS unit_type, cost, latency_ms, rare ->> 'task_id' AS task_id,
+                rare -> 'result_urls' AS result_urls,
+                to_timestamp((rare ->> 'result_expires_at')::double precision) AS result_expires_at,
+                rare -> 'attempts' AS attempts, (bought ->> 0)::bigint AS bought_at, bought ->> 1 AS channel_id,
+                CASE WHEN has_detail THEN detail END AS detail
+            FROM gone WHERE status IS NOT NULL
+            OFFSET 0) n -- what the digest needs too is computed once
     )
     SELECT (SELECT array_agg(call_id) FROM gone),
         (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account)

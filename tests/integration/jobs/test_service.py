@@ -393,6 +393,7 @@ async def test_a_round_deletes_so_many_and_leaves_the_rest_to_the_next(
 
 
 POLL, ROW = "job_has_its_hold_and_its_poll", "job_agrees_with_its_row"
+DUE = "poll_is_due"
 # Of a job that is being submitted, one that is open, one that was cancelled, one that succeeded.
 INCONSISTENCIES = [
     ("DELETE FROM job_polls", POLL),
@@ -407,6 +408,14 @@ INCONSISTENCIES = [
     ("UPDATE holds SET process_id = NULL", POLL),
     ("UPDATE holds SET process_id = 'proc_a'", POLL),
     ("DELETE FROM holds WHERE process_id IS NULL", POLL),
+    ("UPDATE job_polls SET due_at = 'infinity'", DUE),
+    ("UPDATE job_polls SET deadline_at = 'infinity', due_at = 'infinity'", DUE),
+    (
+        "WITH job AS (UPDATE jobs SET deadline_at = 'infinity')"
+        " UPDATE job_polls SET deadline_at = 'infinity', due_at = 'infinity'",
+        DUE,
+    ),
+    ("UPDATE jobs SET key_id = 'other'", "call_is_of_one_key"),
     ("UPDATE jobs SET state = 'expired' WHERE state = 'succeeded'", ROW),
     ("UPDATE jobs SET state = 'succeeded' WHERE state = 'cancelled'", ROW),
     ("UPDATE jobs SET error_code = 'other' WHERE state = 'cancelled'", ROW),

@@ -108,7 +108,7 @@ async def test_rows_before_their_month_move_into_it_and_are_counted_once(databas
         for number, ended in enumerate(
             (at(2032, 2), border - 0.001, border, at(2032, 3), at(2032, 9)), start=1
         ):
-            await settle(database, number, ended)
+            await settle(database, number, ended, is_aged=False)
         await refuse(database, 6, at(2032, 3, 2))
         assert await rows_of(database) == {"call_logs_default": 6}
         before = await database.fetch_all("SELECT * FROM call_logs ORDER BY id")
@@ -119,7 +119,7 @@ async def test_rows_before_their_month_move_into_it_and_are_counted_once(databas
             "call_logs_2032_09": 1,
         }
         assert await database.fetch_all("SELECT * FROM call_logs ORDER BY id") == before
-        await settle(database, 7, at(2032, 3))
+        await settle(database, 7, at(2032, 3), is_aged=False)
         assert (await rows_of(database))["call_logs_2032_03"] == 4
         await assert_proved(database)
 
