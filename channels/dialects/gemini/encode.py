@@ -5,11 +5,11 @@ A request that came as gemini is encoded with the same meaning, and keeps its ow
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from channels.dialects.gemini.generations import Generation, generation_of
 from channels.dialects.gemini.parts import (
     LIMITS,
     ORIGIN,
@@ -19,7 +19,7 @@ from channels.dialects.gemini.parts import (
     write_media,
     write_response,
 )
-from channels.dialects.gemini.schemas import CopyRoom, write_schema
+from channels.dialects.gemini.schemas import CopyRoom, described, write_schema
 from channels.families import GEMINI
 from channels.json import object_in, raw_arguments
 from channels.translation.model import (
@@ -44,17 +44,17 @@ from channels.translation.model import (
     refuse_empty,
     unsayable,
 )
+from channels.translation.schemas import one_object
 from channels.translation.tool_calls import LossReport, report_extras, report_members, spelled
 
 # Encodes `generationConfig`: maximum, sampling, response format, and thinking.
 #
-# An effort becomes a level, a number a budget; the protocol allows only one of the two. Models
-# before generation 3 only support budgets: an effort becomes the number that the provider itself
-# uses for it, and is reported.
+# An effort becomes a level, a number a budget; the protocol allows only one of the two. What each
+# model takes is in `generations.py`. Where there are only budgets an effort becomes the number that
+# the provider itself uses for it, and is reported, as is what a model cannot do.
 
 _STOPS_MAX = 5
 _SEED_MAX = 2**31 - 1
-_TAKES_BUDGETS_ONLY = re.compile(r"gemini-[12](?:\D|$)")
 _LEVELS: Mapping[Effort, str] = {
     "minimal": "MINIMAL",
     "low": "LOW",
@@ -72,6 +72,8 @@ _BUDGETS: Mapping[Effort, int] = {
     "max": 24576,
 }
 _DYNAMIC = -1
+# A request of this protocol is sent as it came.
+_OWN_GENERATION = Generation()
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
@@ -139,8 +141,10 @@ def _write_format(
         ("title", "format.name", form.name),
         ("description", "format.description", form.description),
     ):
-        if value is not None and schema.setdefault(name, value) != value:
-            report.drop(spelled(origin, field))
+        if value is not None:
+            schema, is_same = described(schema, name, value)
+            if not is_same:
+                report.drop(spelled(origin, field))
     if form.is_strict is False:
         report.drop(spelled(origin, "format.is_strict"))
     config["responseSchema"] = schema
@@ -150,16 +154,19 @@ def _thinking(
     reasoning: Reasoning, request: Request, model: str, report: LossReport
 ) -> dict[str, Any]:
     origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
+    generation = _OWN_GENERATION if origin is ORIGIN else generation_of(model)
     config: dict[str, Any] = {}
     is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
     if is_off:
-        config["thinkingBudget"] = 0
+        config.update(_off(reasoning, origin, generation, report))
     elif effort is not None:
         if budget is not None:
             report.drop(spelled(origin, "reasoning.budget_tokens"))
-        config.update(_effort(effort, origin, model, report))
+        config.update(_effort(effort, origin, generation, report))
     elif budget is not None:
-        config["thinkingBudget"] = budget
+        config["thinkingBudget"] = max(budget, generation.budget_min)
+        if budget < generation.budget_min:
+            report.drop(spelled(origin, "reasoning.budget_tokens"))
     elif reasoning.is_enabled:
         config["thinkingBudget"] = _DYNAMIC
     shows = reasoning.shows_thoughts
@@ -170,15 +177,29 @@ def _thinking(
     return config
 
 
-def _effort(
-    effort: Effort, origin: ClientProtocol, model: str, report: LossReport
+def _off(
+    reasoning: Reasoning, origin: ClientProtocol, generation: Generation, report: LossReport
 ) -> dict[str, Any]:
-    only_budgets = _TAKES_BUDGETS_ONLY.search(model) is not None
-    if only_budgets or effort == "max":
+    """Switch thinking off, or reduce it to the least where the model always thinks."""
+    if generation.can_be_off:
+        return {"thinkingBudget": 0}
+    stated = "reasoning.is_enabled" if reasoning.effort is None else "reasoning.effort"
+    report.drop(spelled(origin, stated))
+    if generation.levels:
+        return {"thinkingLevel": generation.levels[0]}
+    return {"thinkingBudget": generation.budget_min}
+
+
+def _effort(
+    effort: Effort, origin: ClientProtocol, generation: Generation, report: LossReport
+) -> dict[str, Any]:
+    if not generation.levels:
         report.drop(spelled(origin, "reasoning.effort"))
-    if only_budgets:
         return {"thinkingBudget": _BUDGETS[effort]}
-    return {"thinkingLevel": _LEVELS[effort]}
+    level = generation.fitted(_LEVELS[effort])
+    if effort == "max" or level != _LEVELS[effort]:
+        report.drop(spelled(origin, "reasoning.effort"))
+    return {"thinkingLevel": level}
 
 
 def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
@@ -499,8 +520,13 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
             written["parametersJsonSchema"] = tool.parameters
         return {**written, **tool.extras}
     if tool.parameters is not None:
-        stated = {"type": "object", **tool.parameters}
-        schema = write_schema(stated, spelled(origin, "tools.parameters"), report, room)
+        path = spelled(origin, "tools.parameters")
+        stated = one_object(
+            {"type": "object", **tool.parameters},
+            path,
+            lambda keyword: report.drop(f"{path}.{keyword}"),
+        )
+        schema = write_schema(stated, path, report, room)
         # The protocol refuses an object without properties, but not a function without parameters.
         if schema.get("type") != "object" or schema.get("properties"):
             written["parameters"] = schema

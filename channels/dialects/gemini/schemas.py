@@ -13,6 +13,7 @@ from typing import Any
 
 from channels.errors import InvalidRequest, TakesLong
 from channels.json import dumps
+from channels.translation.schemas import target_of
 from channels.translation.tool_calls import LossReport
 
 # Parsing of JSON schemas for the gemini protocol.
@@ -183,25 +184,9 @@ class References:
 
     def _look_up(self, reference: str) -> tuple[_Schema, tuple[int, int]] | None:
         if reference not in self._found:
-            target = _target(reference, self._root)
+            target = target_of(reference, self._root)
             self._found[reference] = None if target is None else (target, cost_of(target))
         return self._found[reference]
-
-
-def _target(reference: str, root: _Schema) -> _Schema | None:
-    if not reference.startswith("#"):
-        return None
-    found: Any = root
-    start = reference.find("/")
-    while start >= 0:
-        end = reference.find("/", start + 1)
-        step = reference[start + 1 : end if end >= 0 else None]
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, Mapping) or name not in found:
-            return None
-        found = found[name]
-        start = end
-    return found if isinstance(found, Mapping) else None
 
 
 class _Merged:
@@ -344,6 +329,16 @@ _FORMATS = {
     "integer": frozenset(("int32", "int64")),
     "number": frozenset(("float", "double")),
 }
+_EXAMPLES = frozenset(("default", "example"))
+# The values of each type.
+_VALUES: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 _EXCLUDING = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
 
 _Written = dict[str, Any]
@@ -359,6 +354,17 @@ def write_schema(
     """
     room.admit(schema)
     return _Writer(schema, path, report, room).write(schema, depth=0)
+
+
+def described(schema: _Written, name: str, value: str) -> tuple[_Written, bool]:
+    """Return a written schema with a title or a description, and whether it has no other one.
+
+    One of alternatives stands in each of them.
+    """
+    if "anyOf" not in schema:
+        return {name: value, **schema}, schema.get(name, value) == value
+    branches = [{name: value, **one} for one in schema["anyOf"]]
+    return {"anyOf": branches}, all(one[name] == value for one in branches)
 
 
 class _Writer:
@@ -403,7 +409,48 @@ class _Writer:
             self._write_one(schema, types[0] if types else None, written, depth=depth)
         if is_nullable:
             written["nullable"] = True
-        return written
+        return self._alone(written)
+
+    def _alone(self, written: _Written) -> _Written:
+        """Return a schema whose `anyOf` stands alone, as the provider requires.
+
+        The members beside it are merged into its branches, and branches of branches are its own.
+        """
+        branches = written.pop("anyOf", None)
+        if branches is None:
+            return written
+        flat = [inner for branch in branches for inner in branch.get("anyOf", (branch,))]
+        if not written:
+            return {"anyOf": flat}
+        kind = written.get("type")
+        fitting = [branch for branch in flat if kind in (None, branch.get("type", kind))]
+        if len(fitting) < len(flat):
+            self._drop("anyOf" if fitting else "type")
+        if not fitting:
+            fitting = flat
+            del written["type"]
+        members, size = cost_of(written)
+        self._room.take((members * len(fitting), size * len(fitting)), self._path)
+        merged = [self._beside(written, branch) for branch in fitting]
+        return merged[0] if len(merged) == 1 else {"anyOf": merged}
+
+    def _beside(self, written: _Written, branch: _Written) -> _Written:
+        """Return a branch with the members beside it, of which its own come first."""
+        kind = branch.get("type", written.get("type"))
+        found = dict(branch)
+        for name, value in written.items():
+            if name == "properties" and name in branch:
+                found[name] = {**branch[name], **value, **branch[name]}
+            elif name == "required" and name in branch:
+                found[name] = list(dict.fromkeys([*value, *branch[name]]))
+            elif name in _EXAMPLES and not isinstance(value, _VALUES.get(kind or "", object)):
+                continue  # it is another branch's
+            elif kind in _OF_TYPES.get(name, (kind,)):
+                found.setdefault(name, value)
+        known = found.get("properties", {})
+        if "required" in found and not known.keys() >= set(found["required"]):
+            found["required"] = [name for name in found["required"] if name in known]
+        return found
 
     def _write_one(
         self, schema: Mapping[str, Any], kind: str | None, written: _Written, *, depth: int
@@ -474,7 +521,7 @@ class _Writer:
             if name == "oneOf" and len(branches) > 1:
                 self._drop(name)  # the protocol only has `anyOf`
             found = [self.write(branch, depth=depth + 1) for branch in branches]
-            if len(found) == 1:
+            if len(found) == 1 and "anyOf" not in found[0]:
                 for member, value in found[0].items():
                     written.setdefault(member, value)
             elif found:

@@ -41,6 +41,7 @@ from channels.translation.model import (
     refuse_empty,
     unsayable,
 )
+from channels.translation.schemas import one_object
 from channels.translation.signatures import sealed
 from channels.translation.tool_calls import (
     USER_EXTRA,
@@ -571,15 +572,19 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
 
 
 def _schema(tool: Tool, request: Request, report: LossReport) -> Mapping[str, Any]:
-    """Return the schema of a tool's input, which has to be an object."""
+    """Return the schema of a tool's input, which has to be one object."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
-    kind = tool.parameters.get("type")
-    if kind == "object" or request.origin is ORIGIN:
+    if request.origin is ORIGIN:
         return tool.parameters
+    path = spelled(request.origin, "tools.parameters")
+    schema = one_object(tool.parameters, path, lambda keyword: report.drop(f"{path}.{keyword}"))
+    kind = schema.get("type")
+    if kind == "object":
+        return schema
     if kind is not None and kind != ["object"]:
-        report.drop(spelled(request.origin, "tools.parameters"))
-    return {**tool.parameters, "type": "object"}
+        report.drop(path)
+    return {**schema, "type": "object"}
 
 
 def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> None:

@@ -16,8 +16,10 @@ from channels.dialects.gemini.schemas import (
 )
 from channels.errors import InvalidRequest, TakesLong
 from channels.translation.tool_calls import LossReport
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.steps import steps_of
+from tests.unit.translation.pieces import user
+from tests.unit.translation.translated import translated
 
 S = {"type": "string"}
 N = {"type": "number"}
@@ -58,11 +60,65 @@ SCHEMAS: dict[str, tuple[Any, ...]] = {
     "only null": ({"type": "null"}, {"type": "null"}),
     "several types": (
         {"type": ["string", "integer"], "description": "d", "minLength": 2, "minimum": 3},
-        {"description": "d", "anyOf": [{**S, "minLength": 2}, {**I, "minimum": 3}]},
+        {
+            "anyOf": [
+                {**S, "minLength": 2, "description": "d"},
+                {**I, "minimum": 3, "description": "d"},
+            ]
+        },
     ),
     "several types and null": (
         {"type": ["string", "integer", "null"]},
-        {"anyOf": [S, I], "nullable": True},
+        {"anyOf": [{**S, "nullable": True}, {**I, "nullable": True}]},
+    ),
+    "a description beside alternatives": (
+        {"description": "weight", "title": "t", "anyOf": [N, {**S, "description": "its own"}]},
+        {
+            "anyOf": [
+                {**N, "description": "weight", "title": "t"},
+                {**S, "description": "its own", "title": "t"},
+            ]
+        },
+    ),
+    "null among several alternatives": (
+        {"anyOf": [S, I, {"type": "null"}], "default": "x"},
+        {"anyOf": [{**S, "nullable": True, "default": "x"}, {**I, "nullable": True}]},
+    ),
+    "anything with a description": (
+        {"description": "d"},
+        {"anyOf": [{**one, "description": "d"} for one in (S, N, B)]},
+        "type",
+    ),
+    "alternatives within alternatives": (
+        {"anyOf": [{"anyOf": [S, I]}, {"oneOf": [B]}, {"type": ["array", "number"], "items": S}]},
+        {"anyOf": [S, I, B, {"type": "array", "items": S}, N]},
+    ),
+    "members beside alternatives of objects": (
+        {
+            **objects(a=S),
+            "required": ["a"],
+            "anyOf": [{**objects(b=I), "required": ["b"]}, objects(a=B)],
+        },
+        {
+            "anyOf": [
+                {**objects(b=I, a=S), "required": ["a", "b"]},
+                {**objects(a=B), "required": ["a"]},
+            ]
+        },
+    ),
+    "a type beside alternatives of others": (
+        {**S, "anyOf": [I, {**S, "minLength": 1}]},
+        {**S, "minLength": 1},
+        "anyOf",
+    ),
+    "a type that no alternative has": (
+        {**B, "title": "t", "anyOf": [I, S]},
+        {"anyOf": [{**I, "title": "t"}, {**S, "title": "t"}]},
+        "type",
+    ),
+    "alternatives of a reference": (
+        {**objects(a={"$ref": "#/$defs/A", "title": "t"}), "$defs": {"A": {"anyOf": [S, I]}}},
+        objects(a={"anyOf": [{**S, "title": "t"}, {**I, "title": "t"}]}),
     ),
     "types in capitals": ({"type": "STRING"}, S),
     "null among the alternatives": (
@@ -166,6 +222,33 @@ SCHEMAS: dict[str, tuple[Any, ...]] = {
 def test_schema_is_said_as_the_protocol_can(name: str) -> None:
     schema, expected, *dropped = SCHEMAS[name]
     assert written(schema) == (expected, dropped)
+
+
+@cases("schema", {"anyOf": [S, I]}, {"type": ["string", "integer"]})
+def test_name_of_a_response_stands_in_each_alternative(schema: dict[str, Any]) -> None:
+    form = {"name": "n", "description": "d", "schema": schema}
+    members = {"response_format": {"type": "json_schema", "json_schema": form}}
+    body, dropped = translated("chat", "native", {"messages": [user("hi")], **members})
+    named = {"title": "n", "description": "d"}
+    found = body["generationConfig"]["responseSchema"]
+    assert found == {"anyOf": [{**S, **named}, {**I, **named}]}
+    assert dropped == []
+    assert written({})[0] == ANY, "what stands for anything is no request's own"
+
+
+def test_parameters_are_one_object() -> None:
+    """The root of a function's parameters has a type, which excludes alternatives beside it."""
+    schema = {
+        **objects(a=S),
+        "oneOf": [{**objects(b=S), "required": ["b"]}, {"$ref": "#/$defs/C"}],
+        "$defs": {"C": {**objects(b=I, c=S), "required": ["b", "c"]}},
+    }
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    body, dropped = translated("chat", "native", {"messages": [user("hi")], "tools": tools})
+    (declared,) = body["tools"][0]["functionDeclarations"]
+    expected = {**objects(a=S, b={"anyOf": [S, I]}, c=S), "required": ["b"]}
+    assert declared["parameters"] == expected
+    assert dropped == ["tools.function.parameters.oneOf"]
 
 
 def test_schema_too_deep_is_cut_and_told() -> None:
@@ -280,6 +363,7 @@ def assert_known(schema: Any) -> None:
     assert refused.isdisjoint(schema)
     assert "additionalProperties" not in schema
     assert isinstance(schema.get("type", ""), str)
+    assert "anyOf" not in schema or len(schema) == 1
     for inner in schema.get("properties", {}).values():
         assert_known(inner)
     for inner in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())):

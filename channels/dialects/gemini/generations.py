@@ -1,0 +1,65 @@
+"""How the models of the native-content protocol express thinking, by their generation.
+
+A generation is read from the upstream's name of the model. Of a name without a number the levels
+are those that every present model of its family takes; other makers' names take all.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from msgspec import Struct
+
+LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
+
+
+class Generation(Struct, frozen=True):
+    """What the models of one generation take; the rest is a 400.
+
+    `levels` are the values of `thinkingLevel`; without any, `thinkingBudget` is the only way.
+    `budget_min` is the least budget; 0 switches thinking off. `can_be_off`: if not, the least level
+    or budget is all that can be done.
+    """
+
+    levels: tuple[str, ...] = LEVELS
+    budget_min: int = 0
+    can_be_off: bool = True
+
+    def fitted(self, level: str) -> str:
+        """Return the level that it takes in place of one: the next above, else its highest."""
+        wanted = LEVELS.index(level)
+        return next((one for one in self.levels if LEVELS.index(one) >= wanted), self.levels[-1])
+
+
+_OTHERS = Generation()
+_BUDGETS = Generation(levels=())
+_PRO_2_5 = Generation(levels=(), budget_min=128, can_be_off=False)
+_PRO_3_0 = Generation(levels=("LOW", "HIGH"), can_be_off=False)
+_WITHOUT_MINIMAL = Generation(levels=("LOW", "MEDIUM", "HIGH"), can_be_off=False)
+_FLASH = Generation(levels=("MINIMAL", "LOW", "MEDIUM", "HIGH"), can_be_off=False)
+
+_NAME = re.compile(
+    r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?(?![0-9])-?)?(?P<family>pro|flash-lite|flash)?"
+)
+# Since then the larger Flash models have no least level but LOW.
+_FLASH_WITHOUT_MINIMAL = (3, 7)
+
+
+@lru_cache(maxsize=1024)
+def generation_of(model: str) -> Generation:
+    """Return the generation of a model, by its upstream name."""
+    found = _NAME.search(model.lower())
+    if found is None or found["major"] is found["family"] is None:
+        return _OTHERS
+    family = found["family"]
+    if found["major"] is None:
+        return _WITHOUT_MINIMAL
+    version = (int(found["major"]), int(found["minor"] or 0))
+    if version < (3, 0):
+        return _PRO_2_5 if version == (2, 5) and family == "pro" else _BUDGETS
+    if family == "pro":
+        return _PRO_3_0 if version == (3, 0) else _WITHOUT_MINIMAL
+    if family == "flash-lite" or (family == "flash" and version < _FLASH_WITHOUT_MINIMAL):
+        return _FLASH
+    return _WITHOUT_MINIMAL

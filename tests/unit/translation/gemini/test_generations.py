@@ -1,0 +1,83 @@
+"""The least thinking, and the levels, by the generation of the native-content model."""
+
+from typing import Any
+
+from channels.translation.session import codec, streaming_upstream
+from channels.translation.tool_calls import LossReport
+from tests.support.rows import cases
+from tests.unit.translation.pieces import USER
+
+
+def sent(model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
+    """The thinking config for a model of what a responses client asks, and the warning."""
+    report = LossReport()
+    request = codec("responses").decode_request({"input": [USER], **members})
+    body = streaming_upstream("native").encode_request(
+        request, model=model, stream=False, max_tokens=9000, report=report
+    )
+    return body["generationConfig"]["thinkingConfig"], report.dropped
+
+
+@cases(
+    "model, expected",
+    ("gemini-2.5-pro", {"thinkingBudget": 128}),
+    ("models/gemini-2.5-pro-preview-06-05", {"thinkingBudget": 128}),
+    ("gemini-3-pro-preview", {"thinkingLevel": "LOW"}),
+    ("gemini-3.1-pro-preview", {"thinkingLevel": "LOW"}),
+    ("google/gemini-3.1-pro-preview", {"thinkingLevel": "LOW"}),
+    ("gemini-4-pro", {"thinkingLevel": "LOW"}),
+    ("gemini-pro-latest", {"thinkingLevel": "LOW"}),
+    ("gemini-3-flash-preview", {"thinkingLevel": "MINIMAL"}),
+    ("gemini-3.1-flash-lite", {"thinkingLevel": "MINIMAL"}),
+    ("gemini-3.5-flash", {"thinkingLevel": "MINIMAL"}),
+    ("gemini-3.7-flash", {"thinkingLevel": "LOW"}),
+)
+def test_thinking_that_cannot_be_switched_off_is_the_least(model: str, expected: Any) -> None:
+    assert sent(model, reasoning={"effort": "none"}) == (expected, ["reasoning.effort"])
+
+
+@cases("model", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-2.0-flash", "up", "gemma-4")
+def test_thinking_is_switched_off_where_it_can_be(model: str) -> None:
+    assert sent(model, reasoning={"effort": "none"}) == ({"thinkingBudget": 0}, [])
+
+
+@cases(
+    "model, effort, level",
+    ("gemini-3-pro-preview", "minimal", "LOW"),
+    ("gemini-3-pro-preview", "low", "LOW"),
+    ("gemini-3-pro-preview", "medium", "HIGH"),
+    ("gemini-3-pro-preview", "high", "HIGH"),
+    ("gemini-3-pro-preview", "xhigh", "HIGH"),
+    ("gemini-3.1-pro-preview", "minimal", "LOW"),
+    ("gemini-3.1-pro-preview", "medium", "MEDIUM"),
+    ("gemini-3.1-pro-preview", "max", "HIGH"),
+    ("gemini-3-flash-preview", "minimal", "MINIMAL"),
+    ("gemini-3-flash-preview", "medium", "MEDIUM"),
+    ("gemini-3.8-flash", "minimal", "LOW"),
+    ("up", "minimal", "MINIMAL"),
+    ("up", "xhigh", "XHIGH"),
+)
+def test_level_that_the_model_lacks_is_the_next_one(model: str, effort: str, level: str) -> None:
+    is_changed = level != effort.upper()
+    assert sent(model, reasoning={"effort": effort}) == (
+        {"thinkingLevel": level},
+        ["reasoning.effort"] if is_changed else [],
+    )
+
+
+@cases("model", "gemini-2.5-pro", "gemini-2.5-flash", "gemini-1.5-pro")
+def test_level_becomes_a_budget_before_generation_3(model: str) -> None:
+    expected = {"thinkingBudget": 1024}
+    assert sent(model, reasoning={"effort": "minimal"}) == (expected, ["reasoning.effort"])
+
+
+def test_budget_is_the_least_that_the_model_takes() -> None:
+    report = LossReport()
+    members = {"thinking": {"type": "enabled", "budget_tokens": 50, "display": "omitted"}}
+    request = codec("messages").decode_request({"messages": [USER], **members})
+    body = streaming_upstream("native").encode_request(
+        request, model="gemini-2.5-pro", stream=False, max_tokens=9000, report=report
+    )
+    expected = {"thinkingBudget": 128, "includeThoughts": False}
+    assert body["generationConfig"]["thinkingConfig"] == expected
+    assert report.dropped == ["thinking.budget_tokens"]
