@@ -46,6 +46,7 @@ from gw.knowledge.importing import ImportTarget
 from gw.knowledge.reading import PERSONAL
 from gw.run import run_gateway
 from gw.serve import Gateway
+from metrics.environment import inherited
 from metrics.logs import write_line
 
 # The demo's account and key, created once and found by the next demo on the same data.
@@ -511,6 +512,7 @@ async def _simulator() -> AsyncIterator[str]:
         "--models",
         *MODELS,
         stderr=asyncio.subprocess.PIPE,
+        env=inherited(),
         # Ctrl-C reaches the terminal's whole group; the simulator must outlive draining calls.
         start_new_session=True,
     )

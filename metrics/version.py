@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from metrics.environment import inherited
+
 DISTRIBUTION: Final = "model-gateway"
 # Written beside this file by `setup.py`, in the build only.
 COMMIT_FILE: Final = "commit.txt"
@@ -45,6 +47,7 @@ def _of_checkout(folder: Path) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", folder, "rev-parse", "HEAD"],
+            env=inherited(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
+from metrics.environment import inherited
+
 Job = Callable[..., tuple[Any, bytes | None]]
 
 _HEAD = struct.Struct(">QQ")
@@ -51,7 +53,7 @@ class WorkerProcess:
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(job_cpu_seconds)],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=inherited(PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
             )
         self._line = ours
 

@@ -46,6 +46,7 @@ from gw.moving_in.plan import (
     Secret,
     Value,
     Variable,
+    is_address,
     is_key,
     is_name,
     is_priced,
@@ -164,7 +165,7 @@ class ChannelReader:
             return None
         is_azure = kind == "azure-openai-deployments"
         version = scalar_of(params, "api_version") if is_azure else None
-        return PlannedChannel(
+        channel = PlannedChannel(
             kind=kind,
             base_url=address,
             keys=(key,) if key is not None else (),
@@ -176,6 +177,10 @@ class ChannelReader:
             priority=number_of(params, "order", at) or 1,
             max_concurrency=number_of(params, "max_parallel_requests", at),
         )
+        if (own := channel.foreign_variable) is not None:
+            self._plan.leave(label, f"it reads {own}, a variable of this gateway")
+            return None
+        return channel
 
     def _address(self, kind: str, params: Table, at: Location) -> tuple[str, Value, str] | None:
         """Return kind, address and path of chat; an empty address is the kind's. None: a fault."""
@@ -187,14 +192,14 @@ class ChannelReader:
             return "" if kind == "openai" else kind, base, ""
         if not base:
             return kind, "", ""
-        parts = urlsplit(base)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_address(base):
             named = "api_base" if "api_base" in params.entries else "base_url"
             at.key(named, params.entries[named].mark).blame(
-                found="no address", allowed="an address from http:// or https:// on"
+                found="no address",
+                allowed="an address from http:// or https:// on, without $, { and }",
             )
             return None
-        if kind and urlsplit(KINDS[kind].base_url).hostname == parts.hostname:
+        if kind and urlsplit(KINDS[kind].base_url).hostname == urlsplit(base).hostname:
             return kind, "", ""
         if kind in ("", "openai"):
             return "", *without_version(base)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.families import FAMILIES
@@ -29,6 +29,7 @@ from gw.moving_in.plan import (
     PlannedModel,
     Secret,
     Value,
+    is_address,
     is_key,
     is_name,
 )
@@ -314,11 +315,6 @@ def _upstream_names(row: Row) -> dict[str, str]:
     return {name: str(mapping.get(name, name)) for name in names}
 
 
-def _is_plain(parts: SplitResult) -> bool:
-    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return is_http and not parts.query and not parts.username
-
-
 class _Reader:
     def __init__(self, options: Mapping[str, Any], price_list: PriceList, quota: Quota) -> None:
         self.plan = Plan()
@@ -395,7 +391,8 @@ class _Reader:
         elif address and channel_type.suffix:
             address += channel_type.suffix
         if address:
-            if not _is_plain(urlsplit(address)):
+            parts = urlsplit(address)
+            if not is_address(written or address) or parts.query or parts.username:
                 self.plan.leave(label, "its address is none that a channel here can have")
                 return None
         elif not kind or not KINDS[kind].base_url:

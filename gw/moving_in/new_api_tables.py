@@ -1,13 +1,15 @@
 """Reads the tables of a new-api database, in PostgreSQL or SQLite, in one snapshot.
 
 (https://github.com/QuantumNous/new-api, model/*.go.) It only reads. Columns differ between
-versions: the needed ones must exist, the others may be missing.
+versions: the needed ones must exist, the others may be missing. A file of SQLite is a stranger's
+program: of it only rows of plain tables are read, within a time.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -47,6 +49,9 @@ COLUMNS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 ROWS_MAX = 1_000_000
 CONNECT_SECONDS = 10
 STATEMENT_MS = 120_000
+# Of SQLite: steps of its machine between two looks at the clock, and bytes of a value.
+SQLITE_STEPS = 10_000
+VALUE_BYTES_MAX = 16 * 1024 * 1024
 
 Row = Mapping[str, Any]
 
@@ -86,9 +91,12 @@ def _connected(url: str) -> Iterator[Cursor]:
                     yield cursor
         elif scheme == "sqlite":
             path = Path(url.partition("://")[2].removeprefix("/"))
+            if not path.is_file():
+                raise ConfigFaults([_fault(url, "no file")])
             with closing(
                 sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
             ) as connection:
+                _confine(connection)
                 connection.execute("BEGIN")
                 yield connection.cursor()
         else:
@@ -101,7 +109,44 @@ def _connected(url: str) -> Iterator[Cursor]:
         raise ConfigFaults([_fault(url, reason[0] if reason else "no database")]) from None
 
 
+def _confine(connection: sqlite3.Connection) -> None:
+    """Let a connection only read columns of tables, for so long, and no value that is longer.
+
+    A view, a trigger, a generated column or an index can hold any expression, and a virtual table
+    runs the code of its module. Nothing here calls a function; what does is refused.
+    """
+    deadline = time.monotonic() + STATEMENT_MS / 1000
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, SQLITE_STEPS)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA query_only = ON")
+    connection.set_authorizer(_authorized)
+
+
+def _authorized(
+    action: int, first: str | None, second: str | None, name: str | None, inner: str | None
+) -> int:
+    """Return SQLite's word on one access; `inner` is the view or trigger that it is made by."""
+    is_read = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_TRANSACTION)
+    is_pragma = action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo"
+    return sqlite3.SQLITE_OK if (is_read and inner is None) or is_pragma else sqlite3.SQLITE_DENY
+
+
+def _require_plain(cursor: sqlite3.Cursor, table: str, url: str) -> None:
+    """Raise ConfigFaults unless the table is a plain one, without generated columns."""
+    plain = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND rootpage > 0"
+    cursor.execute(plain, (table,))
+    if cursor.fetchone() is None:
+        raise ConfigFaults([_fault(url, f"no table {table}, or one that is no plain table")])
+    for column in cursor.execute(f'PRAGMA table_xinfo("{table}")'):
+        if column[-1]:  # hidden, or generated
+            found = f"a table {table} whose column {column[1]!r} is generated"
+            raise ConfigFaults([_fault(url, found)])
+
+
 def _rows(cursor: Cursor, table: str, url: str) -> list[Row]:
+    if isinstance(cursor, sqlite3.Cursor):
+        _require_plain(cursor, table, url)
     cursor.execute(f'SELECT * FROM "{table}" LIMIT 0')
     there = {column[0] for column in cursor.description}
     needed, others = COLUMNS[table]
@@ -111,7 +156,7 @@ def _rows(cursor: Cursor, table: str, url: str) -> list[Row]:
         raise ConfigFaults([_fault(url, found)])
     names = [*needed, *(name for name in others if name in there)]
     columns = ", ".join(f'"{name}"' for name in names)
-    cursor.execute(f'SELECT {columns} FROM "{table}" ORDER BY 1')
+    cursor.execute(f'SELECT {columns} FROM "{table}" ORDER BY 1 LIMIT {ROWS_MAX + 1}')
     rows = cursor.fetchmany(ROWS_MAX + 1)
     if len(rows) > ROWS_MAX:
         raise ConfigFaults([_fault(url, f"more than {ROWS_MAX} rows in {table}")])

@@ -22,6 +22,10 @@ from gw.price_list.reading import PriceRow
 # For variables that are not set while a result is parsed; valid as a key and as an address.
 UNSET = "https://unset.example"
 UNSET_WORD = "unset"
+# What the names of this gateway's own variables begin with; its secret is one of them.
+OWN_VARIABLES = "GW_"
+# Characters of an address that would be, or look like, a variable of a configuration.
+_OF_VARIABLES = frozenset("${}")
 _NO_NAME = re.compile(r"[^A-Z0-9]+")
 _NAME = re.compile(r"[^\s,]{1,200}")
 _KEY = re.compile(r"[!-~]{1,4096}", re.ASCII)
@@ -72,6 +76,14 @@ class PlannedChannel:
     def protocols(self) -> tuple[str, ...]:
         """The protocols of its kind."""
         return KINDS[self.kind].protocols if self.kind else ("chat",)
+
+    @property
+    def foreign_variable(self) -> str | None:
+        """A variable that it reads and that is this gateway's own, which no source may name."""
+        named = (*self.settings, *self.credentials, *self.headers)
+        values = (self.base_url, *self.keys, *(value for _, value in named))
+        names = (value.name for value in values if isinstance(value, Variable))
+        return next((name for name in names if name.upper().startswith(OWN_VARIABLES)), None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,6 +188,16 @@ def is_name(text: str) -> bool:
 def is_key(text: str) -> bool:
     """Whether the text is valid as a channel's key."""
     return bool(_KEY.fullmatch(text))
+
+
+def is_address(text: str) -> bool:
+    """Whether the text is an address of a channel: of HTTP, with nothing like a variable."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return is_http and not _OF_VARIABLES & set(text)
 
 
 def proved(kind: str) -> bool:

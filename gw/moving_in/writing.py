@@ -150,7 +150,7 @@ def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) 
     if channel.base_url:
         lines.append(f"base_url: {_written(channel.base_url, name, 'URL', secrets)}")
     if channel.chat_path:
-        lines.append(f"paths: {{chat: {_quoted(channel.chat_path)}}}")
+        lines.append(f"paths: {{chat: {scalar(channel.chat_path)}}}")
     lines += _key_lines(name, channel, secrets)
     if not channel.kind:
         lines.append("protocols: [chat]")
@@ -199,11 +199,11 @@ def _written(
 ) -> str:
     """Return a value as YAML; secrets and variables become references to variables."""
     if isinstance(value, str):
-        return _quoted(value)
+        return scalar(value)
     if isinstance(value, Variable):
         return f'"${{{value.name}}}"'
     if is_plain:
-        return _quoted(value.value)
+        return scalar(value.value)
     name, number = variable_name(channel_id, what), 1
     while secrets.get(name, value.value) != value.value:
         number += 1
@@ -271,7 +271,3 @@ def _plain(value: Value, environ: Mapping[str, str]) -> str:
     if isinstance(value, Variable):
         return environ.get(value.name, "")
     return value.value if isinstance(value, Secret) else value
-
-
-def _quoted(text: str) -> str:
-    return scalar(text) if "{" not in text else f'"{text}"'

@@ -31,6 +31,7 @@ from urllib.parse import quote
 import psycopg2
 
 from actors.store.queries import load
+from metrics.environment import inherited
 
 # The one error of the embedded PostgreSQL.
 
@@ -63,9 +64,8 @@ class Identity:
             done = subprocess.run(
                 [*self.prefix, *command],
                 cwd=cwd,
-                # PGPORT, PGDATA and the like would apply.
-                env={k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
-                | {"LC_ALL": "C"},
+                # Not PGPORT, PGDATA and the like, which would apply.
+                env=inherited(LC_ALL="C"),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -187,7 +187,9 @@ def _mapped(why: str) -> Identity:
     try:
         name = str(pwd.getpwnam("nobody").pw_uid)
         prefix = ("unshare", "--user", f"--map-user={name}", "--")
-        subprocess.run([*prefix, "true"], capture_output=True, timeout=20, check=True)
+        subprocess.run(
+            [*prefix, "true"], env=inherited(), capture_output=True, timeout=20, check=True
+        )
     except (KeyError, OSError, subprocess.SubprocessError) as error:
         raise EmbeddedFault(
             f"PostgreSQL does not run as root, and there is no other way here: {why}, and user "

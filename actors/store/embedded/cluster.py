@@ -35,6 +35,7 @@ from actors.store.embedded.access import (
     remove_stale_lock,
     socket_folder,
 )
+from metrics.environment import inherited
 from metrics.logs import EventLog
 
 # The server process of a cluster, by its `postmaster.pid`.
@@ -108,7 +109,9 @@ class Postmaster:
 
     def _is_alive_by_ps(self) -> bool:
         command = ["ps", "-o", "stat=,command=", "-p", str(self.pid)]
-        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        shown = subprocess.run(
+            command, env=inherited(), capture_output=True, text=True, check=False
+        ).stdout
         return "postgres" in shown and not shown.startswith("Z")
 
 
@@ -178,7 +181,9 @@ def _inspect(folder: Path) -> Binaries | None:
         return None
     command = [str(folder / "postgres"), "--version"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(
+            command, env=inherited(), capture_output=True, text=True, timeout=20, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None  # for another machine, or broken: try the next folder
     match = re.search(r"(\d+)(?:\.|devel|beta|rc)", done.stdout)

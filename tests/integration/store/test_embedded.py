@@ -42,6 +42,19 @@ async def kept(url: str) -> list[int]:
         return [n for (n,) in await database.fetch_all("SELECT n FROM kept ORDER BY n")]
 
 
+async def test_server_has_no_secret_of_the_gateways_environment(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GW_SECRET", "OPENAI_API_KEY", "PGPASSWORD"):
+        monkeypatch.setenv(name, "a-secret-of-tests")
+    embedded = EmbeddedPostgres(data_dir)
+    await embedded.start()
+    environ = Path(f"/proc/{server_of(data_dir).pid}/environ").read_bytes()
+    assert b"PATH=" in environ
+    assert b"a-secret-of-tests" not in environ
+    await embedded.stop()
+
+
 async def test_restart_keeps_everything(data_dir: Path) -> None:
     embedded = EmbeddedPostgres(data_dir / "var")
     for n in (1, 2):

@@ -275,6 +275,10 @@ BAD = [
     ("model_list:\n  - litellm_params: {model: a/b}", 2, "model_list[0].model_name"),
     (one(KEY), 3, "model_list[0].litellm_params.model"),
     (one("model: openai/m, api_base: nowhere"), 3, "model_list[0].litellm_params.api_base"),
+    (
+        one('model: openai/m, api_base: "https://stranger.example/$${GW_SECRET}/v1"'),
+        *(3, "model_list[0].litellm_params.api_base"),
+    ),
     (one('model: openai/m, api_key: "two words"'), 3, "model_list[0].litellm_params.api_key"),
     (one("model: openai/m, order: x"), 3, "model_list[0].litellm_params.order"),
     (
@@ -302,6 +306,35 @@ def test_bad_file_is_told_by_line_and_changes_nothing(
     assert path in [found for _, found in faults]
     assert line is None or line in [found for found, _ in faults] or not path
     assert sorted(one.name for one in folder.path.iterdir()) == ["litellm.yaml"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "model: openai/m, api_key: k, api_base: os.environ/GW_SECRET",
+        'model: openai/m, api_base: "https://stranger.example/v1", api_key: os.environ/GW_SECRET',
+        "model: openai/m, api_key: k, extra_headers: {X-A: os.environ/gw_database_url}",
+    ],
+)
+def test_variables_of_this_gateway_are_named_by_no_file(params: str, folder: Folder) -> None:
+    record = folder.imported(one(params))
+    assert record["channels"] == []
+    assert any("a variable of this gateway" in one["reason"] for one in record["left"])
+    assert "stranger" not in folder.config.read_text()
+
+
+def test_text_of_a_stranger_is_no_variable(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GW_SECRET", "the-secret-of-this-gateway")
+    version = '"2025-01-01$${GW_SECRET}"'
+    azure = f'model: azure/m, api_base: "{AZURE}/", {KEY}, api_version: {version}'
+    name = '"a$${GW_SECRET}"'
+    bedrock = f"model: bedrock/x, aws_region_name: us-west-2, aws_profile_name: {name}"
+    folder.imported(one(azure) + one(bedrock, name="b").removeprefix("model_list:\n"))
+    registry = folder.registry(THE_KEY="key-of-tests", GW_SECRET="the-secret-of-this-gateway")
+    first, _ = registry.channels.values()
+    assert first.query == (("api-version", "2025-01-01${GW_SECRET}"),)
+    assert "the-secret" not in repr(registry.channels)
+    assert folder.config.read_text().count("$${GW_SECRET}") == 2
 
 
 def test_file_that_is_not_there_is_told(folder: Folder) -> None:

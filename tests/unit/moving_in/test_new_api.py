@@ -1,7 +1,10 @@
 """What is made of new-api's rows: channels, ratios as prices, quota as money, and what stays."""
 
 import json
+import os
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -265,15 +268,13 @@ def test_address_is_shown_without_its_password(url: str) -> None:
 
 
 def test_database_that_is_none_of_new_api_is_refused(tmp_path: Path) -> None:
-    import sqlite3
-
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE channels (id integer, key text)")
     connection.close()
     for url, found in [
         (f"sqlite:///{path}", "a table channels without type"),
-        (f"sqlite:///{tmp_path / 'nowhere.db'}", "unable to open database file"),
+        (f"sqlite:///{tmp_path / 'nowhere.db'}", "no file"),
         ("mysql://root:word@db/one-api", "a database of mysql, which is not read"),
         ("root:word@tcp(db:3306)/new-api", "a database of mysql, which is not read"),
         ("nothing", "no address of a database"),
@@ -284,3 +285,66 @@ def test_database_that_is_none_of_new_api_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("no database" * 100)
     with pytest.raises(ConfigFaults, match="not a database"):
         read_tables(f"sqlite:///{tmp_path / 'text.db'}")
+
+
+# Databases that would run a stranger's code: what is done to a good one, before it is read.
+CODE: dict[str, str] = {
+    "a view": "ALTER TABLE options RENAME TO hidden; CREATE VIEW options AS SELECT * FROM hidden",
+    "a view of a recursion": (
+        "ALTER TABLE tokens RENAME TO hidden; CREATE VIEW tokens AS WITH RECURSIVE n(i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM hidden, n"
+    ),
+    "a virtual table": ("DROP TABLE options; CREATE VIRTUAL TABLE options USING fts5(key, value)"),
+    "a generated column": (
+        "ALTER TABLE users ADD COLUMN created_at text AS (hex(zeroblob(1000000000)))"
+    ),
+    "a generated column that is stored": (
+        "DROP TABLE options; CREATE TABLE options (key text, value text AS (upper(key)) STORED)"
+    ),
+    "no table": "DROP TABLE users",
+}
+
+
+@each("script", CODE.values())
+def test_database_of_a_stranger_runs_no_code(tmp_path: Path, script: str) -> None:
+    path = tmp_path / "stranger.db"
+    path.unlink(missing_ok=True)
+    url = make_sqlite(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+    with pytest.raises(ConfigFaults, match=r"plain table|generated"):
+        read_tables(url)
+
+
+def test_database_is_read_for_so_long_and_from_a_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_sqlite(tmp_path / "large.db")
+    with closing(sqlite3.connect(tmp_path / "large.db")) as connection:
+        row = [(f"k{number}", "v") for number in range(20_000)]
+        connection.executemany("INSERT INTO options VALUES (?, ?)", row)
+        connection.commit()
+    assert len(read_tables(url)["options"]) > 20_000
+    monkeypatch.setattr("gw.moving_in.new_api_tables.STATEMENT_MS", -1)
+    with pytest.raises(ConfigFaults, match="interrupted"):
+        read_tables(url)
+    os.mkfifo(tmp_path / "pipe.db")
+    with pytest.raises(ConfigFaults, match="no file"):
+        read_tables(f"sqlite:///{tmp_path}/pipe.db")
+
+
+@each(
+    "base_url",
+    ["https://stranger.example/${GW_SECRET}", "https://${GW_SECRET}.stranger.example",
+     "https://stranger.example/$x", "https://stranger.example/{x}"],
+)  # fmt: skip
+def test_address_with_a_variable_stays(base_url: str) -> None:
+    for number in (1, 8):
+        found = plan_of(
+            tables(channels=[channel(id=1, type=number, base_url=base_url)]),
+            LIST,
+            source="s",
+            origin="o",
+        )
+        assert found.channels == {}
+        assert any("address" in one.reason for one in found.left)
