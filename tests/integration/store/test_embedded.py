@@ -49,10 +49,14 @@ async def test_server_has_no_secret_of_the_gateways_environment(
         monkeypatch.setenv(name, "a-secret-of-tests")
     embedded = EmbeddedPostgres(data_dir)
     await embedded.start()
-    environ = Path(f"/proc/{server_of(data_dir).pid}/environ").read_bytes()
+    environ = _environ_of(server_of(data_dir).pid)
     assert b"PATH=" in environ
     assert b"a-secret-of-tests" not in environ
     await embedded.stop()
+
+
+def _environ_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
 
 
 async def test_restart_keeps_everything(data_dir: Path) -> None:

@@ -334,7 +334,7 @@ def test_text_of_a_stranger_is_no_variable(folder: Folder, monkeypatch: pytest.M
     first, _ = registry.channels.values()
     assert first.query == (("api-version", "2025-01-01${GW_SECRET}"),)
     assert "the-secret" not in repr(registry.channels)
-    assert folder.config.read_text().count("$${GW_SECRET}") == 2
+    assert "$${GW_SECRET}" in folder.config.read_text()
 
 
 def test_file_that_is_not_there_is_told(folder: Folder) -> None:
