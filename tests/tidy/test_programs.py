@@ -43,8 +43,15 @@ def test_every_program_inherits_by_name() -> None:
 
 
 def test_what_is_inherited_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets = ("GW_SECRET", "GW_DATABASE_URL", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY",
-               "PGPASSWORD", "HTTPS_PROXY", "REDIS_URL")  # fmt: skip
+    secrets = (
+        "GW_SECRET",
+        "GW_DATABASE_URL",
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD",
+        "HTTPS_PROXY",
+        "REDIS_URL",
+    )
     for name in secrets:
         monkeypatch.setenv(name, "a-secret-of-tests")
     given = inherited(LC_ALL="C")

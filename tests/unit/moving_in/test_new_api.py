@@ -335,9 +335,13 @@ def test_database_is_read_for_so_long_and_from_a_file_alone(
 
 @each(
     "base_url",
-    ["https://stranger.example/${GW_SECRET}", "https://${GW_SECRET}.stranger.example",
-     "https://stranger.example/$x", "https://stranger.example/{x}"],
-)  # fmt: skip
+    [
+        "https://stranger.example/${GW_SECRET}",
+        "https://${GW_SECRET}.stranger.example",
+        "https://stranger.example/$x",
+        "https://stranger.example/{x}",
+    ],
+)
 def test_address_with_a_variable_stays(base_url: str) -> None:
     for number in (1, 8):
         found = plan_of(
