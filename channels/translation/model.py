@@ -42,7 +42,10 @@ class Text(Struct, frozen=True):
 
 
 class Media(Struct, frozen=True):
-    """An image, document, audio or video: either inline base64, or a URL."""
+    """An image, document, audio or video: either inline base64, or a URL.
+
+    `member` is the client's name of the part, if that is for media of another kind.
+    """
 
     kind: MediaKind
     mime_type: str | None
@@ -51,6 +54,7 @@ class Media(Struct, frozen=True):
     detail: str | None = None  # chat's and responses' `detail`
     name: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
+    member: str | None = None
 
 
 class Thinking(Struct, frozen=True):
@@ -378,6 +382,55 @@ _MAGIC = (
 _IMAGE_BEGINS = "](data:image/"
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\((data:image/[\w.+-]+;base64,[A-Za-z0-9+/]+={0,2})\)")
 _ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+
+
+_KINDS: Mapping[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+# Types of text besides text/*.
+_TEXTS = frozenset(
+    (
+        *("application/json", "application/xml", "application/yaml", "application/x-yaml"),
+        *("application/javascript", "application/x-javascript", "application/typescript"),
+        *("application/x-sh", "application/sql", "application/toml", "application/x-ndjson"),
+    )
+)
+
+
+def kind_of(mime_type: str | None) -> MediaKind:
+    """Return the kind of medium of a type; a document for any other."""
+    return _KINDS.get((mime_type or "").partition("/")[0].lower(), "document")
+
+
+def inline_media(
+    kind: MediaKind,
+    mime_type: str | None,
+    data: str,
+    *,
+    member: str,
+    detail: str | None = None,
+    name: str | None = None,
+    extras: Mapping[str, Any],
+) -> Media:
+    """Return inline data as the kind of medium that its type is.
+
+    `kind` is what the client's `member` is for: clients send PDFs as images. It counts for data
+    without a type.
+    """
+    found = kind_of(mime_type) if mime_type else kind
+    return Media(
+        found,
+        mime_type,
+        data=data,
+        detail=detail if found == "image" else None,
+        name=name,
+        extras=extras,
+        member=None if found == kind else member,
+    )
+
+
+def is_text(media: Media) -> bool:
+    """Whether a medium is inline text."""
+    kind = (media.mime_type or "").partition(";")[0].strip()
+    return media.data is not None and (kind.startswith("text/") or kind in _TEXTS)
 
 
 def data_uri(media: Media) -> str:

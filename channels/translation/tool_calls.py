@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from channels.conversation import naming_members
 from channels.dialects.error_body import code_in, message_in
+from channels.errors import InvalidRequest
 from channels.json import NO_ARGUMENTS_CHARACTERS_MAX, may_say_no_arguments, object_in
 from channels.translation.model import (
     CallBegan,
@@ -139,10 +140,26 @@ def report_extras(
         report.drop(field)
 
 
+def report_media(origin: ClientProtocol, media: Media, report: LossReport) -> None:
+    """Report a medium that cannot be expressed.
+
+    Raises InvalidRequest for one that the client sent in the place of another kind: it would not
+    find its own part in the report.
+    """
+    if media.member is not None:
+        path = f"{origin.parts}{media.member}"
+        raise InvalidRequest(
+            f"{path}: the channel of this model speaks another protocol, which has no place for "
+            f"{media.mime_type}.",
+            path,
+        )
+    report.drop(spelled_media(origin, media))
+
+
 def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
     """Report a part that cannot be expressed, or not in this position, if it can be lost."""
     if isinstance(part, Media):
-        report.drop(spelled_media(origin, part))
+        report_media(origin, part, report)
     elif isinstance(part, Thinking):
         report.drop(spelled(origin, "thinking"))
 

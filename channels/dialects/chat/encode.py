@@ -42,10 +42,10 @@ from channels.translation.tool_calls import (
     IdentifierLimits,
     LossReport,
     report_extras,
+    report_media,
     report_members,
     report_part,
     spelled,
-    spelled_media,
 )
 
 # Encodes system texts and turns as chat-completions messages.
@@ -490,7 +490,7 @@ def _write_part(
         return {"type": "text", "text": part.text, **extras}
     member = _write_media(part, origin=origin)
     if member is None:
-        report.drop(spelled_media(origin, part))
+        report_media(origin, part, report)
         return None
     if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
         report.drop(spelled(origin, "media.name"))

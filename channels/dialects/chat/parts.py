@@ -20,6 +20,8 @@ from channels.translation.model import (
     Text,
     Thinking,
     data_uri,
+    inline_media,
+    is_text,
     read_data_uri,
     stated_type,
     text_of,
@@ -127,7 +129,7 @@ def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Med
     return media
 
 
-def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | None:
+def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind, member: str) -> Media | None:
     detail = None
     if isinstance(payload, Mapping):
         detail = payload.get("detail")
@@ -138,7 +140,7 @@ def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media 
     inline = read_data_uri(payload)
     if inline is None:
         return Media(kind, None, url=payload, detail=detail, extras=extras)
-    return Media(kind, inline[0], data=inline[1], detail=detail, extras=extras)
+    return inline_media(kind, *inline, member=member, detail=detail, extras=extras)
 
 
 def read_audio(payload: Any, extras: dict[str, Any]) -> Media | None:
@@ -148,10 +150,12 @@ def read_audio(payload: Any, extras: dict[str, Any]) -> Media | None:
     if not isinstance(data, str):
         return None
     mime_type = _AUDIO_TYPES.get(form, f"audio/{form}") if isinstance(form, str) else None
-    return Media("audio", mime_type, data=data, extras=extras)
+    return inline_media(
+        "audio", stated_type(mime_type, data), data, member="input_audio", extras=extras
+    )
 
 
-def read_file(payload: Any, extras: dict[str, Any]) -> Media | None:
+def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> Media | None:
     if not isinstance(payload, Mapping):
         return None
     data, name = payload.get("file_data"), payload.get("filename")
@@ -160,16 +164,16 @@ def read_file(payload: Any, extras: dict[str, Any]) -> Media | None:
     name = name if isinstance(name, str) else None
     inline = read_data_uri(data)
     if inline is not None:
-        return Media("document", inline[0], data=inline[1], name=name, extras=extras)
+        return inline_media("document", *inline, member=member, name=name, extras=extras)
     if data.startswith(("http://", "https://")):
         return Media("document", None, url=data, name=name, extras=extras)
     mime_type = stated_type(None, data)
-    return Media("document", mime_type, data=data, name=name, extras=extras)
+    return inline_media("document", mime_type, data, member=member, name=name, extras=extras)
 
 
 _MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
-    "image_url": partial(read_url, kind="image"),
-    "video_url": partial(read_url, kind="video"),
+    "image_url": partial(read_url, kind="image", member="image_url"),
+    "video_url": partial(read_url, kind="video", member="video_url"),
     "input_audio": read_audio,
     "file": read_file,
 }
@@ -202,7 +206,7 @@ def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] |
         if origin is not ORIGIN or media.url is None:
             return None
         file: dict[str, Any] = {"file_data": media.url}
-    elif origin is not ORIGIN and (media.mime_type or "").startswith("text/"):
+    elif origin is not ORIGIN and is_text(media):
         text = text_of(media.data)
         return None if text is None else {"type": "text", "text": text}
     else:

@@ -11,7 +11,7 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 from channels.families import GEMINI, MESSAGES
@@ -20,6 +20,7 @@ from channels.translation import signatures as envelope
 from channels.translation.model import (
     ClientProtocol,
     Media,
+    MediaKind,
     Part,
     Protocol,
     Refusal,
@@ -27,6 +28,7 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
     ToolResult,
+    kind_of,
     read_data_uri,
     stated_type,
 )
@@ -75,9 +77,6 @@ LIMITS = _GeminiLimits(name_characters_max=64, id_characters_max=0)
 #
 # Files stored at the provider mean nothing to another one. Nothing is fetched here.
 
-_Kind = Literal["image", "document", "audio", "video"]
-_KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
-
 # URL prefixes of the provider's stores.
 _STORED = ("https://generativelanguage.googleapis.com/", "https://aiplatform.googleapis.com/")
 _VIDEO_HOSTS = frozenset(("youtube.com", "www.youtube.com", "m.youtube.com", "youtu.be"))
@@ -107,13 +106,8 @@ _TYPES = {
     "mpeg": "video/mpeg",
 }
 # The types of files without a stated or recognisable one.
-_LIKELY: dict[_Kind, str] = {"image": "image/jpeg", "document": "application/pdf"}
+_LIKELY: dict[MediaKind, str] = {"image": "image/jpeg", "document": "application/pdf"}
 _STANDARD = str.maketrans("-_", "+/")
-
-
-def kind_of(mime_type: str | None) -> _Kind:
-    """Return the kind of medium of a type; a document for any other."""
-    return _KINDS.get((mime_type or "").partition("/")[0].lower(), "document")
 
 
 def standard_base64(data: str) -> str:
@@ -147,7 +141,7 @@ def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | No
     if not address.startswith(("http://", "https://")) or address.startswith(_STORED):
         return None
     if mime_type is None and _host_of(address) in _VIDEO_HOSTS:
-        kind: _Kind = "video"
+        kind: MediaKind = "video"
     else:
         kind = kind_of(mime_type or _type_by_name(address))
     return Media(kind, mime_type, url=address, name=name, extras=extras or {})

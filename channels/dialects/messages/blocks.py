@@ -24,6 +24,8 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
     ToolResult,
+    inline_media,
+    is_text,
     stated_type,
     text_of,
 )
@@ -55,7 +57,7 @@ def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -
         encoded = base64.b64encode(data.encode("utf-8", "replace")).decode("ascii")
         return Media(kind, "text/plain", data=encoded, name=name, extras=extras)
     stated = stated_type(mime_type if isinstance(mime_type, str) else None, data)
-    return Media(kind, stated, data=data, name=name, extras=extras)
+    return inline_media(kind, stated, data, member=kind, name=name, extras=extras)
 
 
 def write_block(media: Media) -> dict[str, Any] | None:
@@ -65,13 +67,11 @@ def write_block(media: Media) -> dict[str, Any] | None:
     if media.kind != "document":
         return None
     mime_type = media.mime_type or ""
-    if media.data is not None and mime_type.startswith("text/"):
+    if media.data is not None and is_text(media):
         text = text_of(media.data)
         if text is None:
             return None
         source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
-    elif media.data is not None and mime_type.startswith("image/"):
-        return {"type": "image", "source": _source(media)}
     elif media.data is not None and mime_type not in ("", "application/pdf"):
         return None
     else:

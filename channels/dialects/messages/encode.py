@@ -48,9 +48,9 @@ from channels.translation.tool_calls import (
     IdentifierLimits,
     LossReport,
     report_extras,
+    report_media,
     report_members,
     spelled,
-    spelled_media,
 )
 
 # Thinking, effort and sampling in a messages body, which depend on one another and on the model's
@@ -383,7 +383,7 @@ class TurnWriter:
             return self._text(Text(part.text))
         block = write_block(part) if role == "user" or self._origin is ORIGIN else None
         if block is None:
-            self._report.drop(spelled_media(self._origin, part))
+            report_media(self._origin, part, self._report)
             return None
         self._report_media(part, block)
         return {**block, **self._extras(part.extras)}

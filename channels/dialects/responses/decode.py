@@ -310,6 +310,7 @@ class ItemsDecoder:
                 {"url": part.get("image_url"), "detail": part.get("detail")},
                 _extras(part, "image_url", "detail"),
                 kind="image",
+                member="input_image",
             )
         elif kind == "input_file":
             media = _read_file(part)
@@ -355,7 +356,7 @@ def _read_file(part: Mapping[str, Any]) -> Media | None:
     if isinstance(address, str) and part.get("file_data") is None:
         name = name if isinstance(name, str) else None
         return Media("document", None, url=address, name=name, extras=extras)
-    return read_file(part, extras)
+    return read_file(part, extras, member="input_file")
 
 
 def _spoken(parts: Iterable[Text | Media | Refusal]) -> tuple[Text | Media, ...]:

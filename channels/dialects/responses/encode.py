@@ -35,6 +35,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
     data_uri,
+    is_text,
     split_markdown,
     text_of,
 )
@@ -42,6 +43,7 @@ from channels.translation.tool_calls import (
     IdentifierLimits,
     LossReport,
     report_extras,
+    report_media,
     report_members,
     report_part,
     spelled,
@@ -196,7 +198,7 @@ class ItemWriter:
         elif part.kind == "document" and (document := self._document(part)):
             written = document
         else:
-            report_part(self._origin, part, self._report)
+            report_media(self._origin, part, self._report)
             return None
         if isinstance(part, Media) and part.name is not None and "filename" not in written:
             self._report.drop(spelled(self._origin, "media.name"))
@@ -209,8 +211,7 @@ class ItemWriter:
 
         The provider's own clients choose the form themselves.
         """
-        is_text = media.data is not None and (media.mime_type or "").startswith("text/")
-        if not is_text or self._origin.provider == PROVIDER:
+        if not is_text(media) or self._origin.provider == PROVIDER:
             return _file(media)
         text = text_of(media.data or "")
         return None if text is None else {"type": "input_text", "text": text}
