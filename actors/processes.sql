@@ -1,6 +1,8 @@
 -- beat --
--- Write a heartbeat, unless others have declared the process dead.
-UPDATE processes SET heartbeat_at = now() WHERE id = %s AND buried_at IS NULL
+-- Write a heartbeat, unless others have declared the process dead; return the accounts of which it has a lease that is
+-- called back.
+UPDATE processes p SET heartbeat_at = now() WHERE p.id = %s AND p.buried_at IS NULL
+RETURNING ARRAY(SELECT l.account_id FROM leases l WHERE l.process_id = p.id AND l.called_at IS NOT NULL)
 
 -- register --
 -- Register the process under this id.
@@ -29,6 +31,15 @@ SELECT id, host, boot_id, pid, pid_started, heartbeat_at, buried_at IS NOT NULL 
 -- declare_dead --
 -- Declare a process dead: in any case, or only if this is still its last heartbeat.
 SELECT process_bury(%s, %s, %s)
+
+-- called_back --
+-- The leases of other processes that are called back, and since when.
+SELECT process_id, account_id, called_at FROM leases
+WHERE called_at IS NOT NULL AND amount_nano_usd > 0 AND process_id <> %s
+
+-- take_lease --
+-- Take a lease from a process if it has been called back since that time.
+SELECT lease_take(%s, %s, %s)
 
 -- orphans --
 -- Processes without a row, with holds older than so many seconds: they may hold nothing more.

@@ -22,7 +22,7 @@ not affected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -78,13 +78,16 @@ class Heartbeat:
         clock: Clock,
         metrics: Metrics,
         chores: tuple[Callable[[], Awaitable[None]], ...] = (),
+        called_back: Callable[[Sequence[str]], None] = lambda _accounts: None,
     ) -> None:
+        """`called_back` is told of which accounts this process has a lease that is called back."""
         self.identity = identity
         self._database = database
         self._live = live
         self._clock = clock
         self._metrics = metrics
         self._chores = chores
+        self._called_back = called_back
         self._log = EventLog("actors.heartbeat")
         # Since when every beat has succeeded; None after one that failed.
         self.connected_since: float | None = None
@@ -146,7 +149,12 @@ class Heartbeat:
     async def _sign(self) -> None:
         """Report that the process lives; re-register when others have declared it dead."""
         signed, began = self.identity.id, self._clock.monotonic()
-        if await self._database.execute(SQL["beat"], (signed,)):
+        rows = await self._database.fetch_all(SQL["beat"], (signed,))
+        if rows:
+            # What was called back before this beat began is known from here on: only therefore does
+            # the beat confirm the leases.
+            if rows[0][0]:
+                self._called_back(rows[0][0])
             if self.identity.id == signed:
                 self.identity.confirmed_at = began
             return
@@ -215,6 +223,8 @@ class Recovery:
         # For each process known by its heartbeat only: the last one, and when it was first seen, on
         # our monotonic clock.
         self._seen: dict[str, tuple[datetime, float]] = {}
+        # When each lease of others that is called back was first seen, on our monotonic clock.
+        self._called: dict[tuple[str, str, datetime], float] = {}
         self._data_dir = data_dir
         self._gone: set[str] = set()  # first ids of processes whose pid is gone on this host
 
@@ -235,6 +245,7 @@ class Recovery:
         dead = await self._dead(others)
         for first_id, ids in (await self._by_process(dead, others)).items():
             recovered += await self._settle_process(first_id, ids)
+        await self._take_leases()
         await self._look_for_leaks()
         found = await read_holds_summary(self._database)
         self._metrics.holds(
@@ -285,6 +296,23 @@ class Recovery:
             return False
         self._log.info("process_declared_dead", process=process_id, silent=beat_at is not None)
         return True
+
+    async def _take_leases(self) -> None:
+        """Take the leases that others have not returned long after they were called back.
+
+        Whether their processes live is not asked. Since a beat that began before the call back no
+        beat has confirmed those leases without reporting it, and without such a beat a process
+        admits nothing from them after `CONFIRMED_SECONDS`, by its own monotonic clock.
+        """
+        rows = await self._database.fetch_all(SQL["called_back"], (self._heartbeat.identity.id,))
+        now = self._clock.monotonic()
+        self._called = {(*row,): self._called.get((*row,), now) for row in rows}
+        for called, since in self._called.items():
+            if now - since > STALE_SECONDS:
+                ((amount,),) = await self._database.fetch_all(SQL["take_lease"], called)
+                self._log.warning(
+                    "lease_taken", process=called[0], account=called[1], nano_usd=amount
+                )
 
     async def _by_process(self, dead: list[str], others: list[Row]) -> dict[str, list[str]]:
         """Group the ids to settle for by their process.

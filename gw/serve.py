@@ -147,6 +147,7 @@ def start_ledger(process: Process, database: Database) -> Ledger:
         identity=identity,
         settled=wallets.settled,
         give_back=wallets.give_back,
+        stop_leasing=wallets.stop_leasing,
     )
     wallets.call_back = neighbours.give_back
     process.supervisor.start("ledger", writer.run)
@@ -200,6 +201,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         clock=clock,
         metrics=metrics,
         chores=(feed.send_echo, last_use.write, forget_idle, expired_keys.forget),
+        called_back=ledger.neighbours.called_back,
     )
     await heartbeat.beat()
     recovery = Recovery(

@@ -100,7 +100,7 @@ class Applied:
     had settled, whose row and cost now are those of their true settlement. `is_buried`: others have
     declared the process dead, so that its holds were refused unchecked, or, for a batch with a
     number, nothing was applied. `leases` is what the process now leases of the batch's accounts, in
-    nano-USD, where that may have changed.
+    nano-USD, where that may have changed; `called` are the accounts whose leases are called back.
     """
 
     unsettled: frozenset[UUID]
@@ -110,6 +110,7 @@ class Applied:
     taken: dict[int, ClaimState] = field(default_factory=dict)  # its idempotency key was in use
     balances: Sequence[list[Any]] = ()  # account id, balance, held, in nano-USD
     leases: dict[str, int] = field(default_factory=dict)
+    called: Sequence[str] = ()
 
 
 async def apply(
@@ -141,6 +142,7 @@ async def apply(
         taken={seq - written: state for seq, state in found["taken"]},
         balances=found["accounts"],
         leases=dict(found["leases"]),
+        called=found["called"],
     )
 
 
@@ -277,6 +279,7 @@ def encode_settlement(
     is_recovery: bool = False,
     job_end: JobEnd | None = None,
     span: ChildSpan | None = None,
+    exceeding: int = 0,
 ) -> Settle:
     """Encode the settlement of a call; None as `job_end`: its job, if any, failed like its row."""
     return Settle(
@@ -291,6 +294,7 @@ def encode_settlement(
         is_recovery=is_recovery,
         span=span,
         admitted=admitted,
+        exceeding=exceeding,
     )
 
 

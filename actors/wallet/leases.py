@@ -7,13 +7,16 @@ then. A stored hold no longer uses the lease; if the balance does not cover hold
 lease is reduced by the hold (`ledger_batch`).
 
 A lease belongs to one identity of its process and ends with it. Calls are therefore admitted only
-while the database has lately confirmed the identity: for less time than others wait before they
-declare a silent process dead. What was admitted before is written in any case, and corrected if
-recovery settled it with less.
+while a heartbeat has lately confirmed the identity, and reported which leases are called back: for
+less time than others wait before they declare a silent process dead, or take a lease that is called
+back. What was admitted before is written in any case, and corrected if recovery settled it with
+less.
 
 A lease covers some seconds of its account's demand, so that a pause of the database of that length
 stops no call whose balance is ample. The lease of an idle account is returned, and so is one that
-another process calls back before it refuses a call (`Neighbours`).
+is called back: by another process before it refuses a call (`Neighbours`), or by the database when
+the balance does not cover the leases any more. From then on nothing is admitted from it. A call
+that costs more than its hold counts with its cost, before the database knows of it.
 """
 
 from __future__ import annotations
@@ -21,14 +24,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice, takewhile
-from math import exp
+from math import exp, inf
 
 from msgspec import Struct, field
 
 from actors.clock import Clock
 from actors.limits.accounts import IdleSweep
 from actors.process import ProcessIdentity
-from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange
+from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
 from actors.wallet.pricing import MAX_NANO_USD
 
 # A lease covers the demand of so many seconds: longer than a pause of the database that calls
@@ -46,8 +49,11 @@ CALLED_BACK_SECONDS = 3.0
 # An account without a hold for so long returns its lease, and gets a new one only at its second
 # call.
 SILENT_SECONDS = 30.0
-# Less than the 10 s without a heartbeat after which others declare a process dead.
+# Less than the 10 s without a heartbeat after which others declare a process dead, and after which
+# they take a lease that it has not returned.
 CONFIRMED_SECONDS = 8.0
+# `blocked_until` of a lease that is called back, until it is returned.
+UNTIL_RETURNED = inf
 # A call that lasts longer is written while it is under way, for recovery by other hosts.
 WRITE_SECONDS = 0.02
 # Limit of calls not yet written because the database is unreachable; further ones wait for it.
@@ -146,17 +152,26 @@ class Leases:
     def end(self, facts: CallFacts, cost_nano_usd: int) -> Admitted | None:
         """End a call at this cost; return its hold if that is not written.
 
-        Its cost counts against the lease until it is written.
+        Its cost counts against the lease until it is written, also what exceeds the hold.
         """
         call = facts.call_id.int
         admitted = self._waiting.pop(call, None)
         if admitted is not None:
-            lease, amount = self._leases[facts.account_id], admitted.hold.amount_nano_usd
+            lease = self._leases[facts.account_id]
             del lease.waiting[call]
-            if cost_nano_usd < amount:
-                admitted.used = cost_nano_usd
-                lease.used -= amount - cost_nano_usd
+            lease.used += cost_nano_usd - admitted.hold.amount_nano_usd
+            admitted.used = cost_nano_usd
         return admitted
+
+    def exceed(self, account_id: str, nano_usd: int) -> int:
+        """A call whose hold is written costs so much more than that; return what counts until its
+        settlement is written.
+        """
+        lease = self._leases.get(account_id)
+        if lease is None:
+            return 0
+        lease.used += nano_usd
+        return nano_usd
 
     def due(self, count: int) -> list[Admitted]:
         """Take at most `count` calls that were admitted `WRITE_SECONDS` ago, to be written."""
@@ -178,30 +193,50 @@ class Leases:
                 self._unwritten -= 1
                 self._leases[admitted.hold.facts.account_id].used -= admitted.used
 
+    def settled(self, settlements: Iterable[Settle]) -> None:
+        """Count settlements, and holds that come with them, as written, or as some that never will
+        be.
+        """
+        self.written(one.admitted for one in settlements if one.admitted is not None)
+        for one in settlements:
+            if one.exceeding:
+                self._leases[one.account_id].used -= one.exceeding
+
     def changed(
         self, identity: str, leases: Mapping[str, int], made: Iterable[LeaseChange]
     ) -> None:
         """Take over what the database counts as leased, after these changes."""
+        now = self._clock.monotonic()
+        grown = []
         for change in made:
             lease = self._leases[change.account_id]
             lease.is_asked = False
-            if change.change < 0:
+            if change.change <= 0:
                 lease.returning += change.change
-            elif leases.get(change.account_id, 0) <= lease.leased:
-                lease.ask_after = self._clock.monotonic() + REFUSED_SECONDS
+                if lease.blocked_until == UNTIL_RETURNED:
+                    lease.blocked_until = now + CALLED_BACK_SECONDS
+                continue
+            grown.append(lease)
+            if leases.get(change.account_id, 0) <= lease.leased:
+                lease.ask_after = now + REFUSED_SECONDS
         for account_id, amount in leases.items():
             changed = self._leases.get(account_id)
             if changed is not None:
                 changed.leased, changed.identity = amount, identity
+        for lease in grown:
+            if lease.blocked_until == UNTIL_RETURNED:  # called back since it asked
+                self._return(lease)
 
-    def block(self, account_id: str) -> None:
-        """Admit nothing for a while: another process calls the lease back."""
+    def call_back(self, account_id: str) -> None:
+        """Admit nothing from an account's lease until it is returned, and for a while after."""
         lease = self._leases.get(account_id)
-        if lease is not None:
-            lease.blocked_until = self._clock.monotonic() + CALLED_BACK_SECONDS
+        if lease is None:  # as far as we know there is none, but the database may have its row
+            lease = self._leases[account_id] = Lease(account_id, self._clock.monotonic())
+            self._sweep.add(account_id)
+        lease.blocked_until = UNTIL_RETURNED
 
     def give_back(self, account_id: str) -> None:
-        """Return the unused part of an account's lease."""
+        """Return the unused part of a lease that is called back; report it if there is none."""
         lease = self._leases.get(account_id)
         if lease is not None:
             self._return(lease)
@@ -214,7 +249,8 @@ class Leases:
     def _rests(self, lease: Lease) -> bool:
         """Return the lease of an idle account; True if its record can be dropped."""
         self._return(lease)
-        return not (lease.leased or lease.used or lease.is_asked)
+        is_blocked = lease.blocked_until > self._clock.monotonic()
+        return not (lease.leased or lease.used or lease.is_asked or is_blocked)
 
     def _ask(self, lease: Lease, amount: int, now: float) -> None:
         """Request as much more as the account's demand needs, unless that is too little."""
@@ -226,8 +262,8 @@ class Leases:
             self._tell(LeaseChange(lease.account_id, min(change, MAX_NANO_USD), least))
 
     def _return(self, lease: Lease) -> None:
-        room = lease.leased - lease.returning - lease.used
-        if room > 0 and not lease.is_asked:
+        room = max(0, lease.leased - lease.returning - lease.used)
+        if not lease.is_asked and (room or lease.blocked_until == UNTIL_RETURNED):
             lease.is_asked = True
             lease.returning += room
             self._tell(LeaseChange(lease.account_id, -room))

@@ -55,7 +55,8 @@ FROM ledger_proofs
 -- Time of the last proof of the ledger, in Unix seconds, and its number of faulty rows.
 SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
        coalesce((SELECT extract(epoch FROM now() - min(p.heartbeat_at))
-                 FROM processes p WHERE EXISTS (SELECT FROM leases l WHERE l.process_id = p.id)), 0)::float8,
+                 FROM processes p
+                 WHERE EXISTS (SELECT FROM leases l WHERE l.process_id = p.id AND l.amount_nano_usd > 0)), 0)::float8,
        coalesce((SELECT extract(epoch FROM proved_at) FROM ledger_proofs), 0)::float8,
        coalesce((SELECT faults FROM ledger_proofs), 0)
 FROM holds WHERE process_id IS NOT NULL

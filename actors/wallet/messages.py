@@ -194,7 +194,7 @@ class Admitted(Struct, eq=False, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class LeaseChange:
-    """Lease so many more nano-USD of an account, at least `least`; negative: return them."""
+    """Lease so many more nano-USD of an account, at least `least`; 0 or negative: return them."""
 
     account_id: str
     change: int
@@ -252,7 +252,8 @@ class Settle(Struct, frozen=True, kw_only=True, gc=False):
     has one. `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: made for
     a process declared dead, by what is known; if the true settlement arrives later, row and cost
     are corrected to it. `span`: its part of the call's trace, ended at the commit. `admitted` is
-    its hold if that is not written: both are written together.
+    its hold if that is not written: both are written together. `exceeding` is the part of the cost
+    beyond a written hold, as it counts against a lease until the settlement is written.
     """
 
     facts: CallFacts
@@ -266,6 +267,7 @@ class Settle(Struct, frozen=True, kw_only=True, gc=False):
     is_recovery: bool = False
     span: ChildSpan | None = None
     admitted: Admitted | None = None
+    exceeding: int = 0
 
 
 class Void(Settle, frozen=True, kw_only=True):

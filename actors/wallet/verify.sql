@@ -43,7 +43,8 @@ GROUP BY a.id HAVING a.leased_nano_usd <> coalesce(sum(l.amount_nano_usd), 0)
 -- No lease is negative or of a process without a heartbeat.
 SELECT l.process_id, l.account_id, l.amount_nano_usd, extract(epoch FROM now() - p.heartbeat_at)::bigint
 FROM leases l LEFT JOIN processes p ON p.id = l.process_id
-WHERE l.amount_nano_usd < 0 OR p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds'
+WHERE l.amount_nano_usd < 0 OR p.id IS NULL
+    OR l.amount_nano_usd > 0 AND p.heartbeat_at < now() - interval '30 seconds'
 
 -- key_spend_is_sum_of_entries --
 -- Every key's spent and held amounts are the sums of its entries.

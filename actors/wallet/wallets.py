@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -139,6 +139,15 @@ IDLE_SECONDS = 60.0
 # How long a call waits for its hold, whether the database is unreachable or hangs, which blocks the
 # writer too. A hold takes milliseconds, a restart of the database seconds.
 HOLD_SECONDS = 5.0
+# Between two tries of a hold that only the leases of silent processes refuse; doubled each time.
+LEASED_FIRST_SECONDS, LEASED_MAX_SECONDS = 0.1, 1.0
+# A call that costs more than its hold calls back all leases of its account at once if the excess is
+# more than this part of what was available: the leases may be more than what is left. The database
+# calls back after any other that goes too far.
+EXCESS_SHARE = 1 / 16
+# How long the end of such a call's response waits for that, so that the next request, in whatever
+# process, finds no lease.
+COVER_SECONDS = 1.0
 
 
 _LOG = EventLog("actors.wallet")
@@ -152,6 +161,10 @@ class HoldRefused(Exception):
     def __init__(self, reason: RefusalReason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class BalanceLeased(LedgerUnavailable):
+    """The balance covers the estimate, but for leases that their processes have not returned."""
 
 
 class KeyTaken(Exception):
@@ -182,6 +195,7 @@ class Wallets:
         self._sweep = IdleSweep(self._wallets)
         self._leases = writer.leases
         self._call_backs: dict[str, Future[None]] = {}
+        self._covers: dict[str, Future[None]] = {}  # the last one of each account
         # Makes every process return its lease of an account (`Neighbours`).
         self.call_back: Callable[[str], Awaitable[None]] = self.give_back
         self._reads: dict[str, Future[int]] = {}
@@ -206,8 +220,9 @@ class Wallets:
     async def hold(self, hold: Hold) -> None:
         """Hold a call's estimate in the ledger, exactly and in order.
 
-        Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is unreachable for too
-        long. If a hold is granted after its caller was refused or cancelled, it is voided.
+        Raises HoldRefused, KeyTaken, BalanceLeased, or LedgerUnavailable when the database is
+        unreachable for too long. If a hold is granted after its caller was refused or cancelled, it
+        is voided.
         """
         self._wallet(hold.facts.account_id)
         if self._waiting >= WAITING_MAX:
@@ -216,16 +231,33 @@ class Wallets:
         try:
             reply = await self._writer.ask(hold, timeouts=self._timeouts)
             if isinstance(reply, Refused) and reply.reason == "leased":
-                await self._called_back(hold.facts.account_id)
-                reply = await self._writer.ask(hold, timeouts=self._timeouts)
+                reply = await self._hold_again(hold)
         except MailboxFull:
             raise LedgerUnavailable from None
         finally:
             self._waiting -= 1
         if isinstance(reply, Refused):
-            raise HoldRefused("insufficient_funds" if reply.reason == "leased" else reply.reason)
+            raise HoldRefused(reply.reason)
         if isinstance(reply, Taken):
             raise KeyTaken(reply.state)
+
+    async def _hold_again(self, hold: Hold) -> object:
+        """Call back the leases that refuse a hold and try it again, as long as a hold may take.
+
+        A process that is dead or stands still does not return its lease; it is taken from it
+        later (`actors/recovery.py`). Raises BalanceLeased.
+        """
+        monotonic, pause = self._clock.monotonic, 0.0
+        until = monotonic() + HOLD_SECONDS
+        while True:
+            await self._called_back(hold.facts.account_id)
+            reply = await self._writer.ask(hold, timeouts=self._timeouts)
+            if not (isinstance(reply, Refused) and reply.reason == "leased"):
+                return reply
+            pause = min(max(2 * pause, LEASED_FIRST_SECONDS), LEASED_MAX_SECONDS)
+            if monotonic() + pause >= until:
+                raise BalanceLeased
+            await self._clock.sleep(pause)
 
     def settle(
         self,
@@ -236,20 +268,69 @@ class Wallets:
         job_end: JobEnd | None = None,
         span: ChildSpan | None = None,
         awaits_write: bool = False,
+        held_nano_usd: int | None = None,
     ) -> Callable[[], None] | None:
         """Settle a call that holds money: entry, row, release, claim and job in one commit.
+
+        `held_nano_usd`: what it holds; None: unknown. What it costs beyond that is not there for
+        the next call, in this process at once, in the others by the call back of their leases.
 
         `awaits_write`: its response is written in the next turn of the loop. What is returned
         then, unless it is None, has to be called right before: should the process be killed in
         between, its client has nothing and pays nothing.
         """
-        admitted = self._leases.end(facts, outcome.cost_nano_usd)
+        cost = outcome.cost_nano_usd
+        admitted = self._leases.end(facts, cost)
+        excess = 0 if held_nano_usd is None or cost <= held_nano_usd else cost - held_nano_usd
+        exceeding = 0
+        if excess and admitted is None:
+            exceeding = self._leases.exceed(facts.account_id, excess)
         message = encode_settlement(
-            facts, outcome, admitted, claim_end=claim_end, job_end=job_end, span=span
+            facts,
+            outcome,
+            admitted,
+            claim_end=claim_end,
+            job_end=job_end,
+            span=span,
+            exceeding=exceeding,
         )
         before_write = self.recorder.settled(message, outcome, awaits_write=awaits_write)
         self._post(message)
+        if excess:
+            self._look_at_excess(facts.account_id, excess)
         return before_write
+
+    def _look_at_excess(self, account_id: str, nano_usd: int) -> None:
+        """Call back all leases of an account if a call took much more of it than it held."""
+        available = self._wallet(account_id).available_nano_usd
+        if available is not None and nano_usd <= available * EXCESS_SHARE:
+            return
+        self._leases.call_back(account_id)
+
+        def end(done: Future[None]) -> None:
+            if self._covers.get(account_id) is done:
+                del self._covers[account_id]
+            if not done.cancelled() and (error := done.exception()) is not None:
+                _LOG.info("leases_not_called_back", account=account_id, error=str(error))
+
+        covering = asyncio.ensure_future(self._cover(account_id))
+        self._covers[account_id] = covering
+        covering.add_done_callback(end)
+
+    async def _cover(self, account_id: str) -> None:
+        """Write what was settled, and have every process return its lease."""
+        try:
+            await self.settled(account_id)
+        finally:
+            await self._called_back(account_id)
+
+    async def covered(self, account_id: str) -> None:
+        """Wait until a call that took much more than it held counts in every process; usually there
+        is none. A database or a process that does not reply is waited for no longer than a moment.
+        """
+        covering = self._covers.get(account_id)
+        if covering is not None:
+            await asyncio.wait([covering], timeout=COVER_SECONDS)
 
     async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
         """Settle the call of a job that has ended, and wait until the settlement is durable."""
@@ -310,10 +391,16 @@ class Wallets:
 
     async def give_back(self, account_id: str) -> None:
         """Return the lease of an account, and lease nothing for a while."""
-        self._leases.block(account_id)
-        await self.settled(account_id)  # what was admitted is written, and no longer counts
-        self._leases.give_back(account_id)
+        self._leases.call_back(account_id)
+        try:
+            await self.settled(account_id)  # what was admitted is written, and no longer counts
+        finally:
+            self._leases.give_back(account_id)
         await self.settled(account_id)
+
+    def stop_leasing(self, account_id: str) -> None:
+        """Admit nothing from the lease of an account until it is returned."""
+        self._leases.call_back(account_id)
 
     async def _called_back(self, account_id: str) -> None:
         """Call back the leases of all processes on an account, once for all waiting holds."""
@@ -390,6 +477,8 @@ RECENT_SECONDS = 3.0
 TIMEOUT_SECONDS = 1.0
 # Requests: write all that is known of an account, or return its lease.
 ASK, GIVE_BACK, DONE = "ask", "give_back", "done"
+# Asks in the name of the database (`leases_call_back`), which waits for no reply.
+LEDGER = "ledger"
 
 
 class Neighbours:
@@ -402,13 +491,15 @@ class Neighbours:
         identity: ProcessIdentity,
         settled: Callable[[str], Awaitable[None]],
         give_back: Callable[[str], Awaitable[None]],
+        stop_leasing: Callable[[str], None],
     ) -> None:
         """`settled` waits until all that this process knows of an account is written, `give_back`
-        until it has no lease of it.
+        until it has no lease of it; after `stop_leasing` nothing is admitted from that.
         """
         self._database = database
         self._identity = identity
         self._replies = {ASK: settled, GIVE_BACK: give_back}
+        self._stop_leasing = stop_leasing
         self._questions = (f"{identity.id}/{number}" for number in itertools.count())
         # By question, the processes that have not replied.
         self._silent: dict[str, tuple[set[str], Future[None]]] = {}
@@ -437,6 +528,12 @@ class Neighbours:
         """
         await asyncio.gather(self._replies[GIVE_BACK](account_id), self._ask(GIVE_BACK, account_id))
 
+    def called_back(self, account_ids: Iterable[str]) -> None:
+        """Return the leases of these accounts: the database calls them back."""
+        for account_id in account_ids:
+            self._stop_leasing(account_id)
+            self._asked.put_nowait((GIVE_BACK, LEDGER, account_id))
+
     async def run(self) -> None:
         """Reply to the others forever."""
         while True:
@@ -446,8 +543,13 @@ class Neighbours:
             wanted = dict.fromkeys((kind, account_id) for kind, _, account_id in asked)
             try:
                 await asyncio.gather(*(self._replies[kind](account) for kind, account in wanted))
-                replies = [f"{DONE} {question} {self._identity.id}" for _, question, _ in asked]
-                await self._database.fetch_all(SQL["send"], (replies,))
+                replies = [
+                    f"{DONE} {question} {self._identity.id}"
+                    for _, question, _ in asked
+                    if question != LEDGER
+                ]
+                if replies:
+                    await self._database.fetch_all(SQL["send"], (replies,))
             except (StoreUnavailable, LedgerUnavailable) as error:  # the asking side times out
                 self._log.warning("neighbours_unanswered", error=str(error))
 
@@ -474,6 +576,8 @@ class Neighbours:
         own = self._silent.get(question)
         if kind in self._replies:
             if own is None:
+                if kind == GIVE_BACK:
+                    self._stop_leasing(rest)
                 self._asked.put_nowait((kind, question, rest))
         elif own is not None:
             silent, all_done = own

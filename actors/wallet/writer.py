@@ -266,8 +266,9 @@ class LedgerWriter(Actor[Message]):
                 left = [e for e in work if isinstance(e.message, Hold) and not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
-                self._identity.confirmed_at = max(self._identity.confirmed_at, started)
                 self.leases.changed(signed, applied.leases, batch.changes)
+                for account_id in applied.called:
+                    self.leases.call_back(account_id)
                 if batch.holds:
                     self._reply_to_holds(work, applied)
         self._report(work)
@@ -345,10 +346,11 @@ class LedgerWriter(Actor[Message]):
                 written.append(message)
             elif isinstance(message, Barrier):
                 envelope.resolve(None)
-        written += [one.admitted for one in settled if one.admitted is not None]
-        hold_waits += [0.0] * len(written)  # they did not wait
+        # Those admitted did not wait.
+        hold_waits += [0.0] * (len(written) + sum(one.admitted is not None for one in settled))
         self.on_settled(settled)
         self.leases.written(written)
+        self.leases.settled(settled)
         self.metrics.hold_latencies(hold_waits)
         self.metrics.settle_latencies(settlement_waits)
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
@@ -397,8 +399,7 @@ class LedgerWriter(Actor[Message]):
         elif isinstance(work.message, LeaseChange):
             self.leases.changed(self._identity.id, {}, [work.message])
         if isinstance(work.message, Settle):
-            if work.message.admitted is not None:
-                self.leases.written([work.message.admitted])
+            self.leases.settled([work.message])
             self.on_settled([work.message])  # it would be refused again
             if work.message.span is not None:
                 work.message.span.end(error_type="refused")

@@ -409,6 +409,8 @@ class ChatCalls:
                 self._end_complete(settlement, result.meter)
                 settlement.note_delivery()
                 before_write = settlement.settle(awaits_write=True)
+                if settlement.exceeds_hold:
+                    await settlement.until_durable()
                 writer.begin("application/json", result.headers)
                 writer.send(result.body, before_write)
             else:
@@ -463,6 +465,8 @@ class ChatCalls:
         if writer.sends_at_once or settlement.ending is SUCCESS:
             settlement.note_delivery()
         settlement.settle()
+        if settlement.exceeds_hold:
+            await settlement.until_durable()
         await relay.finish()
 
     def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:

@@ -24,7 +24,14 @@ from actors.wallet.batch import encode_detail
 from actors.wallet.messages import ClaimEnd, Hold, KeptResponse, LedgerUnavailable, Outcome
 from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.recorder import Recorder
-from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
+from actors.wallet.wallets import (
+    BalanceLeased,
+    Delivered,
+    HoldRefused,
+    KeyTaken,
+    LiveCalls,
+    Wallets,
+)
 from channels.dialects.dialect import Meter
 from channels.dialects.meter import Usage
 from channels.redaction import Redactor
@@ -92,6 +99,7 @@ class Settlement(Struct, Generic[B], eq=False):
     ending: Ending | None = None
     _kept: KeptResponse | None = None
     _is_settled: bool = False
+    exceeds_hold: bool = False  # it was settled for more than it held
     _stream: StreamRecord | None = None  # while a stream is sent
 
     def __repr__(self) -> str:
@@ -222,12 +230,15 @@ class Settlement(Struct, Generic[B], eq=False):
                 channel_id=None if candidate is None else candidate.channel_id,
                 detail=encode_detail(observer.receipt(charged, attempts.status, self._redactor)),
             )
+            held_nano_usd = self.bill.hold_nano_usd
+            self.exceeds_hold = charged.cost_nano_usd > held_nano_usd
             before_write = self._billing.wallets.settle(
                 call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
                 span=call.span.child(SETTLE) if call.span.sampled else None,
                 awaits_write=awaits_write,
+                held_nano_usd=held_nano_usd,
             )
             observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
             return before_write
@@ -266,10 +277,12 @@ class Settlement(Struct, Generic[B], eq=False):
                 self._billing.live.leave(self.call.facts.call_id)
 
     async def until_durable(self) -> None:
-        """Wait until a call with an idempotency key is settled.
+        """Wait until a call with an idempotency key is settled, and until one that took much more
+        than it held is counted in every process.
 
-        So a response is kept before its client sees it, and after an error the key is free in every
-        process. The wait is short when the ledger is unreachable; the call is settled later.
+        So a response is kept before its client sees it, after an error the key is free in every
+        process, and what the balance does not cover any more is admitted by none. The wait is short
+        when the ledger is unreachable; the call is settled later.
         """
         if self.call.idempotency is not None:
             try:
@@ -277,6 +290,8 @@ class Settlement(Struct, Generic[B], eq=False):
                     await self._billing.wallets.settled(self.call.facts.account_id)
             except (TimeoutError, LedgerUnavailable):
                 pass  # the writer retries and logs it
+        if self.exceeds_hold:
+            await self._billing.wallets.covered(self.call.facts.account_id)
 
     async def _admit(self, hold: Hold) -> None:
         """Ask the ledger for the hold. Raises GatewayError and KeyTaken.
@@ -289,6 +304,8 @@ class Settlement(Struct, Generic[B], eq=False):
         except HoldRefused as refused:
             why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
             raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
+        except BalanceLeased as error:
+            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEASED) from error
         except LedgerUnavailable as error:
             raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
         except asyncio.CancelledError:
@@ -428,4 +445,8 @@ class Billing:
 
 _NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
 _SPEND_CAP = "This key has reached its spend cap. Raise the cap,"
+_LEASED = (
+    "Part of the balance is set aside for another process of the gateway, which does not respond at"
+    " the moment. Nothing was charged; try again."
+)
 _LEDGER_AWAY = "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."

@@ -25,6 +25,15 @@ class Caller:
         self._connection.request("POST", CHAT, body, self._headers)
         return self._connection.getresponse()
 
+    def get(self, path: str, *, timeout_seconds: float) -> int:
+        """The status of a response that comes in time. Raises TimeoutError."""
+        self._connection.timeout = timeout_seconds
+        self._connection.request("GET", path, headers=self._headers)
+        response = self._connection.getresponse()
+        response.read()
+        self._connection.sock.settimeout(PATIENCE_SECONDS)
+        return response.status
+
     def call(self, **members: Any) -> str:
         """What became of one call."""
         try:

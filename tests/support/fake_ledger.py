@@ -8,7 +8,7 @@ same rules on both and so proves the fake.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -74,6 +74,9 @@ class FakeLedger:
     jobs: FakeJobs = field(default_factory=FakeJobs)
     leases: dict[tuple[str, str], int] = field(default_factory=dict)  # by process and account
     unleased: set[str] = field(default_factory=set)  # accounts that are not leased for a while
+    # Leases that are called back, each with a number of its own as its time.
+    called: dict[tuple[str, str], int] = field(default_factory=dict)
+    calls_back: int = 0
     numbers: dict[str, int] = field(default_factory=dict)  # of each process's last batch
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
@@ -185,6 +188,7 @@ class FakeLedger:
             answer["leases"] = [
                 [a, self.leases.get((process, a), 0)] for a in needed if a in self.balances
             ]
+            answer["called"] = [a for a in needed if (process, a) in self.called]
             _check_keys(keys, wanted)
             self.batches.append(len(ended) - len(answer["unsettled"]))
         if self.lose_after:
@@ -212,6 +216,7 @@ class FakeLedger:
             if settlement["admitted"] is not None:
                 self._open_admitted(settlement, process_id, late, recovered)
         settled = [s["call_id"] for s in settlements if self._settle(s, recovered)]
+        self._look_uncovered(needed)
         corrected = [
             s["call_id"]
             for s in settlements
@@ -251,6 +256,7 @@ class FakeLedger:
                 self.claims.claim(want)
             if (job := begun.get(hold["seq"])) is not None and not is_repeat:
                 self.jobs.begin(job, self.holds[UUID(hold["call_id"])])
+        self._look_uncovered(needed)
         for row in rows:
             self._record(row)
         return {
@@ -271,17 +277,56 @@ class FakeLedger:
     def end_leases(self, process: str) -> None:
         """The row of a process is deleted."""
         for place in [place for place in self.leases if place[0] == process]:
-            del self.leases[place]
+            self._end_lease(place)
+
+    def _end_lease(self, place: tuple[str, str]) -> None:
+        self.leases.pop(place, None)
+        self.called.pop(place, None)
+
+    def called_of(self, process: str) -> list[str]:
+        """The accounts of which a process has a lease that is called back."""
+        return [account for name, account in self.called if name == process]
+
+    def called_of_others(self, process: str) -> list[tuple[str, str, int]]:
+        """The leases of others that are called back, and since when."""
+        found = [(*place, at) for place, at in self.called.items() if place[0] != process]
+        return [(name, account, at) for name, account, at in found if self.leases[name, account]]
+
+    def take_lease(self, process: str, account: str, called_at: int) -> int:
+        if self.called.get((process, account)) != called_at:
+            return 0
+        taken, self.leases[process, account] = self.leases[process, account], 0
+        return taken
+
+    def notify(self, account: str) -> None:
+        """The leases of an account are called back; a subclass tells processes of it."""
+
+    def _call_back(self, account: str) -> None:
+        new = [p for p in self.leases if p[1] == account and p not in self.called]
+        self.calls_back += 1
+        self.called.update(dict.fromkeys(new, self.calls_back))
+        self.unleased.add(account)
+        if new:
+            self.notify(account)
+
+    def _look_uncovered(self, accounts: Iterable[str]) -> None:
+        """The trigger of accounts, once for a statement that moved money of these."""
+        for account in accounts:
+            if account in self.balances and self.leased(account) > 0 > self.available(account):
+                self._call_back(account)
 
     def _lease(self, process: str, account: str, change: int, least: int) -> None:
-        has = self.leases.get((process, account), 0)
+        place = process, account
         if change > 0:
-            free = 0 if account in self.unleased else max(0, self.available(account)) // 4
+            is_barred = account in self.unleased or place in self.called
+            free = 0 if is_barred else max(0, self.available(account)) // 4
             change = min(change, free)
-            change = change if change >= least else 0
-        self.leases[process, account] = max(0, has + change)
-        if not self.leases[process, account]:
-            del self.leases[process, account]
+            if change >= least and change > 0:
+                self.leases[place] = self.leases.get(place, 0) + change
+        elif place in self.leases:
+            self.leases[place] = max(0, self.leases[place] + change)
+            if not self.leases[place]:
+                self._end_lease(place)
 
     def _draw(
         self,
@@ -382,6 +427,7 @@ class FakeLedger:
         self.balances[account] += difference
         self.spent_by_key[key] -= difference
         self.entries.append((account, key, call_id, "correction", difference, 0))
+        self._look_uncovered([account])
         place = {name: row[name] for name in ("account_id", "key_id", "created_at")}
         self.rows[call_id] = {**true, **place}
         return True
@@ -404,7 +450,7 @@ class FakeLedger:
         if hold["amount"] > 0 and (available <= 0 or hold["amount"] > available):
             if hold["amount"] > available + self.leased(account):
                 return "insufficient_funds"
-            self.unleased.add(account)
+            self._call_back(account)
             return "leased"
         if hold["cap"] is not None:
             left = hold["cap"] - self.spent_by_key[key] - self.held_by_key[key]

@@ -1,6 +1,8 @@
 """The rules of leases on top of those of the ledger: calls are admitted in memory, and written
 later, with their settlement, by recovery, or under another identity of their process. Leases are
-called back from both processes, and one of them may die while the other lives.
+called back from both processes, by either of them or by the ledger when the balance does not cover
+them any more, and are taken from a process that does not return them; one of the processes may die
+while the other lives.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +54,7 @@ class LeaseMachine(ClaimMachine):
         self.unwritten: dict[UUID, Admitted] = {}
         self.dead: set[str] = set()  # identities that others have declared dead
         self.wrecks: list[Wreck] = []  # that nobody has read
+        self.taken: set[tuple[str, str]] = set()  # leases that were not returned
 
     # What a subclass provides
 
@@ -63,6 +66,18 @@ class LeaseMachine(ClaimMachine):
 
     def lease_again(self) -> None:
         """The time is over in which accounts are not leased."""
+        raise NotImplementedError
+
+    def is_unleased(self, account: str) -> bool:
+        """Nothing is leased of the account for a while."""
+        raise NotImplementedError
+
+    def called_in_ledger(self) -> set[tuple[str, str]]:
+        """The leases that are called back."""
+        raise NotImplementedError
+
+    def take(self, identity: str, account: str) -> int:
+        """A lease that is called back is taken from its process."""
         raise NotImplementedError
 
     def bury(self, identity: str) -> None:
@@ -125,12 +140,16 @@ class LeaseMachine(ClaimMachine):
         facts = self.new_facts(account, KEYS[account][0])
         amount = max(0, self.available(account)) + 1 + int(self.leased(account) * part)
         if self.ask(facts, amount) == "leased":
+            self.is_called_back(account)
             for each in (0, 1):
                 self.act(who=each)
                 self.write(self.mine(account))
                 self.give_back(who=each, account=account, part=1.0)
             left = {place for place, amount in self.leases.items() if amount}
             assert {identity for identity, name in left if name == account} <= self.dead
+            if part > 0.5:  # and of who is dead it is taken
+                for identity, _ in left:
+                    self.take_lease(identity, account)
             self.lease(who=who, account=account, change=2000, least=0)  # not for a while
             self.ask(facts, amount)
         return facts
@@ -211,8 +230,24 @@ class LeaseMachine(ClaimMachine):
 
     @rule()
     def accounts_may_be_leased_again(self) -> None:
-        self.unleased.clear()
         self.lease_again()
+
+    @rule(who=processes, account=accounts)
+    def does_not_return_its_lease(self, who: int, account: str) -> None:
+        """It stands still, with or without something unwritten, and goes on some time later."""
+        self.take_lease(self.processes[who].identity.id, account)
+
+    def take_lease(self, identity: str, account: str) -> None:
+        place = identity, account
+        is_called = place in self.called_in_ledger()
+        assert self.take(*place) == (self.leases.get(place, 0) if is_called else 0)
+        if is_called:
+            self.leases[place] = 0
+            self.taken.add(place)
+
+    def is_called_back(self, account: str) -> None:
+        left = {place for place, amount in self.leases.items() if amount and place[1] == account}
+        assert left <= self.called_in_ledger()
 
     @rule(who=processes, place=places)
     def give_up_unwritten(self, who: int, place: int) -> None:
@@ -229,10 +264,17 @@ class LeaseMachine(ClaimMachine):
         assert found == expected
 
     @invariant()
+    def what_is_not_covered_is_called_back(self) -> None:
+        for account in ACCOUNTS:
+            if self.available(account) < 0:
+                self.is_called_back(account)
+
+    @invariant()
     def nothing_is_admitted_twice(self) -> None:
         for one in self.processes:
             for account in ACCOUNTS:
-                assert one.is_buried or self.room(one, account) >= 0
+                is_taken = (one.identity.id, account) in self.taken
+                assert one.is_buried or is_taken or self.room(one, account) >= 0
 
     # The model
 
@@ -385,7 +427,8 @@ class LeaseMachine(ClaimMachine):
         for one in changes:
             place, change = (self.me.identity.id, one.account_id), one.change
             if change > 0:
-                free = 0 if one.account_id in self.unleased else self.available(one.account_id)
+                is_barred = self.is_unleased(one.account_id) or place in self.called_in_ledger()
+                free = 0 if is_barred else self.available(one.account_id)
                 change = min(change, max(0, free) // 4)
                 change = change if change >= one.least else 0
             self.leases[place] = max(0, self.leases.get(place, 0) + change)

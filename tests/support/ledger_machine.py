@@ -78,7 +78,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self.handed_over: set[UUID] = set()
         self.counter = 0
         self.leases: dict[tuple[str, str], int] = {}  # by identity of the process, and account
-        self.unleased: set[str] = set()  # accounts, until they may be leased again
         self.begun = 0  # processes
         self.processes = [self.begin(host) for host in HOSTS]
         self.me = self.processes[0]  # acts now
@@ -339,7 +338,6 @@ class LedgerMachine(RuleBasedStateMachine):
         if amount > 0 and (available <= 0 or amount > available):
             if amount > available + self.leased(account):
                 return "insufficient_funds"
-            self.unleased.add(account)
             return "leased"
         if cap is not None:
             held = sum(one.amount for one in self.open.values() if one.key == key)

@@ -24,9 +24,11 @@
 -- p_jobs         how the jobs of settlements end (see `jobs_end`); null: none has one
 --
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
--- accounts: [[id, balance, held]], leases: [[account, amount]]}; `corrected` are those of the unsettled whose row and cost
--- were corrected, `leases` what the process leases now where that may have changed. A hold is refused as `leased` that the
--- balance covers, but for what is leased of it.
+-- accounts: [[id, balance, held]], leases: [[account, amount]], called: [account]}; `corrected` are those of the unsettled
+-- whose row and cost were corrected, `leases` what the process leases now where that may have changed, `called` those of
+-- them that are called back. A hold is refused as `leased` that the balance covers, but for what is leased of it. A process
+-- that knows of no leases would report that as an exhausted balance: it gets a reply without `refused`, which it cannot
+-- read, sends each message again alone, and reports the one hold as unavailable.
 --
 -- A hold that is already there counts as granted and a settlement whose hold is gone does nothing: such a batch may
 -- be sent again after a lost connection; one with a number only if the process's row has another. A process that was
@@ -72,6 +74,7 @@ DECLARE
     late          jsonb;
     called_back   text[] := '{}';
     leases_now    json;
+    called_now    json;
     unsettled     json;
 BEGIN
     -- One batch of a process at a time, and none while it is being declared dead. A repeated batch waits for the one
@@ -170,9 +173,11 @@ BEGIN
             IF want.amount > 0 AND (available <= 0 OR want.amount > available)
                 AND (want.seq < p_written) IS NOT TRUE
             THEN
-                IF p_written IS NOT NULL AND want.amount <= available + want.leased THEN
+                IF want.amount <= available + want.leased THEN
                     refused := refused || json_build_array(want.seq, 'leased');
-                    called_back := called_back || want.account_id;
+                    IF want.account_id <> ALL (called_back) THEN
+                        called_back := called_back || want.account_id;
+                    END IF;
                 ELSE
                     refused := refused || json_build_array(want.seq, 'insufficient_funds');
                 END IF;
@@ -202,7 +207,7 @@ BEGIN
             END IF;
         END IF;
         IF called_back <> '{}' THEN
-            UPDATE accounts SET unleased_until = clock_timestamp() + interval '3 seconds' WHERE id = ANY (called_back);
+            PERFORM leases_call_back(id) FROM unnest(called_back) id;
         END IF;
         SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
         FROM accounts WHERE id = ANY (touched);
@@ -237,7 +242,9 @@ BEGIN
         PERFORM ledger_lease(p_process, p_leases);
     END IF;
     IF p_leases IS NOT NULL OR late IS NOT NULL OR all_fit IS NOT TRUE AND p_written IS NOT NULL THEN
-        SELECT json_agg(json_build_array(t.id, coalesce(l.amount_nano_usd, 0))) INTO leases_now
+        SELECT json_agg(json_build_array(t.id, coalesce(l.amount_nano_usd, 0))),
+            json_agg(t.id) FILTER (WHERE l.called_at IS NOT NULL)
+        INTO leases_now, called_now
         FROM unnest(touched) t(id)
         LEFT JOIN leases l ON l.process_id = p_process AND l.account_id = ANY (ARRAY[t.id]);
     END IF;
@@ -254,8 +261,9 @@ BEGIN
     RETURN json_build_object(
         'unsettled', unsettled,
         'corrected', array_to_json(corrected),
-        'refused', array_to_json(refused),
+        CASE WHEN p_written IS NULL AND called_back <> '{}' THEN 'leased' ELSE 'refused' END, array_to_json(refused),
         'taken', array_to_json(taken),
         'accounts', coalesce(written.accounts, '[]'),
-        'leases', coalesce(leases_now, '[]'));
+        'leases', coalesce(leases_now, '[]'),
+        'called', coalesce(called_now, '[]'));
 END $$;

@@ -19,7 +19,7 @@ from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Claim, Hold, NewJob, Outcome
 from actors.wallet.recorder import Recorder
 from actors.wallet.verify import verify
-from actors.wallet.wallets import Delivered, LiveCalls, Wallets
+from actors.wallet.wallets import Delivered, LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, KEY, open_account
@@ -42,6 +42,7 @@ class Process:
     heartbeat: Heartbeat
     recovery: Recovery
     metrics: Metrics
+    neighbours: Neighbours
 
     async def hold(
         self,
@@ -93,12 +94,20 @@ class Process:
         self.live.enter(facts.call_id, delivered)
 
     def settle(
-        self, facts: CallFacts, cost: int, *, awaits_write: bool = False, **more: Any
+        self,
+        facts: CallFacts,
+        cost: int,
+        *,
+        awaits_write: bool = False,
+        held: int | None = None,
+        **more: Any,
     ) -> Callable[[], None] | None:
-        """End a call, with `more` in its outcome; see `Wallets.settle`."""
+        """End a call, which held so much, with `more` in its outcome; see `Wallets.settle`."""
         now = SystemClock().now()
         ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1, **more)
-        before_write = self.wallets.settle(facts, ended, awaits_write=awaits_write)
+        before_write = self.wallets.settle(
+            facts, ended, awaits_write=awaits_write, held_nano_usd=held
+        )
         self.live.leave(facts.call_id)
         return before_write
 
@@ -122,6 +131,11 @@ class Process:
         for _ in range(seconds):
             self.clock.advance(1.0)
             await self.heartbeat.beat()
+        self.is_confirmed()
+
+    def is_confirmed(self) -> None:
+        """Its last beat was now, on the clock of its leases, which is not the test's."""
+        self.identity.confirmed_at = SystemClock().monotonic()
 
 
 @asynccontextmanager
@@ -164,8 +178,20 @@ async def process(
             metrics=metrics,
             recorder=recorder,
         )
+        neighbours = Neighbours(
+            database=database,
+            identity=identity,
+            settled=wallets.settled,
+            give_back=wallets.give_back,
+            stop_leasing=wallets.stop_leasing,
+        )
         heartbeat = Heartbeat(
-            identity=identity, database=database, live=live, clock=clock, metrics=metrics
+            identity=identity,
+            database=database,
+            live=live,
+            clock=clock,
+            metrics=metrics,
+            called_back=neighbours.called_back,
         )
         recovery = Recovery(
             heartbeat=heartbeat,
@@ -180,20 +206,31 @@ async def process(
         )
         task = asyncio.create_task(writer.run())
         await heartbeat.beat()
+        made = Process(
+            identity=identity,
+            database=database,
+            clock=clock,
+            live=live,
+            wallets=wallets,
+            writer=writer,
+            heartbeat=heartbeat,
+            recovery=recovery,
+            metrics=metrics,
+            neighbours=neighbours,
+        )
+        made.is_confirmed()
         try:
-            yield Process(
-                identity, database, clock, live, wallets, writer, heartbeat, recovery, metrics
-            )
+            yield made
         finally:
             task.cancel()
             await asyncio.wait([task])
             recorder.close()
 
 
-async def lease(one: Process) -> None:
+async def lease(one: Process, amount: int = 100, *, calls: int = 4) -> None:
     """Ask for so much that part of the balance is leased."""
-    for _ in range(4):
-        one.settle(await one.hold(), 0)
+    for _ in range(calls):
+        one.settle(await one.hold(amount), 0)
     await one.wallets.settled(ACCOUNT)
 
 

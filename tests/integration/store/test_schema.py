@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, Executor, apply, parameters
 from actors.wallet.verify import verify
+from tests.integration.actors.process import lease, leased_by, ledger_of, process
 from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.support.aio import eventually
 from tests.support.ledger_values import hold, settle
 
 MAKE = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1); COMMENT ON TABLE a IS '100%';"
@@ -298,3 +301,31 @@ async def test_transaction_that_began_before_the_months_writes_into_its_own(
         where = "SELECT DISTINCT tableoid::regclass::text FROM entries"
         assert await database.fetch_all(where) == [("entries_first",)]
         await assert_proved(database, 1, 2)
+
+
+async def test_program_without_leases_is_not_told_that_a_leased_balance_is_spent(
+    database_url: str,
+) -> None:
+    """Its reply lacks what it reads first: it reports that one hold as unavailable (503)."""
+    async with ledger_of(database_url, BALANCE) as database, process(database_url, "new") as new:
+        await register(database, ProcessIdentity(PROCESS, "host", "", 1))
+        await lease(new, BALANCE // 100, calls=12)
+        holds = [hold(1, BALANCE // 100), hold(2, BALANCE * 9 // 10), hold(3, BALANCE * 2)]
+        both = await apply_as_before(database, PROCESS, Batch(holds=holds[:2]))
+        assert "refused" not in both
+        alone = [await apply_as_before(database, PROCESS, Batch(holds=[one])) for one in holds]
+        assert alone[0]["refused"] == []
+        assert "refused" not in alone[1]
+        assert alone[2]["refused"] == [[0, "insufficient_funds"]]
+        answering = asyncio.create_task(new.neighbours.run())
+        await new.heartbeat.beat()  # the lease was called back
+        await eventually(lambda: has_no_lease(database), what="the end of the lease")
+        again = await apply_as_before(database, PROCESS, Batch(holds=[holds[1]]))
+        assert again["refused"] == []
+        ends = [settle(1, 1), settle(2, 1)]
+        await apply_as_before(database, PROCESS, Batch(settlements=ends))
+        answering.cancel()
+
+
+async def has_no_lease(database: Database) -> bool:
+    return await leased_by(database) == {}

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +10,23 @@ from typing import Any
 
 import pytest
 
-from actors.process import ProcessIdentity, register
+from actors.process import SQL, ProcessIdentity, register
 from actors.store.database import Database
+from actors.wallet import wallets
 from actors.wallet.batch import Applied, Batch, apply, encode_settlement, encode_void
+from actors.wallet.leases import CONFIRMED_SECONDS
 from actors.wallet.ledger import read_balance, top_up
-from actors.wallet.messages import Claim, ClaimEnd, Free, Hold, KeptResponse, ResponseTooLarge
+from actors.wallet.messages import (
+    CallFacts,
+    Claim,
+    ClaimEnd,
+    Free,
+    Hold,
+    KeptResponse,
+    ResponseTooLarge,
+)
 from actors.wallet.verify import verify
-from actors.wallet.wallets import TIMEOUT_SECONDS, HoldRefused, Neighbours
+from actors.wallet.wallets import TIMEOUT_SECONDS, BalanceLeased, HoldRefused, Neighbours
 from tests.integration.actors.process import (
     GONE,
     Process,
@@ -27,10 +37,12 @@ from tests.integration.actors.process import (
     process,
     process_ids,
     rows_of,
+    silence,
 )
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import facts, outcome
+from tests.support.logs import logs
 
 BALANCE, AMOUNT = 100_000, 100
 
@@ -42,16 +54,10 @@ async def processes(url: str, count: int) -> AsyncIterator[list[Process]]:
         found = []
         for number in range(count):
             one = await stack.enter_async_context(process(url, f"proc_{number}"))
-            neighbours = Neighbours(
-                database=one.database,
-                identity=one.identity,
-                settled=one.wallets.settled,
-                give_back=one.wallets.give_back,
-            )
-            await neighbours.start()
-            answering = asyncio.create_task(neighbours.run())
+            await one.neighbours.start()
+            answering = asyncio.create_task(one.neighbours.run())
             stack.callback(answering.cancel)
-            one.wallets.call_back = neighbours.give_back
+            one.wallets.call_back = one.neighbours.give_back
             found.append(one)
         yield found
 
@@ -117,6 +123,129 @@ async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(databas
             one.settle(facts, AMOUNT)
         await one.wallets.settled(ACCOUNT)
         assert await read_balance(database, ACCOUNT) == (BALANCE - 5 * AMOUNT, BALANCE - 5 * AMOUNT)
+
+
+USD = 10**9
+CALL = USD // 100
+
+
+async def granted(asked: Iterable[Coroutine[Any, Any, Any]]) -> int:
+    """How many of these holds are granted; the others are refused as the balance is spent."""
+    replies = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [reply for reply in replies if isinstance(reply, BaseException)]
+    assert all(isinstance(one, HoldRefused) for one in refused), refused
+    assert {one.reason for one in refused} <= {"insufficient_funds"}  # type: ignore[attr-defined]
+    return len(replies) - len(refused)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("left", [-USD // 10, 4 * USD // 1000, USD // 10, 6 * USD // 10])
+async def test_after_a_call_far_above_its_hold_as_many_are_admitted_as_the_rest_covers(
+    database_url: str, left: int, count: int, is_written: bool
+) -> None:
+    """Each process has a lease of its own, and most of them have nothing to do with that call."""
+    async with (
+        ledger_of(database_url, USD) as database,
+        processes(database_url, count) as found,
+    ):
+        for one in found:
+            await lease(one, CALL, calls=12)
+        assert sum((await leased_by(database)).values()) > count * 14 * CALL
+        dear = await found[0].hold(CALL)
+        if is_written:
+            await eventually(lambda: is_held(database, dear), what="the hold")
+        found[0].settle(dear, USD - left, held=CALL)
+        await found[0].wallets.covered(ACCOUNT)  # then its client has the last byte
+        asked = (found[(number + 1) % count].hold(CALL) for number in range(100))
+        assert await granted(asked) == max(0, left) // CALL
+
+
+async def test_leases_that_a_balance_no_longer_covers_are_called_back_whatever_took_it(
+    database_url: str,
+) -> None:
+    """By a notification, and by the next heartbeat of a process that missed it."""
+    async with (
+        ledger_of(database_url, USD) as database,
+        processes(database_url, 1) as found,
+        process(database_url, "proc_deaf") as deaf,
+        process(database_url, "proc_other") as other,
+    ):
+        for one in (*found, deaf):
+            await lease(one, CALL)
+        other.settle(await other.hold(CALL), USD - CALL)  # what it held is not known, as here
+        await eventually(lambda: is_unleased(database, "proc_0"), what="the first lease is back")
+        assert await leased_by(database) != {}
+        answering = asyncio.create_task(deaf.neighbours.run())
+        await deaf.heartbeat.beat()
+        await eventually(lambda: is_unleased(database, "proc_deaf"), what="the other, too")
+        assert await granted(one.hold(CALL) for one in (found[0], deaf) for _ in range(5)) == 1
+        answering.cancel()
+
+
+async def test_batches_confirm_no_lease(database_url: str) -> None:
+    """Least of all those of a process that others have declared dead: settlements alone."""
+    async with ledger_of(database_url, USD), process(database_url, "proc_0") as one:
+        await lease(one, CALL)
+        held = await one.hold(CALL, job_id="job_1")
+        before = one.identity.confirmed_at
+        await one.database.fetch_one(SQL["declare_dead"], ("proc_0", "proc_1", None))
+        one.settle(held, 1)
+        await one.wallets.settled(ACCOUNT)
+        assert one.identity.confirmed_at == before
+
+
+@logs("lease_taken")
+async def test_balance_that_another_process_leases_is_unavailable_and_never_spent(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands still, and is not dead. Its lease is taken when it admits nothing from it."""
+    monkeypatch.setattr(wallets, "HOLD_SECONDS", 0.3)
+    async with (
+        ledger_of(database_url, USD) as database,
+        processes(database_url, 1) as (one,),
+        process(database_url, "proc_still") as still,
+    ):
+        await lease(still, CALL, calls=12)
+        admitted = await still.hold(CALL)
+        await eventually(lambda: is_held(database, admitted), what="the hold")
+        await silence(database, "proc_still", 5)
+        asked = [one.hold(9 * USD // 10) for _ in range(3)]
+        replies = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(reply) for reply in replies] == [BalanceLeased] * 3
+        for _ in range(4):
+            await one.recovery.sweep()
+            assert "proc_still" in await leased_by(database)
+            await one.beat_for(3)
+        await one.recovery.sweep()
+        await one.hold(USD - 2 * CALL)
+        # By its own clock it admits nothing any more, until a beat tells it what is gone.
+        still.identity.confirmed_at -= CONFIRMED_SECONDS
+        with pytest.raises(HoldRefused):
+            await still.hold(2 * CALL)
+        await still.heartbeat.beat()
+        still.is_confirmed()
+        with pytest.raises(HoldRefused):
+            await still.hold(2 * CALL)
+        answering = asyncio.create_task(still.neighbours.run())
+        await eventually(lambda: has_no_lease(database, "proc_still"), what="the end of its lease")
+        still.settle(admitted, CALL)
+        await still.wallets.settled(ACCOUNT)
+        assert await read_balance(database, ACCOUNT) == (USD - CALL, USD - 2 * CALL)
+        answering.cancel()
+
+
+async def is_held(database: Database, call: CallFacts) -> bool:
+    sql = "SELECT EXISTS (SELECT FROM holds WHERE call_id = %s)"
+    return bool((await database.fetch_all(sql, (str(call.call_id),)))[0][0])
+
+
+async def is_unleased(database: Database, process_id: str) -> bool:
+    return not (await leased_by(database)).get(process_id)
+
+
+async def has_no_lease(database: Database, process_id: str) -> bool:
+    return process_id not in await leased_by(database)
 
 
 async def test_dead_process_leaves_calls_and_no_lease(database_url: str, tmp_path: Path) -> None:
@@ -343,7 +472,13 @@ async def neighbour(url: str, process_id: str, *, answers: bool = True) -> Async
             await found.written.wait()
 
         who = ProcessIdentity(process_id, "host", "boot", 1)
-        neighbours = Neighbours(database=database, identity=who, settled=settled, give_back=settled)
+        neighbours = Neighbours(
+            database=database,
+            identity=who,
+            settled=settled,
+            give_back=settled,
+            stop_leasing=lambda _account: None,
+        )
         found = Neighbour(neighbours, [])
         await found.neighbours.start()
         await register(database, who)

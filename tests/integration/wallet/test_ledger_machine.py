@@ -70,7 +70,21 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
 
         def leases_in_ledger(self) -> dict[tuple[str, str], int]:
             rows = driver.run(driver.database.fetch_all("SELECT * FROM leases"))
-            return {(process, account): amount for process, account, amount in rows}
+            return {(process, account): amount for process, account, amount, _ in rows}
+
+        def is_unleased(self, account: str) -> bool:
+            sql = "SELECT unleased_until IS NOT NULL FROM accounts WHERE id = %s"
+            return driver.run(driver.database.fetch_one(sql, (account,)))[0]  # type: ignore[no-any-return]
+
+        def called_in_ledger(self) -> set[tuple[str, str]]:
+            sql = "SELECT process_id, account_id FROM leases WHERE called_at IS NOT NULL"
+            return set(driver.run(driver.database.fetch_all(sql)))
+
+        def take(self, identity: str, account: str) -> int:
+            rows = driver.run(driver.database.fetch_all(SQL["called_back"], ("nobody",)))
+            called = {(process, name): at for process, name, at in rows}
+            taking = (identity, account, called.get((identity, account)))
+            return driver.run(driver.database.fetch_one(SQL["take_lease"], taking))[0]  # type: ignore[no-any-return]
 
         def was_applied(self, number: int) -> bool:
             return driver.run(ledger.was_applied(driver.database, self.me.identity.id, number))  # type: ignore[no-any-return]

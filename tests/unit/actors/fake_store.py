@@ -40,12 +40,7 @@ class FakeStore(FakeLedger):
         await self._reach()
         if self.lost is not None and sql == SQL[self.lost]:
             raise StoreUnavailable("lost")
-        if sql == SQL["beat"]:
-            (process_id,) = params
-            if not self.may_hold(process_id):
-                return 0
-            self.beat(process_id)
-        elif sql == SQL["register"]:
+        if sql == SQL["register"]:
             process_id, host, boot_id, pid, started = params
             now = self.clock.monotonic()
             self.processes.setdefault(process_id, (host, boot_id, pid, started, now))
@@ -79,6 +74,18 @@ class FakeStore(FakeLedger):
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         await self._reach()
         now = self.clock.monotonic()
+        if self.lost is not None and sql == SQL[self.lost]:
+            raise StoreUnavailable("lost")
+        if sql == SQL["beat"]:
+            (process_id,) = params
+            if not self.may_hold(process_id):
+                return []
+            self.beat(process_id)
+            return [(self.called_of(process_id),)]
+        if sql == SQL["called_back"]:
+            return [*self.called_of_others(params[0])]
+        if sql == SQL["take_lease"]:
+            return [(self.take_lease(*params),)]
         if sql == SQL["others"]:
             return [
                 (name, *who, name in self.buried)

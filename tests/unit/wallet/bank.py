@@ -22,6 +22,7 @@ class Bank:
     """One process on one account with money."""
 
     ledger: FakeLedger
+    identity: ProcessIdentity
     clock: FakeClock
     writer: LedgerWriter
     wallets: Wallets
@@ -38,14 +39,16 @@ async def bank(balance: int = 1000) -> AsyncIterator[Bank]:
     ledger, clock, metrics = FakeLedger(), FakeClock(), Metrics()
     ledger.open_account(ACCOUNT, KEY, balance)
     database = cast(Database, ledger)
+    identity = ProcessIdentity("p", "here", "boot", 1)
+    identity.confirmed_at = clock.monotonic()  # there is no heartbeat here
     writer = LedgerWriter(
         database=database,
-        identity=ProcessIdentity("p", "here", "boot", 1),
+        identity=identity,
         clock=clock,
         metrics=metrics,
     )
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     task = asyncio.create_task(writer.run())
-    yield Bank(ledger, clock, writer, wallets, task)
+    yield Bank(ledger, identity, clock, writer, wallets, task)
     task.cancel()
     await asyncio.wait([task])

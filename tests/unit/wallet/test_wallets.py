@@ -21,7 +21,13 @@ from actors.wallet.leases import (
     WRITE_SECONDS,
 )
 from actors.wallet.messages import CallFacts, Hold, LedgerUnavailable
-from actors.wallet.wallets import IDLE_SECONDS, HoldRefused
+from actors.wallet.wallets import (
+    HOLD_SECONDS,
+    IDLE_SECONDS,
+    LEASED_MAX_SECONDS,
+    BalanceLeased,
+    HoldRefused,
+)
 from tests.support.aio import eventually
 from tests.support.claim_machine import ClaimRows
 from tests.support.fake_ledger import FakeLedger
@@ -198,8 +204,105 @@ async def test_identity_that_is_not_confirmed_admits_nothing() -> None:
     async with leased() as b:
         b.clock.advance(CONFIRMED_SECONDS + 0.1)
         assert b.writer.leases.admit(hold(FIRST)) is None
-        await b.hold(hold(FIRST + 1))  # which the database confirms
-        assert b.writer.leases.admit(hold(FIRST + 2)) is not None
+        await b.hold(hold(FIRST + 1))
+        b.wallets.settle(
+            facts(FIRST + 1), outcome(1)
+        )  # batches report no lease that is called back
+        await b.wallets.settled(ACCOUNT)
+        assert b.writer.leases.admit(hold(FIRST + 2)) is None
+        b.identity.confirmed_at = b.clock.monotonic()  # as a heartbeat does
+        assert b.writer.leases.admit(hold(FIRST + 3)) is not None
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+async def test_call_far_above_its_hold_counts_before_the_ledger_knows_of_it(
+    is_written: bool,
+) -> None:
+    """Out of the lease, or written while it was under way: nothing is admitted after it."""
+    async with leased() as b:
+        await b.hold(hold(FIRST))
+        if is_written:
+            b.clock.advance(WRITE_SECONDS * 2)
+            await eventually(lambda: is_held_in_ledger(b, FIRST), what="the hold")
+        b.ledger.gate = asyncio.Event()  # the database stands still
+        b.wallets.settle(facts(FIRST), outcome(BALANCE - 100), held_nano_usd=100)
+        assert b.writer.leases.admit(hold(FIRST + 1)) is None
+        b.ledger.gate.set()
+        await b.wallets.covered(ACCOUNT)
+        assert (lease_of(b), b.ledger.faults()) == (0, [])
+        for number in range(FIRST + 2, FIRST + 10):
+            with pytest.raises(HoldRefused):
+                await b.hold(hold(number))
+
+
+async def test_call_little_above_its_hold_counts_with_its_cost_and_calls_nothing_back() -> None:
+    async with leased() as b:
+        room = lease_of(b) // 100
+        await b.hold(hold(FIRST))
+        b.clock.advance(WRITE_SECONDS * 2)
+        await eventually(lambda: is_held_in_ledger(b, FIRST), what="the hold")
+        b.ledger.gate = asyncio.Event()
+        b.wallets.settle(facts(FIRST), outcome(500), held_nano_usd=100)
+        numbers = range(FIRST + 1, FIRST + 1 + room)
+        admitted = [b.writer.leases.admit(hold(number)) for number in numbers]
+        assert sum(one is not None for one in admitted) == (lease_of(b) - 400) // 100
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        assert lease_of(b) > 0
+        assert b.writer.leases.admit(hold(FIRST + 2000)) is not None
+        assert b.ledger.faults() == []
+
+
+async def test_lease_that_the_balance_does_not_cover_is_called_back_by_the_ledger() -> None:
+    """Whatever took the money: here a call of another process, which this one learns by a batch."""
+    async with leased() as b:
+        b.ledger.balances[ACCOUNT] -= BALANCE - 200
+        b.ledger.entries.append((ACCOUNT, "key_a", None, "settle", 200 - BALANCE, 0))
+        b.ledger.spent_by_key["key_a"] += BALANCE - 200
+        b.ledger._look_uncovered([ACCOUNT])
+        await b.wallets.hold(hold(FIRST, 0))
+        assert b.writer.leases.admit(hold(FIRST + 1)) is None
+        await b.wallets.give_back(ACCOUNT)  # which the notification or the next beat asks for
+        assert (lease_of(b), b.ledger.called) == (0, {})
+        await b.hold(hold(FIRST + 2))
+        with pytest.raises(HoldRefused):
+            await b.hold(hold(FIRST + 3))
+        assert b.ledger.faults() == []
+
+
+async def test_lease_that_is_returned_while_the_ledger_is_away_is_used_no_more() -> None:
+    async with leased() as b:
+        b.ledger.gate = asyncio.Event()
+        returning = asyncio.ensure_future(b.wallets.give_back(ACCOUNT))
+        await asyncio.sleep(0)
+        b.clock.advance(CALLED_BACK_SECONDS * 2)
+        b.identity.confirmed_at = b.clock.monotonic()
+        assert b.writer.leases.admit(hold(FIRST)) is None
+        b.ledger.gate.set()
+        await returning
+        assert lease_of(b) == 0
+
+
+async def test_balance_that_silent_processes_lease_is_waited_for_and_then_unavailable() -> None:
+    """Never refused as if it were spent; and granted as soon as it is there."""
+    async with leased() as b:
+        b.ledger.leases["silent", ACCOUNT] = b.ledger.available(ACCOUNT)
+        asking = asyncio.ensure_future(b.hold(hold(FIRST, BALANCE // 2)))
+        for _ in range(100):
+            await eventually(lambda: asking.done() or b.clock.sleepers > 0, what="a pause")
+            if asking.done():
+                break
+            b.clock.advance(LEASED_MAX_SECONDS)
+        with pytest.raises(BalanceLeased):
+            await asking
+        assert b.clock.monotonic() <= 1000.0 + HOLD_SECONDS + 1.0
+        asking = asyncio.ensure_future(b.hold(hold(FIRST + 1, BALANCE // 2)))
+        await eventually(lambda: b.clock.sleepers > 0, what="a pause")
+        called = b.ledger.called["silent", ACCOUNT]
+        assert b.ledger.take_lease("silent", ACCOUNT, called) > 0
+        b.clock.advance(LEASED_MAX_SECONDS)
+        await asking
+        assert b.ledger.faults() == []
 
 
 @logs("taken_for_dead")
@@ -295,6 +398,17 @@ class FakeLedgerMachine(LeaseMachine):
 
     def lease_again(self) -> None:
         self.ledger.unleased.clear()
+
+    def is_unleased(self, account: str) -> bool:
+        return account in self.ledger.unleased
+
+    def called_in_ledger(self) -> set[tuple[str, str]]:
+        return set(self.ledger.called)
+
+    def take(self, identity: str, account: str) -> int:
+        return self.ledger.take_lease(
+            identity, account, self.ledger.called.get((identity, account), -1)
+        )
 
     def holds_of(self, identity: str) -> set[UUID]:
         found = self.ledger.holds.items()
