@@ -167,7 +167,8 @@ MUTATIONS = (
     Mutation(
         "settled-after-last-bytes",
         "gw",
-        "        settlement.settle()\n        await relay.finish()",
+        "        settlement.settle()\n        if settlement.exceeds_hold:\n"
+        "            await settlement.until_durable()\n        await relay.finish()",
         "        await relay.finish()\n        settlement.settle()",
         "tests/unit/calls/test_outcome.py::test_balance_has_moved_when_the_last_bytes_go_out",
     ),
@@ -241,6 +242,85 @@ MUTATIONS = (
         "CASE WHEN claim ->> 'key' = ANY (claimed) THEN 'in_flight' END",
         "NULL",
         "tests/integration/wallet/test_leases.py::test_first_in_a_batch_gets_the_key_and_only_with_the_money",
+    ),
+    # Leases.
+    Mutation(
+        "lease-outlives-dear-call",
+        "actors",
+        "        if excess:\n            self._look_at_excess",
+        "        if False:\n            self._look_at_excess",
+        "tests/unit/wallet/test_wallets.py::test_call_far_above_its_hold_counts_before_the_ledger_knows_of_it",
+    ),
+    Mutation(
+        "excess-out-of-lease",
+        "actors",
+        "lease.used += cost_nano_usd - admitted.hold.amount_nano_usd",
+        "lease.used += min(0, cost_nano_usd - admitted.hold.amount_nano_usd)",
+        "tests/unit/wallet/test_wallets.py::test_call_little_above_its_hold_counts_with_its_cost_and_calls_nothing_back",
+    ),
+    Mutation(
+        "excess-of-written-call",
+        "actors",
+        "        lease.used += nano_usd\n        return nano_usd",
+        "        return 0",
+        "tests/unit/wallet/test_wallets.py::test_call_little_above_its_hold_counts_with_its_cost_and_calls_nothing_back",
+    ),
+    Mutation(
+        "excess-counts-for-ever",
+        "actors",
+        "            if one.exceeding:",
+        "            if False:",
+        "tests/unit/wallet/test_wallets.py::test_call_little_above_its_hold_counts_with_its_cost_and_calls_nothing_back",
+    ),
+    Mutation(
+        "call-back-unheard",
+        "actors/store",
+        "PERFORM pg_notify('gw_settled', 'give_back ledger ' || p_account);",
+        "NULL;",
+        "tests/integration/wallet/test_leases.py::test_leases_that_a_balance_no_longer_covers_are_called_back_whatever_took_it",
+    ),
+    Mutation(
+        "beat-reports-no-call-back",
+        "actors",
+        "                self._called_back(rows[0][0])",
+        "                pass",
+        "tests/integration/wallet/test_leases.py::test_leases_that_a_balance_no_longer_covers_are_called_back_whatever_took_it",
+    ),
+    Mutation(
+        "called-lease-grows",
+        "actors/store",
+        "WHEN a.unleased_until > clock_timestamp() OR l.called_at IS NOT NULL THEN 0",
+        "WHEN a.unleased_until > clock_timestamp() THEN 0",
+        "tests/integration/wallet/test_leases.py::test_lease_that_is_called_back_does_not_grow",
+    ),
+    Mutation(
+        "batch-confirms-leases",
+        "actors",
+        "            else:\n                self.leases.changed(signed, applied.leases, ",
+        "            else:\n                self._identity.confirmed_at = started\n"
+        "                self.leases.changed(signed, applied.leases, ",
+        "tests/integration/wallet/test_leases.py::test_batches_confirm_no_lease",
+    ),
+    Mutation(
+        "leased-balance-is-spent",
+        "actors",
+        "                raise BalanceLeased",
+        '                raise HoldRefused("insufficient_funds")',
+        "tests/integration/wallet/test_leases.py::test_balance_that_another_process_leases_is_unavailable_and_never_spent",
+    ),
+    Mutation(
+        "lease-taken-at-once",
+        "actors",
+        "            if now - since > STALE_SECONDS:\n                ((amount",
+        "            if now - since >= 0:\n                ((amount",
+        "tests/integration/wallet/test_leases.py::test_balance_that_another_process_leases_is_unavailable_and_never_spent",
+    ),
+    Mutation(
+        "earlier-program-refuses",
+        "actors/store",
+        "CASE WHEN p_written IS NULL AND called_back <> '{}' THEN 'leased' ELSE 'refused' END",
+        "'refused'",
+        "tests/integration/store/test_schema.py::test_program_without_leases_is_not_told_that_a_leased_balance_is_spent",
     ),
     # Idempotency.
     Mutation(

@@ -23,6 +23,7 @@ from actors.wallet.messages import (
     Free,
     Hold,
     KeptResponse,
+    LeaseChange,
     ResponseTooLarge,
 )
 from actors.wallet.verify import verify
@@ -181,6 +182,18 @@ async def test_leases_that_a_balance_no_longer_covers_are_called_back_whatever_t
         await eventually(lambda: is_unleased(database, "proc_deaf"), what="the other, too")
         assert await granted(one.hold(CALL) for one in (found[0], deaf) for _ in range(5)) == 1
         answering.cancel()
+
+
+async def test_lease_that_is_called_back_does_not_grow(database_url: str) -> None:
+    """Not even when the time is over in which nothing is leased; its end is its process's."""
+    async with ledger_of(database_url, USD) as database, process(database_url, "proc_0") as one:
+        await lease(one, CALL)
+        before = await leased_by(database)
+        await database.fetch_all("SELECT leases_call_back(%s)", (ACCOUNT,))
+        await database.execute("UPDATE accounts SET unleased_until = NULL")
+        grown = await apply(database, "proc_0", Batch(changes=[LeaseChange(ACCOUNT, CALL)]), 1000)
+        assert (grown.leases, grown.called) == ({ACCOUNT: before["proc_0"]}, [ACCOUNT])
+        assert await leased_by(database) == before
 
 
 async def test_batches_confirm_no_lease(database_url: str) -> None:

@@ -235,21 +235,31 @@ async def test_call_far_above_its_hold_counts_before_the_ledger_knows_of_it(
                 await b.hold(hold(number))
 
 
-async def test_call_little_above_its_hold_counts_with_its_cost_and_calls_nothing_back() -> None:
+@pytest.mark.parametrize("is_written", [False, True])
+async def test_call_little_above_its_hold_counts_with_its_cost_and_calls_nothing_back(
+    is_written: bool,
+) -> None:
     async with leased() as b:
-        room = lease_of(b) // 100
+        room = lease_of(b)
         await b.hold(hold(FIRST))
-        b.clock.advance(WRITE_SECONDS * 2)
-        await eventually(lambda: is_held_in_ledger(b, FIRST), what="the hold")
-        b.ledger.gate = asyncio.Event()
-        b.wallets.settle(facts(FIRST), outcome(500), held_nano_usd=100)
-        numbers = range(FIRST + 1, FIRST + 1 + room)
+        if is_written:
+            b.clock.advance(WRITE_SECONDS * 2)
+            await eventually(lambda: is_held_in_ledger(b, FIRST), what="the hold")
+        b.ledger.gate = asyncio.Event()  # the database stands still
+        b.wallets.settle(facts(FIRST), outcome(550), held_nano_usd=100)
+        counted = 450 if is_written else 550
+        numbers = range(FIRST + 1, FIRST + 1 + room // 100)
         admitted = [b.writer.leases.admit(hold(number)) for number in numbers]
-        assert sum(one is not None for one in admitted) == (lease_of(b) - 400) // 100
+        assert sum(one is not None for one in admitted) == (room - counted) // 100
         b.ledger.gate.set()
         await b.wallets.settled(ACCOUNT)
         assert lease_of(b) > 0
-        assert b.writer.leases.admit(hold(FIRST + 2000)) is not None
+        b.ledger.gate = asyncio.Event()
+        numbers = range(FIRST + 1000, FIRST + 1001 + lease_of(b) // 100)
+        admitted = [b.writer.leases.admit(hold(number)) for number in numbers]
+        assert sum(one is not None for one in admitted) == lease_of(b) // 100
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
         assert b.ledger.faults() == []
 
 
