@@ -46,6 +46,8 @@ from channels.families import UNIT_TYPES
 from metrics.spans import ChildSpan
 
 _BIGINT_MAX = 2**63 - 1
+# The last second that what reads rows can represent: of the year 9999.
+_INSTANT_MAX = 253_402_300_799.0
 # Error code of a job whose hold was granted after its client had left.
 NOT_SUBMITTED = "not_submitted"
 # Size of the caches of escaped names from the configuration.
@@ -367,6 +369,7 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str:
     """
     unit_type = UNIT_TYPES.get(facts.protocol)
     bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
+    until = outcome.result_expires_at
     rare = {
         "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),
@@ -374,7 +377,7 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str:
         "unit_type": unit_type,
         "task_id": facts.job_id or facts.made_id,
         "result_urls": list(outcome.result_urls) or None,
-        "result_expires_at": outcome.result_expires_at,
+        "result_expires_at": None if until is None else min(until, _INSTANT_MAX),
         "attempts": list(outcome.attempts) or None,
         "bought": bought,
     }

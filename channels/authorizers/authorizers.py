@@ -133,8 +133,9 @@ class Refreshing(Generic[T]):
 AWS_EXTRA = "pip install 'model-gateway[aws]'"
 # A body up to this size is hashed in the loop; a thread costs more.
 HASHED_AT_ONCE_BYTES_MAX = 64 * 1024
-# AWS accepts a difference of up to five minutes.
+# AWS accepts a difference of up to five minutes. No header is believed that says a year.
 SKEW_SECONDS_MAX = 240.0
+SKEW_BELIEVED_SECONDS_MAX = 366 * 86_400.0
 # botocore renews its credentials ten minutes before their end, so they are valid for longer.
 CHAIN_GOOD_SECONDS = 360.0
 
@@ -206,7 +207,10 @@ class AwsAuthorizer:
             return False
         if abs(there - self._signed_at) <= SKEW_SECONDS_MAX:
             return False
-        self._skew_seconds = there - self._now()
+        skew_seconds = there - self._now()
+        if abs(skew_seconds) > SKEW_BELIEVED_SECONDS_MAX:
+            return False
+        self._skew_seconds = skew_seconds
         return True
 
     async def _load(self) -> tuple[AwsKeys, float]:

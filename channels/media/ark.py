@@ -81,7 +81,7 @@ def _result(value: Any, *, now: float) -> VideoResult | None:
     url = link(member(value, "content", "video_url"))
     if url is None:
         return None
-    changed = instant(value.get("updated_at"))
+    changed = instant(value.get("updated_at"), now=now)
     lasts = (now if changed is None else changed) + LINK_SECONDS
     return VideoResult(url=url, expires_at=link_end(url, now=now, at_most=lasts))
 

@@ -184,12 +184,16 @@ def progress_percent(value: Any) -> int | None:
     return min(max(int(Decimal(str(found)).to_integral_value(ROUND_FLOOR)), 0), 100)
 
 
-def instant(value: Any) -> float | None:
-    """Return Unix seconds from a number of seconds or milliseconds above 0, or from its digits."""
+def instant(value: Any, *, now: float) -> float | None:
+    """Return Unix seconds from a number of seconds or milliseconds above 0, or from its digits.
+
+    None for one so far ahead that no link lasts until then, or that no calendar has.
+    """
     found = decimal(value)
     if not found:
         return None
-    return float(found / 1000 if found > _MILLISECONDS_FROM else found)
+    stated = float(found / 1000 if found > _MILLISECONDS_FROM else found)
+    return stated if stated <= now + LASTS_SECONDS_MAX else None
 
 
 def link_end(url: str | None, *, now: float, at_most: float | None = None) -> float | None:

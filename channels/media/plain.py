@@ -245,7 +245,7 @@ def _result(kind: TaskKind, upstream_id: str, value: Any, *, now: float) -> Task
     url = link(value.get("video_url" if kind == "video" else "audio_url"))
     if url is None:
         return None
-    expires_at = instant(value.get("expires_at")) or link_end(url, now=now)
+    expires_at = instant(value.get("expires_at"), now=now) or link_end(url, now=now)
     if kind == "speech":
         return SpeechResult(url=url, expires_at=expires_at)
     return VideoResult(

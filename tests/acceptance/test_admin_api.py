@@ -227,6 +227,9 @@ def test_lists_are_read_page_by_page(admin: AdminClient) -> None:
     assert admin.get("accounts?limit=1&limit=2").status == 400
 
 
+BEYOND_CALENDAR = "9999-12-31T23:59:59-10:00"  # of the year 10000 in UTC
+
+
 @each(
     "method, path, body, status",
     [
@@ -247,6 +250,8 @@ def test_lists_are_read_page_by_page(admin: AdminClient) -> None:
         ("POST", "keys", {"account_id": "a", "name": "n", "allowed_models": ["x"]}, 400),
         ("POST", "keys", {"account_id": "a", "name": "n", "kind": "agent"}, 400),
         ("POST", "keys", {"account_id": "a", "name": "n", "expires_at": "soon"}, 400),
+        ("POST", "keys", {"account_id": "a", "name": "n", "expires_at": BEYOND_CALENDAR}, 400),
+        ("PATCH", "keys/key_none", {"expires_at": BEYOND_CALENDAR}, 400),
         ("POST", "accounts", b"x" * (600 * 1024), 413),
     ],
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -310,6 +311,14 @@ def _read_query(text: str, kind: type[Any]) -> Any:
 def _read_body(body: bytes, kind: type[Any]) -> Any:
     """Parse the body of a request. Raises Invalid."""
     try:
-        return msgspec.json.decode(body or b"{}", type=kind)
+        read = msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"body: {error}") from None
+    for name in read.__struct_fields__:
+        value = getattr(read, name)
+        try:
+            if isinstance(value, datetime):
+                value.astimezone(UTC)
+        except OverflowError:  # by its zone; what reads it from the database could not either
+            raise Invalid(f"body: {name} is not within the years 1 to 9999 of UTC") from None
+    return read

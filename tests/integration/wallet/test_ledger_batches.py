@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -222,6 +223,16 @@ async def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -
             await database.execute("UPDATE call_logs SET status = %s", (status,))
             found = [f["invariant"] for f in (await verify(database)).faults]
             assert found.count("row_is_sound") == 1
+
+
+async def test_instant_that_no_calendar_has_is_stored_as_the_last(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 1000)
+        await apply(database, PROCESS, Batch(holds=[hold(1)]))
+        links = {"result_urls": ["https://cdn/x"], "result_expires_at": 1e15}
+        await apply(database, PROCESS, Batch(settlements=[settle(1, 7, **links)]))
+        row = await database.fetch_one("SELECT result_expires_at FROM call_logs")
+        assert row == (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),)
 
 
 async def test_what_every_call_writes_has_no_check_of_its_own(database_url: str) -> None:

@@ -415,11 +415,21 @@ def test_real_seconds(value: Any, milliseconds: int | None) -> None:
     assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
 
 
+@cases("stated", 10**14, 10**15 - 1, 10**11, str(10**14), NOW + 400 * DAY)
+def test_expiry_that_no_link_has_is_not_believed(stated: Any) -> None:
+    """As if it had stated none: then it is what a link lasts."""
+    told = polled(PLAIN, {"status": "succeeded", "video_url": FILM, "expires_at": stated})
+    assert isinstance(told, Polled)
+    assert told.result == VideoResult(url=FILM, expires_at=None)
+
+
 @cases(
     "fields, expires_at",
     ({"updated_at": NOW - 100}, NOW - 100 + DAY),
     ({"updated_at": (NOW - 100) * 1000}, NOW - 100 + DAY),
     ({"updated_at": "soon"}, NOW + DAY),
+    ({"updated_at": 10**14}, NOW + DAY),  # after the year 9999, in seconds and milliseconds
+    ({"updated_at": 10**11}, NOW + DAY),
     ({}, NOW + DAY),
 )
 def test_link_lives_a_day(fields: Any, expires_at: float) -> None:
