@@ -29,7 +29,12 @@ UPDATE accounts SET
 WHERE id = %(id)s
 
 -- enable --
--- Enable or disable an account, and so its keys.
+-- Enable or disable an account, and so its keys. Whoever is signed in as the owner of a disabled one is signed out.
+WITH signed_out AS (
+    DELETE FROM console_sessions WHERE account_id = %(id)s AND NOT %(enabled)s
+), taken_back AS (
+    DELETE FROM console_links WHERE account_id = %(id)s AND NOT %(enabled)s
+)
 UPDATE accounts SET enabled = %(enabled)s WHERE id = %(id)s
 
 -- set_models --

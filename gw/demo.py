@@ -474,7 +474,8 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
         async def show(gateway: Gateway) -> None:
             key = await open_account(gateway.database, gateway.secret)
             agent = await open_agent(gateway, key.account_id)
-            token = await make_link(gateway.database, account_id=None, made_by="gw demo")
+            async with gateway.database.transaction() as transaction:
+                token = await make_link(transaction, Actor.of_this_process(), account_id=None)
             sign_in = link_url(gateway.console_url, token)
             demo = Demo(gateway.listen_url, gateway.admin_url, sign_in, path, key, agent)
             print(_as_json(demo) if is_json else as_text(demo), flush=True)

@@ -323,7 +323,12 @@ def start_media(
 
 
 def make_admin(
-    process: Process, store: Store, http: HttpClient, readiness: Readiness
+    process: Process,
+    store: Store,
+    http: HttpClient,
+    readiness: Readiness,
+    *,
+    tls: ssl.SSLContext | None,
 ) -> AdminServer:
     """Return the server of metrics, probes and the operators' API."""
     metrics, memory = process.metrics, process.memory
@@ -353,7 +358,7 @@ def make_admin(
         respond=api.respond,
         peer_proof=process.environ.get(PROOF_VARIABLE, ""),
     )
-    admin = AdminServer(application, config.admin_listen)
+    admin = AdminServer(application, config.admin_listen, tls=tls)
     process.files.add("admin", admin.__len__)
     return admin
 
@@ -487,8 +492,12 @@ class Gateway:
         application = make_endpoints(
             process, store, ledger, self._registration.keys, http=http, media_store=media_store
         )
-        admin = make_admin(process, store, http, self._why_not_ready)
         tls = server_context(config)
+        # A worker's own is for its parent alone, on this host.
+        is_worker = PROOF_VARIABLE in process.environ
+        admin = make_admin(
+            process, store, http, self._why_not_ready, tls=None if is_worker else tls
+        )
         self.metrics.config.certificate(expires_at(config))
         check_files(config)
         public = Server(

@@ -22,7 +22,7 @@ from gw.keys.cache import KeyHasher
 from gw.keys.issue import KeyRequest, KeyWish
 from gw.keys.principal import AGENT
 from gw.keys.secret import KeySealer, Secret
-from gw.keys.store import KeyChanges, KeyRecord
+from gw.keys.store import KeyChanges, KeyIsLocked, KeyRecord
 
 
 class KeyView(Struct, frozen=True):
@@ -181,10 +181,20 @@ async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: 
 
 
 async def change(session: Session, actor: Actor, key_id: str, changes: KeyChanges) -> KeyRecord:
-    """Set the members named by `changes`. Raises UnknownKey, KeyIsRevoked, CapIsNeeded, Invalid."""
+    """Set the members named by `changes`.
+
+    A key that an operator disables is locked: its account's owner does not enable it. Raises
+    UnknownKey, KeyIsRevoked, KeyIsLocked, CapIsNeeded, Invalid.
+    """
     before = await store.show(session, key_id)
     check_changes(changes, before)
-    await store.change(session, key_id, changes)
+    set_too: KeyChanges = {}
+    if "enabled" in changes:
+        if actor.kind != "owner":
+            set_too = {"locked": not changes["enabled"]}
+        elif changes["enabled"] and await store.is_locked(session, key_id):
+            raise KeyIsLocked(key_id)
+    await store.change(session, key_id, {**changes, **set_too})
     return await _noted(session, actor, "key.set", key_id, _shown(changes))
 
 

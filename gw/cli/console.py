@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from gw.admin.audit import Actor
 from gw.cli.arguments import (
     CommandRefused,
     Context,
@@ -16,7 +17,6 @@ from gw.cli.arguments import (
     with_database,
 )
 from gw.console.sessions import LINK_SECONDS, base_url, link_url, make_link
-from gw.keys.issue import Viewer
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -43,10 +43,8 @@ async def link(context: Context, options: Namespace) -> Result:
             "console_listen takes any free port: give it a number, or set console_url",
             "console_port_unknown",
         )
-    viewer = Viewer.of_this_process()
-    token = await make_link(
-        context.database, account_id=options.account, made_by=f"{viewer.os_user}@{viewer.host}"
-    )
+    async with context.database.transaction() as transaction:
+        token = await make_link(transaction, Actor.of_this_process(), account_id=options.account)
     url = link_url(base_url(context.config, address), token)
     record = {"url": url, "account": options.account, "expires_in_seconds": LINK_SECONDS}
     return Result(record, f"{sheet(record)}\n\nThe link works once.")

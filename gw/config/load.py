@@ -39,13 +39,15 @@ from gw.config.credentials import authorizer_spec, check_proxies, transport_of
 from gw.config.readers import ConfigFaults, Fault, FaultReport, Location, Mark, Unreadable, quoted
 from gw.config.relations import (
     asked_tiers,
+    caution_endpoints_in_address,
+    caution_quoted_keys,
     caution_short_names,
     caution_unpriced,
     caution_unsent_keys,
     caution_unserved_models,
     caution_unused_channels,
     caution_versions_twice,
-    caution_wildcard_admin,
+    caution_wildcard_listeners,
     check_agents,
     check_bindings,
     check_buckets,
@@ -305,12 +307,14 @@ def load_text(
         check_proxies(top.get("channels") or (), environ)
     report.raise_if_any()
     top = tops[0]
-    caution_wildcard_admin(top)
+    caution_wildcard_listeners(top)
     caution_unused_channels(top.values["models"], top.values["channels"])
     caution_unserved_models(top.values["models"], top.values["channels"])
     caution_unpriced(top.values["models"], top.values["channels"])
     caution_short_names(top.values["channels"])
     caution_versions_twice(top.values["channels"])
+    caution_endpoints_in_address(top.values["channels"])
+    caution_quoted_keys(top.values["channels"])
     caution_unsent_keys(top.values["channels"])
     config = config_of(top.values, source.absolute(), environ)
     return replace(

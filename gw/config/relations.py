@@ -6,7 +6,7 @@ locations of conflicts (contract §2, spec: Account wallet, Model catalog entry)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -25,6 +25,7 @@ from channels.families import (
     VIDEOS,
     Family,
 )
+from channels.media import plain_submit
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.redaction import CHANNEL_ID_CHARACTERS_MIN, KEY_CHARACTERS_MIN
 from channels.registry import NO_AUTH, PLAIN
@@ -33,6 +34,20 @@ from gw.config.readers import Location, quoted, suggestion
 from gw.config.upstream import PROVED, Fields, key_fields
 from gw.config.values import Located, Section
 
+# How addresses of endpoints end, the version left out, the longest first.
+_OWN_ENDS = sorted(
+    {
+        path.removeprefix("/v1")
+        for path in (
+            *(dialect.address.path for dialect in DIALECTS.values() if not dialect.address.action),
+            *(plain_submit.VIDEOS, plain_submit.MUSIC, plain_submit.SPEECH, plain_submit.VOICES),
+            *(plain_submit.TRANSCRIPTS, plain_submit.AVATARS, "/v1/embeddings", "/v1/completions"),
+        )
+    }
+    | {":generateContent", ":streamGenerateContent"},
+    key=len,
+    reverse=True,
+)
 # The settings required to reach a bucket.
 BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
 
@@ -341,14 +356,21 @@ def check_agents(agents: Section | None, models: Sequence[Section]) -> None:
 # Short names).
 
 
-def caution_wildcard_admin(top: Section) -> None:
-    """Caution an admin listener on all addresses, because it needs no key."""
-    address: ListenAddress = top.values["admin_listen"]
-    if _is_wildcard(address.host):
-        top.location("admin_listen").caution(
-            f"{address} is every interface: whoever reaches the port reads metrics, model and "
-            "channel names; 127.0.0.1 or an address of an inner network is safer"
-        )
+_INNER_LISTENERS: Mapping[str, str] = {
+    "admin_listen": "reads metrics, model and channel names",
+    "console_listen": "is shown the console's sign-in, which opens everything",
+}
+
+
+def caution_wildcard_listeners(top: Section) -> None:
+    """Caution listeners that are not for clients, on all addresses."""
+    for name, what in _INNER_LISTENERS.items():
+        address: ListenAddress | None = top.values[name]
+        if address is not None and _is_wildcard(address.host):
+            top.location(name).caution(
+                f"{address} is every interface: whoever reaches the port {what}; 127.0.0.1 or an "
+                "address of an inner network is safer"
+            )
 
 
 def caution_unused_channels(models: Sequence[Section], channels: Sequence[Section]) -> None:
@@ -503,6 +525,35 @@ def caution_versions_twice(channels: Sequence[Section]) -> None:
                     f"protocol's own path is appended, so leave /{last} out of the address"
                 )
                 break
+
+
+def caution_endpoints_in_address(channels: Sequence[Section]) -> None:
+    """Caution an address that ends in a protocol's own path, which would be appended to it."""
+    for channel in channels:
+        base_url, paths = channel.values["base_url"], channel.values["paths"]
+        if all(paths.get(one) is not None for one in channel.values["protocols"]):
+            continue
+        end = next((one for one in _OWN_ENDS if base_url.endswith(one)), None)
+        if end is not None:
+            channel.location("base_url").caution(
+                f"ends in {end}, the path of an endpoint: each protocol's own path is appended, so "
+                "leave it out of the address, or say it in paths"
+            )
+
+
+def caution_quoted_keys(channels: Sequence[Section]) -> None:
+    """Caution a key with quotes around it: some files of variables are read with them."""
+    for channel in channels:
+        if any(len(key) > 1 and key[0] == key[-1] and key[0] in "\"'`" for key in _keys(channel)):
+            channel.location("api_key").caution(
+                "has quotes around it, and is sent with them: a file of variables may have them "
+                "where its reader takes them for a part of the value"
+            )
+
+
+def _keys(channel: Section) -> Sequence[str]:
+    keys: Sequence[str] = channel.values["api_key"]
+    return keys
 
 
 def caution_unsent_keys(channels: Sequence[Section]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from msgspec import structs
 from tornado.web import Application
 
 from actors.actor import Supervisor
@@ -15,7 +16,7 @@ from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
 from gw.admin import audit, tokens, values
-from gw.admin.audit import AuditQuery
+from gw.admin.audit import AuditEntry, AuditQuery
 from gw.admin.ledger import LedgerProofs
 from gw.admin.tokens import SCOPES
 from gw.admin.values import Invalid
@@ -155,7 +156,19 @@ class AuditHandler(ConsoleHandler):
             page = await audit.trail(self.services.database, query)
         except Invalid:
             self.refuse(400, "error.request")
-        self.page("audit.html", entries=page.data, cursor=page.next_cursor)
+        entries = page.data if self.who.is_operator else [as_seen_by_owner(e) for e in page.data]
+        self.page("audit.html", entries=entries, cursor=page.next_cursor)
+
+
+def as_seen_by_owner(entry: AuditEntry) -> AuditEntry:
+    """Return a change without the operator's name, host and address.
+
+    An owner's session was named after the operator who made its link; its id remains.
+    """
+    if entry.actor_kind != "owner":
+        return structs.replace(entry, actor_kind="operator", actor="", origin="")
+    session_id = entry.actor.rpartition("(")[2].removesuffix(")")
+    return structs.replace(entry, actor=session_id)
 
 
 class TokensHandler(ConsoleHandler):

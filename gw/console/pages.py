@@ -7,7 +7,6 @@ inline scripts or styles, so that injected text could not run.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -129,6 +128,7 @@ class ConsoleHandler(RequestHandler):
     for_operators = False
     session: Session | None = None
     _token = ""
+    _form = ""
 
     @property
     def services(self) -> ConsoleServices:
@@ -188,9 +188,16 @@ class ConsoleHandler(RequestHandler):
     def _check_csrf(self) -> None:
         """Check the form's token, which only a page of this session has."""
         given = self.get_body_argument(CSRF_FIELD, "") or self.request.headers.get("X-Csrf", "")
-        expected = sessions.csrf_token(self._token)
-        if not hmac.compare_digest(given.encode(), expected.encode()):
+        if not sessions.is_form_token(given, self._token):
             self.refuse(403, "error.csrf")
+        self._form = given
+
+    async def book(self, transaction: Transaction) -> None:
+        """Refuse the form if it was booked before: a page's form changes something once."""
+        of_page = (self.request.path, self.get_body_argument("act", ""))
+        form = (self._form, *of_page, self.get_body_argument("id", ""))
+        if not await sessions.book_form(transaction, *form):
+            self.refuse(409, "error.sent")
 
     async def _find_session(self) -> None:
         self._token = self.get_cookie(self.cookie_name) or ""
@@ -262,7 +269,7 @@ class ConsoleHandler(RequestHandler):
                 t=TEXTS,
                 v=VERSION,
                 session=self.session,
-                csrf=sessions.csrf_token(self._token) if self.session else "",
+                csrf=sessions.form_token(self._token) if self.session else "",
                 path=self.request.path,
                 full_path=self.request.uri or "",
                 now=self.now,
@@ -373,15 +380,23 @@ class Show:
 
 
 def actor_of(session: Session) -> Actor:
-    """Return the actor of a change, for the audit trail."""
-    return Actor(session.role, f"{session.name} ({session.id})", session.origin)
+    """Return the actor of a change, for the audit trail.
+
+    The name of an owner's session is the operator's who made its link: it is not the owner's.
+    """
+    name = session.name if session.is_operator else session.account_name
+    return Actor(session.role, f"{name} ({session.id})", session.origin)
 
 
 @asynccontextmanager
-async def change(handler: ConsoleHandler) -> AsyncIterator[tuple[Transaction, Actor]]:
-    """Open a transaction with its actor."""
+async def change(
+    handler: ConsoleHandler, *, is_booked: bool = True
+) -> AsyncIterator[tuple[Transaction, Actor]]:
+    """Open a transaction with its actor; a form is booked in it, and refused if it was before."""
     with in_words():
         async with handler.services.database.transaction() as transaction:
+            if is_booked:
+                await handler.book(transaction)
             yield transaction, actor_of(handler.who)
 
 

@@ -63,7 +63,7 @@ class PlayHandler(ConsoleHandler):
         key_id, prompt = self.field("key"), self.get_body_argument("prompt", "")
         if len(prompt) > PROMPT_CHARACTERS_MAX:
             self.refuse(400, "error.long")
-        async with change(self) as (transaction, actor):
+        async with change(self, is_booked=False) as (transaction, actor):
             try:
                 key = await store.show(transaction, key_id)
             except UnknownKey:

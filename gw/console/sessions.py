@@ -7,6 +7,7 @@ GET.
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,8 @@ from actors.store.connection import ConstraintViolated
 from actors.store.database import Statements
 from actors.store.queries import load
 from actors.wallet.ledger import UnknownAccount
+from gw.admin import audit
+from gw.admin.audit import Actor
 from gw.config.config import Config, ListenAddress
 
 SQL = load("gw.console", "console.sql")
@@ -30,6 +33,7 @@ IDLE_SECONDS = 2 * 3600
 SEEN_SECONDS = 60
 SESSIONS_SHOWN_MAX = 200
 TOKEN_BYTES = 32
+FORM_NUMBER_BYTES = 16
 BROWSER_CHARACTERS_MAX = 200
 
 Role = Literal["operator", "owner"]
@@ -76,24 +80,53 @@ def digest(token: str) -> bytes:
     return sha256(token.encode("utf-8", "replace")).digest()
 
 
-def csrf_token(session_token: str) -> str:
-    """Return the token of this session's forms, from which nothing else can be derived."""
-    return sha256(b"csrf\0" + session_token.encode("utf-8", "replace")).hexdigest()
+def form_token(session_token: str, number: str = "") -> str:
+    """Return the token of the forms of one page, which has a number of its own.
+
+    It proves the session, from which nothing else can be derived.
+    """
+    number = number or secrets.token_hex(FORM_NUMBER_BYTES)
+    proof = sha256(b"\0".join((b"csrf", number.encode(), session_token.encode("utf-8", "replace"))))
+    return number + proof.hexdigest()
 
 
-async def make_link(store: Statements, *, account_id: str | None, made_by: str) -> str:
-    """Create a link's token; without an account it is an operator's. Raises UnknownAccount."""
+def is_form_token(given: str, session_token: str) -> bool:
+    """Whether a token is one of this session's pages."""
+    number = given[: 2 * FORM_NUMBER_BYTES].encode("ascii", "replace").decode()
+    return hmac.compare_digest(given.encode(), form_token(session_token, number or "-").encode())
+
+
+async def book_form(store: Statements, *form: str) -> bool:
+    """Whether a form, by its page's token and what it is on the page, is booked for the first time.
+
+    `store` is the transaction of what it asks for, so that a form that was refused may be sent
+    again.
+    """
+    params = {"digest": digest("\0".join(form)), "seconds": SESSION_SECONDS}
+    return await store.fetch_one(SQL["book_form"], params) is not None
+
+
+async def make_link(session: Statements, actor: Actor, *, account_id: str | None) -> str:
+    """Create a link's token; without an account it is an operator's. Raises UnknownAccount.
+
+    `session` is a transaction.
+    """
     token = secrets.token_urlsafe(TOKEN_BYTES)
     row = {
         "digest": digest(token),
         "account": account_id,
-        "made_by": made_by,
+        "made_by": f"{actor.name}@{actor.origin}",
         "seconds": LINK_SECONDS,
     }
     try:
-        await store.execute(SQL["make_link"], row)
+        await session.execute(SQL["make_link"], row)
     except ConstraintViolated as error:
         raise UnknownAccount(account_id) from error
+    link_id = f"link_{digest(token).hex()[:16]}"
+    details = {"role": "operator" if account_id is None else "owner"}
+    await audit.note(
+        session, actor, "console.link", link_id, account_id=account_id, details=details
+    )
     return token
 
 

@@ -15,7 +15,7 @@ VALUES (%(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
        k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
-       k.requested_by
+       k.requested_by, k.locked
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.id = %s
 
@@ -24,7 +24,7 @@ WHERE k.id = %s
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
        k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
-       k.requested_by
+       k.requested_by, k.locked
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.account_id = %s ORDER BY k.created_at, k.id
 
@@ -36,10 +36,15 @@ UPDATE keys SET
     allowed_models = CASE WHEN %(set_allowed_models)s THEN %(allowed_models)s::text[] ELSE allowed_models END,
     expires_at = CASE WHEN %(set_expires_at)s THEN %(expires_at)s::timestamptz ELSE expires_at END,
     enabled = CASE WHEN %(set_enabled)s THEN %(enabled)s ELSE enabled END,
+    locked = CASE WHEN %(set_locked)s THEN %(locked)s ELSE locked END,
     account_logs = CASE WHEN %(set_account_logs)s THEN %(account_logs)s ELSE account_logs END,
     spend_cap_nano_usd = CASE WHEN %(set_spend_cap_nano_usd)s THEN %(spend_cap_nano_usd)s::bigint
                               ELSE spend_cap_nano_usd END
 WHERE id = %(id)s AND revoked_at IS NULL
+
+-- is_locked --
+-- Whether an operator has disabled a key; the row is kept from changes until the transaction ends.
+SELECT locked FROM keys WHERE id = %s FOR NO KEY UPDATE
 
 -- revoke --
 -- Revoke a key for good; the first revocation's time stays.

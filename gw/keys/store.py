@@ -35,6 +35,10 @@ class KeyIsRevoked(Exception):
     """The key is revoked, which is for good (spec: Authentication 8)."""
 
 
+class KeyIsLocked(Exception):
+    """An operator has disabled the key, whom its account's owner does not overrule."""
+
+
 class HashIsTaken(Exception):
     """A key with this hash was imported before."""
 
@@ -102,6 +106,7 @@ class KeyRecord:
     created_at: datetime
     user: str
     requested_by: str | None
+    is_locked: bool = False  # disabled by an operator
 
 
 class KeyChanges(TypedDict, total=False):
@@ -112,6 +117,7 @@ class KeyChanges(TypedDict, total=False):
     allowed_models: Sequence[str] | None
     expires_at: datetime | None
     enabled: bool
+    locked: bool
     account_logs: bool
     spend_cap_nano_usd: int | None
 
@@ -177,6 +183,14 @@ async def change(store: Statements, key_id: str, changes: KeyChanges) -> None:
     if not touched:
         await show(store, key_id)
         raise KeyIsRevoked(key_id)
+
+
+async def is_locked(session: Statements, key_id: str) -> bool:
+    """Whether an operator has disabled a key, until the transaction ends. Raises UnknownKey."""
+    row = await session.fetch_one(SQL["is_locked"], (key_id,))
+    if row is None:
+        raise UnknownKey(key_id)
+    return bool(row[0])
 
 
 async def revoke(store: Statements, key_id: str) -> None:

@@ -13,6 +13,7 @@ import secrets
 import select
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, closing
@@ -32,7 +33,7 @@ from channels.resources import raise_open_files
 from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.base import new_call_id
 from gw.config.config import Config, ListenAddress
-from gw.config.credentials import check_files, server_context
+from gw.config.credentials import check_files, renew, server_context
 from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
 from gw.config.readers import ConfigFaults
 from gw.errors import RETRY_AFTER
@@ -94,6 +95,7 @@ class Parent:
         self._shared = ParentServer(self._clock)
         self._is_draining = False
         self._address = config.listen
+        self._tls: ssl.SSLContext | None = None
         self.listen_url = ""
         self.admin_url = ""
         self._http = HttpClient(connect_seconds=ASK_SECONDS)
@@ -103,6 +105,7 @@ class Parent:
         set_level(self._config.log_level)
         self._metrics.config.started(self._clock.now())
         log_cautions(self._config)
+        self._tls = server_context(self._config)
         try:
             # Bound and never listening: it reserves the port for the workers.
             scheme = "http" if self._config.tls is None else "https"
@@ -120,7 +123,7 @@ class Parent:
                 new_id=new_call_id,
                 respond=self._respond,
             )
-            admin = AdminServer(application, self._config.admin_listen)
+            admin = AdminServer(application, self._config.admin_listen, tls=self._tls)
             self._stack.push_async_callback(admin.close)
             self._stack.callback(self._shared.close)
             sweeping = asyncio.create_task(self._forget_idle())
@@ -138,6 +141,7 @@ class Parent:
             try:
                 # In a thread: a large file takes seconds, while workers wait for replies.
                 text, config = await asyncio.to_thread(accepted_file, self._config.source)
+                renew(self._tls, config)
             except ConfigFaults as faults:
                 self._metrics.config.refused()
                 self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])

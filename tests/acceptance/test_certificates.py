@@ -23,7 +23,7 @@ from cryptography import x509
 
 from tests.support.certificates import pem_files
 from tests.support.client import CHAT, chat_body
-from tests.support.house import House, channel, house, model
+from tests.support.house import A_KNOWN_PORT, House, channel, house, model
 from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -126,6 +126,46 @@ def connected(h: House, trust: ssl.SSLContext) -> closing[http.client.HTTPConnec
     plain = socket.create_connection((address.hostname, address.port), PATIENCE_SECONDS)
     connection.sock = trust.wrap_socket(plain, server_hostname=NAME)
     return closing(connection)
+
+
+def shown_by(address: str) -> bytes:
+    """The certificate that a listener shows now."""
+    parts = urlsplit(address)
+    assert parts.scheme == "https", address
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return ssl.get_server_certificate((parts.hostname, parts.port)).encode()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_listener_shows_the_one_certificate(
+    postgres: PostgresForTests, tmp_path: Path, processes: int
+) -> None:
+    files = Files(tmp_path)
+    settings: dict[str, Any] = {"tls": {"certificate": str(files.chain), "key": str(files.key)}}
+    with (
+        postgres.database() as url,
+        house(url, tmp_path, processes=processes, console_listen=A_KNOWN_PORT, **settings) as h,
+    ):
+        console = f"https://{h.settings['console_listen']}"
+        listeners = (h.gateway.url, h.gateway.admin_url, console)
+        for days in (1, 9):
+            if days != 1:
+                files.renew(days=days)
+                reload(h, "configuration_reloaded")
+            expected = expires_at(files.chain.read_bytes())
+            until(
+                lambda expected=expected: (
+                    {expires_at(shown_by(one)) for one in listeners}  # type: ignore[misc]
+                    == {expected}
+                ),
+                what="the certificate",
+            )
+        # The parent reads the pages of its workers, which have no certificate of their own.
+        assert Admin(h.gateway.admin_url).get("/readyz").status == 200
+        assert Admin(h.gateway.admin_url).page().total("gw_http_responses_total") >= 0
+        with pytest.raises((http.client.BadStatusLine, ConnectionError)):
+            Admin(h.gateway.admin_url.replace("https://", "http://")).get("/healthz")
 
 
 def chat(connection: http.client.HTTPConnection, h: House) -> int:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import requests
 
 from gw.console.pages import TEXTS
+from gw.keys.issue import Viewer
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, link, visitor
 from tests.support.house import A_KNOWN_PORT, House, channel, model
@@ -157,6 +159,85 @@ def test_a_form_of_another_site_or_session_changes_nothing(
     operator.get("/audit")
     assert "account.topup" in operator.page
     assert "amount_usd 5" in operator.text
+
+
+def test_a_form_is_booked_once(h: House, tenant: Tenant, operator: Visitor) -> None:
+    path, form = f"/accounts/{tenant.account}", {"act": "topup", "amount": "5"}
+    operator.get(path)
+    before = h.balance_nano_usd(tenant)
+    assert operator.post(path, {**form, "amount": "much"}).status_code == 400
+    with ThreadPoolExecutor(4) as some:
+        sent = [some.submit(operator.post, path, form) for _ in range(4)]
+        assert sorted(one.result().status_code for one in sent) == [303, 409, 409, 409]
+    assert operator.post(path, form).status_code == 409
+    assert h.balance_nano_usd(tenant) == before + 5_000_000_000
+    # Another form of the same page is another one.
+    limits = {"act": "limits", "rpm": "7", "concurrency": ""}
+    assert operator.post(path, limits).status_code == 303
+    operator.get(path)
+    assert operator.post(path, form).status_code == 303
+    assert h.balance_nano_usd(tenant) == before + 10_000_000_000
+
+
+def test_owners_do_not_lift_what_an_operator_has_locked(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    path = f"/accounts/{tenant.account}/keys/{tenant.key_id}"
+
+    def press(who: Visitor, act: str) -> int:
+        who.get(path)
+        return who.post(path, {"act": act}).status_code
+
+    assert [press(owner, act) for act in ("disable", "enable", "disable")] == [303] * 3
+    assert press(operator, "disable") == 303  # what the owner disabled is now locked, too
+    assert press(owner, "enable") == 403
+    assert TEXTS("keys.locked") in owner.get(path).text
+    assert TEXTS("keys.enable") not in owner.page
+    assert tenant.client.get("/v1/models").status == 401
+    assert [press(operator, "enable"), press(owner, "disable"), press(owner, "enable")] == [303] * 3
+    h.gw("key", "disable", tenant.key_id)
+    assert press(owner, "enable") == 403
+    h.gw("key", "enable", tenant.key_id)
+    assert tenant.client.get("/v1/models").status == 200
+
+
+def test_owners_of_a_disabled_account_are_signed_out_and_not_in(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    early = link(h, "--account", tenant.account)
+    h.gw("account", "disable", tenant.account)
+    assert owner.get("/").status_code == 401
+    late = link(h, "--account", tenant.account)
+    for one in (early, late):
+        base, _, path = one.partition("/sign-in/")
+        stranger = Visitor(base)
+        assert stranger.get(f"/sign-in/{path}").status_code == 410
+        assert stranger.post(f"/sign-in/{path}").status_code == 410
+    h.gw("account", "enable", tenant.account)
+    assert owner.get("/").status_code == 401  # it has ended
+    assert operator.get(f"/accounts/{tenant.account}").status_code == 200
+    assert visitor(h, "--account", tenant.account).get("/").status_code == 200
+
+
+def test_a_link_has_its_row_in_the_trail_and_owners_see_nobodys_host(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    h.gw("account", "topup", tenant.account, "1")
+    path = f"/accounts/{tenant.account}/keys/{tenant.key_id}"
+    owner.get(path)
+    assert owner.post(path, {"act": "disable"}).status_code == 303
+    operator.get("/audit")
+    assert "console.link" in operator.page
+    maker = Viewer.of_this_process()
+    assert f"{maker.os_user}" in operator.text
+    assert maker.host in operator.text
+    for page in ("/audit", "/sessions", "/", f"/accounts/{tenant.account}", path):
+        owner.get(page)
+        assert maker.host not in owner.text, page
+        assert f"{maker.os_user}@" not in owner.page, page
+    owner.get("/audit")
+    for action in ("console.link", "console.sign_in", "account.topup", "key.set"):
+        assert action in owner.page, action
 
 
 def test_a_key_is_made_used_changed_and_revoked(h: House, tenant: Tenant, owner: Visitor) -> None:

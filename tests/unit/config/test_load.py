@@ -365,15 +365,48 @@ def told(text: str) -> list[tuple[int | None, str, str]]:
 
 
 @cases("address", "0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0")
-def test_admin_listener_on_every_interface(address: str) -> None:
-    ((line, path, message),) = told(f"admin_listen: {address}{GOOD}")
-    assert (line, path) == (1, "admin_listen")
-    assert "every interface" in message
+def test_inner_listener_on_every_interface(address: str) -> None:
+    for name in ("admin_listen", "console_listen"):
+        ((line, path, message),) = told(f"{name}: {address}{GOOD}")
+        assert (line, path) == (1, name)
+        assert "every interface" in message
+
+
+@cases(
+    "end",
+    "/v1/chat/completions",
+    "/chat/completions",
+    "/v1/messages",
+    "/api/v3/responses",
+    "/v1/images/generations",
+    "/v1/audio/speech",
+    "/v1/videos/generations",
+    "/v1/rerank/",
+)
+def test_address_that_ends_in_an_endpoint(end: str) -> None:
+    text = GOOD.replace("https://a.example", f"https://a.example{end}")
+    assert [path for _, path, _ in told(text)] == ["channels[0].base_url"]
+    whole = text.replace("    api_key", "    paths: {chat: /v1/chat/completions}\n    api_key")
+    assert told(whole) == []
+
+
+@cases("end", "", "/api", "/openai", "/chat", "/messages-api", "/v1/gateways/completions-of-ours")
+def test_address_with_another_prefix_is_fine(end: str) -> None:
+    assert told(GOOD.replace("https://a.example", f"https://a.example{end}")) == []
+
+
+@cases("key, is_told", ('"key-of-one"', True), ("'key-of-one'", True), ('key-"of"-one', False))
+def test_key_with_quotes_of_an_env_file_is_told_and_not_shown(key: str, is_told: bool) -> None:
+    text = GOOD.replace("key-of-one", "${THE_KEY}")
+    found = read(text, THE_KEY=key).cautions
+    assert [one.path for one in found] == ["channels[0].api_key"] * is_told
+    assert not any("key-of" in one.message for one in found)
 
 
 @cases("address", "127.0.0.1:9090", '"[::1]:9090"', "localhost:9090")
-def test_admin_listener_on_one_interface_is_fine(address: str) -> None:
+def test_inner_listener_on_one_interface_is_fine(address: str) -> None:
     assert told(f"admin_listen: {address}{GOOD}") == []
+    assert told(f"console_listen: {address.replace('9090', '9080')}{GOOD}") == []
 
 
 def test_public_listener_on_every_interface_is_meant() -> None:
