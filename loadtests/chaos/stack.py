@@ -35,6 +35,7 @@ from tests.support.valkey import MortalValkey, mortal_valkey
 # RestartSec of `ops/systemd/model-gateway.service`.
 RESTART_SECONDS = 2.0
 READY_SECONDS = 60.0
+POLL_SECONDS = 0.1
 STOP_SECONDS = 60.0
 PIPE_BYTES = 4096
 REST_SECONDS = 1.0  # for the last lines of its log
@@ -89,7 +90,7 @@ class Unit:
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while not await self._is_ready():
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             log = "\n".join([*self.lines][-20:])
             raise NotReady(f"{' '.join(self._command)} does not serve:\n{log}") from None
@@ -273,6 +274,21 @@ class Stack:
     async def page(self) -> Page:
         """The metrics of all processes of the gateway."""
         return await asyncio.to_thread(lambda: self.admin.page())
+
+    async def serves(self) -> None:
+        """Wait until one of the gateway's processes serves clients. Raises NotReady."""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while not await self._is_served():
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise NotReady(f"nothing serves on port {self.port}") from None
+
+    async def _is_served(self) -> bool:
+        try:
+            return (await self.free_places())[0] > 0
+        except OSError:
+            return False
 
     async def free_places(self) -> list[int]:
         """How many more requests each account may have in flight, by a free request of each."""
