@@ -304,7 +304,7 @@ class KnowledgeMetrics:
         self._searches = make.counter("gw_kb_searches_total")
         self._seconds = make.histogram("gw_kb_search_seconds")
         self._links = make.counter("gw_kb_source_links_total")
-        self._sources_left = make.gauge("gw_kb_unclean_accounts")[()]
+        self._sources_left = make.gauge("gw_stray_source_accounts")[()]
 
     def searched(self, *, surface: str, result: str, seconds: float) -> None:
         """Count a search: its pages have all terms, any of them, or there are none."""

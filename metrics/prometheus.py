@@ -153,7 +153,7 @@ class Metrics:
         self._in_flight[(protocol,)].value -= 1
         self._calls[protocol, model, status, code].value += 1
         if status != "rejected":
-            self._call_latency[protocol, model].observe(seconds, trace_id)
+            self._call_latency[(protocol,)].observe(seconds, trace_id)
 
     def call_failed(self, *, model: str, fault: str) -> None:
         """Count an admitted request that failed through no fault of its client."""
@@ -165,9 +165,9 @@ class Metrics:
         """Observe the time to the first byte of a response."""
         self._first_byte[protocol, model].observe(seconds, trace_id)
 
-    def output_token(self, protocol: str, model: str, seconds: float) -> None:
+    def output_token(self, model: str, seconds: float) -> None:
         """Observe the time per token after the first byte of a successful stream."""
-        self._output_token[protocol, model].observe(seconds)
+        self._output_token[(model,)].observe(seconds)
 
     def units(self, *, model: str, unit: str, count: int) -> None:
         """Count the units of a settled call: images, seconds of video, …"""

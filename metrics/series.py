@@ -13,9 +13,9 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 # Upper bounds in seconds. Each bucket is one line per series and scrape, so they are few: about
 # three per decade where the response matters, fewer outside. Chat ends after 180 s, images after
-# 280.
+# 280. Only the first byte is kept by protocol and model at once: each pair is a whole histogram.
 CALL_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 300)
-FIRST_BYTE_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180)
+FIRST_BYTE_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180)
 LEDGER_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 WAIT_SECONDS = (0.00005, 0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
 LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
@@ -61,7 +61,7 @@ SERIES: tuple[MetricFamily, ...] = (
     MetricFamily(
         "gw_call_latency_seconds",
         "histogram",
-        ("protocol", "model"),
+        ("protocol",),
         "From the start of a call to its settlement.",
         CALL_SECONDS,
     ),
@@ -75,7 +75,7 @@ SERIES: tuple[MetricFamily, ...] = (
     MetricFamily(
         "gw_output_token_seconds",
         "histogram",
-        ("protocol", "model"),
+        ("model",),
         "Streams that succeeded: from the first byte to the end, by the tokens after the first.",
         OUTPUT_TOKEN_SECONDS,
     ),
@@ -366,7 +366,7 @@ SERIES: tuple[MetricFamily, ...] = (
         "Links to source documents followed: served, expired, invalid, missing.",
     ),
     MetricFamily(
-        "gw_kb_unclean_accounts",
+        "gw_stray_source_accounts",
         "gauge",
         (),
         "Accounts with sources that no page names and that could not be removed when last tried.",

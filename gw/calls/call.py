@@ -532,7 +532,7 @@ class CallObserver(Struct, eq=False):
             # The first token comes with the first byte.
             seconds, later = seconds - self.first_byte_seconds, charged.usage.output_tokens - 1
             if later > 0:
-                self.metrics.output_token(call.facts.protocol, model, seconds / later)
+                self.metrics.output_token(model, seconds / later)
 
 
 def _redacted(facts: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

@@ -35,6 +35,7 @@ SETTINGS: dict[str, Any] = {
         # Once it has failed it stays open for a moment, and its model finds no other.
         channel("flaky", health={"failures": 1, "cooldown": 1}),
         channel("locked"),
+        channel("busy"),
         channel("lost", protocols=["videos"]),
         channel("listed", kind="openai", protocols=["chat"]),
     ],
@@ -43,6 +44,7 @@ SETTINGS: dict[str, Any] = {
         model("renamed", {"id": "one", "as": "vendor-large"}),
         model("unsteady", "flaky"),
         model("closed", "locked"),
+        model("wanted", "busy"),
         model("below", {"id": "listed", "as": "gpt-5.5"}),
         pictures.picture("picture", "one"),
         model("film", "one", **sounds.FILMED),
@@ -160,6 +162,8 @@ def _fail(h: House, client: Client) -> None:
     # Refused by its upstream, or as no channel is left: it takes both to have seen both.
     assert {client.chat(model="unsteady").status for _ in range(2)} <= {502, 503}
     h.upstream.heal("flaky")
+    h.upstream.fault("busy", status=429)
+    assert client.chat(model="wanted").status == 429
     h.upstream.fault("locked", status=401)
     assert client.chat(model="closed").status == 401
     h.upstream.fault("lost", refuse=True)

@@ -19,7 +19,8 @@ DASHBOARDS = {
 
 # A metric, or a recorded name, wherever it stands in an expression.
 NAME = re.compile(
-    r"(?<![\w:])(?:[a-z_]+:[a-z0-9_]+(?::[a-z0-9_]+)?|(?:gw|process)_[a-z_]+|up)(?![\w:])"
+    r"(?<![\w:])(?:[a-z_]+:[a-z0-9_]+(?::[a-z0-9_]+)?|(?:gw|process)_[a-z_]+|up|ALERTS(?:_FOR_STATE)?)"
+    r"(?![\w:])"
 )
 STRING = re.compile(r"\"[^\"]*\"")
 

@@ -142,7 +142,7 @@ async def test_clean_up_that_fails_is_a_warning_and_made_again_later(
                 sources.refuses = bool(left)
                 clock.advance(CLEANED_EVERY_SECONDS)
                 await eventually(lambda: clock.sleepers == 1, what="the next pause")
-                assert f"gw_kb_unclean_accounts {left}.0" in metrics.render("")[0].decode()
+                assert f"gw_stray_source_accounts {left}.0" in metrics.render("")[0].decode()
                 assert old.exists() == bool(left)
         finally:
             keeping.cancel()

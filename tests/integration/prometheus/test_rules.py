@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from gw.api.admin.server import ROUTE as ADMIN_API
 from gw.app import routes
 from gw.console.pages import ROUTE as CONSOLE
+from metrics.prometheus import Metrics
 from tests.support.monitoring import ALERTS, PROMETHEUS, RECORDED, RULE_FILES, Query
 from tests.support.packaged import ALERTMANAGER as AMTOOL
 from tests.support.packaged import PROMETHEUS as PROGRAMS
@@ -50,6 +52,18 @@ def test_configuration_loads_with_every_rule(path: Path) -> None:
 @pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_alerts_fire_and_stay_silent(path: Path) -> None:
     assert "SUCCESS" in promtool("test", "rules", path)
+
+
+def test_names_of_metrics_are_what_prometheus_asks_for() -> None:
+    registry = CollectorRegistry()
+    page = Metrics(registry).render("text/plain")[0]
+    done = subprocess.run(
+        [programs(PROGRAMS)["promtool"], "check", "metrics"],
+        input=page,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
 def test_every_route_that_fails_pages_by_its_name(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tests.support.rows import each
 RUNBOOKS = OPS / "runbooks"
 # Where the folder of runbooks is read, if the operator says so; else the file's name.
 RUNBOOKS_URL = "{{ with $externalLabels.runbooks }}{{ . }}{{ else }}ops/runbooks{{ end }}"
+FAULTS = {"gateway", "upstream", "database", "operator", "load", "any"}
 DASHBOARD_NAMES = {"overview", "channels", "money", "process", "tasks", "knowledge"}
 
 # What Prometheus adds to every series, the parent of several processes, and a histogram.
@@ -51,7 +52,9 @@ LABELS = {
     for series in SERIES
     for exposed in exposed_by(series)
 }
-LABELS["up"] = SCRAPE_LABELS  # Prometheus's own
+# Prometheus's own.
+LABELS["up"] = SCRAPE_LABELS
+LABELS["ALERTS"] = LABELS["ALERTS_FOR_STATE"] = {"alertname", "alertstate", *ALERTS[0]["labels"]}
 VALUES = {
     "state": {*CHANNEL_STATES, "in_use", "idle", "limit"},
     "status": {"success", "error", "interrupted", "rejected"},
@@ -197,6 +200,9 @@ def test_alert_has_a_runbook_of_its_own(alert: dict[str, Any]) -> None:
     file = re.sub(r"(?<!^)(?=[A-Z])", "_", alert["alert"]).lower() + ".md"
     assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS_URL}/{file}"
     assert alert["labels"]["severity"] in {"critical", "warning"}
+    # What a dashboard's table of what is firing shows beside it: whose fault, and the page.
+    assert alert["labels"]["runbook"] == file.removesuffix(".md")
+    assert alert["labels"]["fault"] in FAULTS
     assert alert["annotations"]["summary"]
     text = (RUNBOOKS / file).read_text(encoding="utf-8")
     assert text.startswith(f"# {alert['alert']}\n\n")

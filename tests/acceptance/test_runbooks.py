@@ -1,0 +1,103 @@
+"""Every command of every runbook, run on a gateway that has what the runbooks are about."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance import films, sounds
+from tests.support.client import HELLO
+from tests.support.folders import temporary_folder
+from tests.support.house import House, channel, house, model
+from tests.support.postgres import PostgresForTests
+from tests.support.rows import each
+
+RUNBOOKS = sorted((Path(__file__).parents[2] / "ops" / "runbooks").glob("*.md"))
+COMMAND = re.compile(r"`((?:gw|SELECT) [^`]+)`")
+# Named in passing, and not to be typed.
+RUNS_ALREADY = {"gw serve --processes N"}
+COMMANDS = sorted(
+    {
+        command
+        for path in RUNBOOKS
+        for command in COMMAND.findall(" ".join(path.read_text(encoding="utf-8").split()))
+    }
+    - RUNS_ALREADY
+)
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        channel("one", protocols=["chat", "videos"]),
+        channel("listed", kind="openai", protocols=["chat"]),
+    ],
+    "models": [model("sim-model", "one"), model("film", "one", **sounds.FILMED)],
+    # A task that was accepted is polled by nobody until its test is over.
+    "tasks": {"poll_first": 3600, "poll_max": 3600},
+}
+# Of a day without any, as OpenAI exports it.
+NO_USAGE = {
+    "object": "page",
+    "data": [{"object": "bucket", "start_time": 1_700_000_000, "results": []}],
+    "has_more": False,
+    "next_page": None,
+}
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A house with a settled call and an accepted film, and what words in capitals stand for."""
+
+    house: House
+    values: Mapping[str, str]
+
+    def run(self, command: str) -> Any:
+        """Run a command of a runbook. Raises for one that is refused or fails."""
+        if command.startswith("SELECT"):
+            return self.house.query(command.replace("...", f"'{self.values['CALL']}'"))
+        words = shlex.split(command)[1:]
+        of_noun = self.values.get(words[0], "")
+        meant = {"ID": of_noun, "FILE": of_noun, "CALL": self.values["CALL"], "N": "60"}
+        return self.house.gw(*(meant.get(word, word) for word in words))
+
+
+@pytest.fixture(scope="module")
+def watch(postgres: PostgresForTests) -> Iterator[Watch]:
+    with (
+        temporary_folder() as folder,
+        postgres.database() as url,
+        house(url, folder, **SETTINGS) as h,
+    ):
+        reply = h.client.chat(model="sim-model")
+        assert reply.status == 200, reply
+        call = reply.headers["x-gateway-trace"]
+        h.row(call)
+        film = films.submit(h.client)
+        assert film.status == 200, film
+        usage = folder / "usage.json"
+        usage.write_text(json.dumps(NO_USAGE), encoding="utf-8")
+        yield Watch(
+            h,
+            {
+                "CALL": call,
+                "account": h.account,
+                "check-config": str(h.config),
+                "reconcile": str(usage),
+                "tasks": film.json["id"],
+            },
+        )
+
+
+@each("command", COMMANDS)
+def test_command_of_a_runbook_is_there_and_works(watch: Watch, command: str) -> None:
+    watch.run(command)
+
+
+def test_a_task_that_nobody_has_polled_is_found_as_queued(watch: Watch) -> None:
+    """In the order of the runbook: after `gw tasks cancel ID` another one waits."""
+    film = films.submit(watch.house.client)
+    (command,) = (one for one in COMMANDS if one == "gw tasks list --status queued")
+    assert film.json["id"] in [task["id"] for task in watch.run(command)["tasks"]]
