@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.acceptance import films, sounds
-from tests.support.client import HELLO
 from tests.support.folders import temporary_folder
 from tests.support.house import House, channel, house, model
 from tests.support.postgres import PostgresForTests
