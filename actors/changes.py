@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
 from actors.process import ProcessIdentity
-from actors.store.connection import StoreUnavailable
+from actors.store.connection import StoreError
 from actors.store.database import Database
 from actors.store.queries import load
 from metrics.logs import EventLog
@@ -89,7 +89,7 @@ class ChangeFeed:
                     await self._before_reply()
                 parts = _parts(name, self._report()) if wants_report and self._report else [name]
                 await self._database.fetch_one(SQL["answer"], (parts,))
-            except StoreUnavailable as error:  # the asking process times out
+            except StoreError as error:  # the asking process times out
                 self._log.warning("question_unanswered", error=str(error))
 
     async def send_echo(self) -> None:

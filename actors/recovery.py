@@ -32,7 +32,7 @@ import ujson
 
 from actors.clock import Clock
 from actors.process import SQL, ProcessIdentity, first_id_of, register, reregister
-from actors.store.connection import Row, StoreUnavailable
+from actors.store.connection import ContentRefused, Row, StoreError, StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
@@ -133,9 +133,11 @@ class Heartbeat:
         """Beat once."""
         try:
             await self._sign()
-            await self._report_delivered()
-            for chore in self._chores:
-                await chore()
+            for work in (self._report_delivered, *self._chores):
+                try:
+                    await work()
+                except ContentRefused as error:  # the fault of what it says, not of the beat
+                    self._log.error("chore_refused", chore=repr(work), error=str(error))
         except StoreUnavailable as error:
             self._missed(str(error))
             self._live.report_again()
@@ -233,7 +235,7 @@ class Recovery:
         while True:
             try:
                 await self.sweep()
-            except (StoreUnavailable, LedgerUnavailable) as error:
+            except (StoreError, LedgerUnavailable) as error:
                 self._log.warning("recovery_postponed", error=str(error))
             await self._clock.sleep(INTERVAL_SECONDS)
 

@@ -332,6 +332,7 @@ class Pools:
                 size=size,
                 statement_seconds=statement_seconds,
                 on_wait=metrics.waiting(name),
+                on_refused=metrics.refused,
             )
             metrics.watch(name, database)
             return database

@@ -558,6 +558,8 @@ class Gateway:
         # Deregistered, or frozen for a while.
         if not self._registration.heartbeat.steady_seconds:
             return "database unreachable"
+        if self._ledger.writer.is_cut_off:  # heartbeats may succeed where it is refused
+            return "ledger unreachable"
         if self._listeners.public.is_full:
             return "connections used up"
         if self._process.files.is_used_up:

@@ -434,6 +434,7 @@ class DatabaseMetrics:
     def __init__(self, make: Families) -> None:
         self._connections = make.gauge("gw_database_connections")
         self._waits = make.histogram("gw_database_wait_seconds")
+        self._refusals = make.counter("gw_database_refusals_total")
         self._pools: dict[str, Pool] = {}
 
     def watch(self, name: str, pool: Pool) -> None:
@@ -446,6 +447,10 @@ class DatabaseMetrics:
         The pool is shown without any yet.
         """
         return self._waits[(name,)].observe
+
+    def refused(self, sqlstate: str) -> None:
+        """Count a statement that the server refused for its own state."""
+        self._refusals[(sqlstate,)].value += 1
 
     def read(self) -> None:
         """Read the pools."""

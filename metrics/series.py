@@ -448,6 +448,13 @@ SERIES: tuple[MetricFamily, ...] = (
         CONNECTION_SECONDS,
     ),
     MetricFamily(
+        "gw_database_refusals_total",
+        "counter",
+        ("sqlstate",),
+        "Statements that PostgreSQL refused for its own state: read-only, a full disk, a missing "
+        "right or function.",
+    ),
+    MetricFamily(
         "gw_files",
         "gauge",
         ("part",),

@@ -21,7 +21,7 @@ from actors.clock import Clock
 from actors.jobs import store
 from actors.jobs.job import ROW_STATUS, End, Gone, Job, Observation, TimedOut, Unreachable
 from actors.jobs.store import OpenJob
-from actors.store.connection import StoreUnavailable, in_time
+from actors.store.connection import StoreError, in_time
 from actors.wallet.batch import Executor
 from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
 from actors.wallet.pricing import MediaPrice, div_round_half_up
@@ -445,7 +445,7 @@ class LinkRenewal:
             return None
         try:
             await in_time(store.renew_result(self._database, job.id, new))
-        except StoreUnavailable as error:
+        except StoreError as error:
             self._log.warning("task_links_not_kept", task_id=job.id, error=str(error))
         return new
 

@@ -36,7 +36,7 @@ from actors.jobs.job import (
     outcome_of,
 )
 from actors.jobs.store import Booked, Chance, Claimed
-from actors.store.connection import StoreError
+from actors.store.connection import ContentRefused, StoreError
 from actors.store.database import Database
 from actors.wallet.messages import LedgerUnavailable
 from channels.media.canonical import Polled, Trouble, Unusable
@@ -366,8 +366,7 @@ class Poller(Actor[Booked]):
         if len(self.mailbox):
             self.handle_all(await self.mailbox.take_all())
         if self._unbooked:
-            await store.book(self._database, self._unbooked)
-            self._unbooked = []
+            await self._book()
         if await self._claim() == 0 and not (len(self._polls) or len(self.mailbox)):
             await self._look_ahead()
         now = self.clock.monotonic()
@@ -378,6 +377,18 @@ class Poller(Actor[Booked]):
             counts = await store.read_in_flight(self._database)
             self.metrics.tasks.in_flight({kind: counts.get(kind, 0) for kind in TASK_KINDS})
             self._count_at = now
+
+    async def _book(self) -> None:
+        """Write the results of polls; one that the database refuses must not stop the others."""
+        try:
+            await store.book(self._database, self._unbooked)
+        except ContentRefused:
+            for one in self._unbooked:
+                try:
+                    await store.book(self._database, [one])
+                except ContentRefused as error:  # its claim expires, and it is polled again
+                    self.log.error("task_poll_refused", **_of(one.claimed), error=str(error))
+        self._unbooked = []
 
     # Claims
 

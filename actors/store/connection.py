@@ -47,7 +47,11 @@ class SessionsNotKept(StoreError):
     """The database is reached through a pooler that changes the session under a connection."""
 
 
-class ConstraintViolated(StoreError):
+class ContentRefused(StoreError):
+    """The server refused the statement for what it says; it had no effect."""
+
+
+class ConstraintViolated(ContentRefused):
     """A constraint of the schema refused the statement; it had no effect.
 
     `constraint_name` is the name in the migration (for NOT NULL: the column's name), by which
@@ -59,8 +63,21 @@ class ConstraintViolated(StoreError):
         self.constraint_name = constraint_name
 
 
-class StatementRefused(StoreError):
-    """The server refused the statement for its content; it had no effect.
+class DatabaseRefused(StoreUnavailable):
+    """The server refuses statements for its own state; the statement had no effect.
+
+    It is read-only, its disk is full, a right or a function is missing: an operator or time mends
+    it, and the same statement succeeds then. A defect in a statement of ours looks the same.
+    `sqlstate` is PostgreSQL's five-character code.
+    """
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class StatementRefused(ContentRefused):
+    """The server refused the values of the statement, or the driver the statement.
 
     `sqlstate` is PostgreSQL's five-character code.
     """
@@ -68,6 +85,14 @@ class StatementRefused(StoreError):
     def __init__(self, sqlstate: str, message: str) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+
+
+# Classes of SQLSTATE by which the values of a statement can be at fault: cardinality, data,
+# integrity, and the limits of a value (a row too large, JSON too deep).
+CONTENT_CLASSES = frozenset({"21", "22", "23", "54"})
+# Classes that pass by themselves within the work of a sound server: a connection lost, a deadlock,
+# a lock not granted in time, a shutdown.
+PASSING_CLASSES = frozenset({"08", "40", "55", "57"})
 
 
 def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
@@ -79,15 +104,19 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
     message = lines[0] if lines else type(error).__name__
     if isinstance(error, extensions.QueryCanceledError):
         return StatementTimedOut(message)
-    if connection_lost or isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
-        return StoreUnavailable(message)
     sqlstate = error.pgcode
+    if connection_lost or isinstance(error, psycopg2.InterfaceError):
+        return StoreUnavailable(message)
     if sqlstate is None:
         # No error of the server. A ProgrammingError is our misuse of the driver; libpq reports a
         # connection that broke within a reply as a plain DatabaseError.
         if isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
             return StatementRefused("", message)
         return StoreUnavailable(message)
+    if sqlstate[:2] in PASSING_CLASSES:
+        return StoreUnavailable(message)
+    if sqlstate[:2] not in CONTENT_CLASSES:
+        return DatabaseRefused(sqlstate, message)
     if isinstance(error, psycopg2.IntegrityError):
         name = error.diag.constraint_name or error.diag.column_name or ""
         if not name and sqlstate == errorcodes.CHECK_VIOLATION:
@@ -283,9 +312,16 @@ def _breakage_of(number: int) -> select.poll:
 class DatabaseConnection:
     """A connection that runs one statement at a time and is closed by any failure."""
 
-    def __init__(self, aiopg_connection: _Aiopg, cursor: aiopg.Cursor) -> None:
+    def __init__(
+        self,
+        aiopg_connection: _Aiopg,
+        cursor: aiopg.Cursor,
+        on_refused: Callable[[DatabaseRefused], None],
+    ) -> None:
         self._aiopg = aiopg_connection
         self._cursor = cursor
+        self._on_refused = on_refused
+        self._has_refused = False
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "busy" if self._aiopg.isexecuting() else "idle"
@@ -293,23 +329,32 @@ class DatabaseConnection:
 
     @classmethod
     async def open(
-        cls, dsn: str, *, connect_seconds: float, statement_seconds: float
+        cls,
+        dsn: str,
+        *,
+        connect_seconds: float,
+        statement_seconds: float,
+        on_refused: Callable[[DatabaseRefused], None] = lambda _error: None,
     ) -> DatabaseConnection:
         """Connect. Raises StoreUnavailable, after `connect_seconds` at the latest.
 
-        The server cancels a statement after `statement_seconds`.
+        The server cancels a statement after `statement_seconds`. `on_refused` gets each refusal of
+        a statement for the server's state, besides the caller, which takes it for an outage.
         """
         try:
             async with asyncio.timeout(connect_seconds):
                 parameters = await connection_parameters(dsn)
-                return await cls._open(parameters, statement_seconds)
+                return await cls._open(parameters, statement_seconds, on_refused)
         except TimeoutError as error:
             message = f"the database did not answer within {connect_seconds} s"
             raise StoreUnavailable(message) from error
 
     @classmethod
     async def _open(
-        cls, parameters: Mapping[str, Any], statement_seconds: float
+        cls,
+        parameters: Mapping[str, Any],
+        statement_seconds: float,
+        on_refused: Callable[[DatabaseRefused], None],
     ) -> DatabaseConnection:
         connection: _Aiopg | None = None
         try:
@@ -322,7 +367,7 @@ class DatabaseConnection:
                 **parameters,
             )
             await connection
-            opened = cls(connection, await connection.cursor())
+            opened = cls(connection, await connection.cursor(), on_refused)
             limit_ms = round(statement_seconds * 1000)
             await opened.execute(SETTINGS.format(limit_ms, IDLE_IN_TRANSACTION_MS))
         except psycopg2.Error as error:
@@ -342,9 +387,13 @@ class DatabaseConnection:
     def is_fresh(self) -> bool:
         """Whether it can be reused: open, outside a transaction, and not closed by the server.
 
-        Data pending on an idle connection means that the server has closed it.
+        Data pending on an idle connection means that the server has closed it. One that refused a
+        statement for its state is not reused: another may lead to another server, or has the
+        settings and plans of today.
         """
-        if self.is_closed or self.transaction_status != extensions.TRANSACTION_STATUS_IDLE:
+        if self._has_refused or self.is_closed:
+            return False
+        if self.transaction_status != extensions.TRANSACTION_STATUS_IDLE:
             return False
         poll = select.poll()
         poll.register(self._aiopg.raw.fileno(), select.POLLIN)
@@ -405,6 +454,9 @@ class DatabaseConnection:
         translated = from_psycopg(error, connection_lost=self.is_closed)
         if self.is_closed:
             self._aiopg.close()  # also unregisters it
+        if isinstance(translated, DatabaseRefused):
+            self._has_refused = True
+            self._on_refused(translated)
         return translated
 
 

@@ -21,10 +21,12 @@ from psycopg2 import Error, extensions
 
 from actors.store.connection import (
     DatabaseConnection,
+    DatabaseRefused,
     Params,
     Row,
     SessionsNotKept,
     StatementRefused,
+    StoreError,
     StoreUnavailable,
 )
 from metrics.logs import EventLog
@@ -120,7 +122,7 @@ class Listener:
         while True:
             try:
                 return await self._listening()
-            except StoreUnavailable:
+            except StoreError:
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, BACKOFF_MAX_SECONDS)
 
@@ -135,6 +137,8 @@ class Listener:
 # It never reconnects: a broken session stays closed and raises, and its user requests a new one.
 
 T = TypeVar("T")
+# A refusal for the state of the server is logged at most so often for each code.
+REFUSALS_EVERY_SECONDS = 10.0
 ABORTED = "25P02"  # PostgreSQL: in_failed_sql_transaction
 SERVER_PID = "SELECT pg_backend_pid()"
 # One round suffices if other clients of the pooler are idle; each of them can hide it once.
@@ -271,7 +275,8 @@ class Database:
 
     `connect_seconds` bounds a connection attempt, `statement_seconds` a statement (enforced by the
     server), `wait_seconds` the wait for a free connection; `on_wait` gets the duration of each wait
-    in seconds, including those that timed out. Every method raises StoreError.
+    in seconds, including those that timed out; `on_refused` the SQLSTATE of each statement that the
+    server refuses for its state, which is also logged. Every method raises StoreError.
     """
 
     def __init__(
@@ -283,6 +288,7 @@ class Database:
         statement_seconds: float = 30.0,
         wait_seconds: float = 5.0,
         on_wait: Callable[[float], None] | None = None,
+        on_refused: Callable[[str], None] = lambda _sqlstate: None,
         log: EventLog | None = None,
     ) -> None:
         self._dsn = dsn
@@ -291,6 +297,8 @@ class Database:
         self._statement_seconds = statement_seconds
         self._wait_seconds = wait_seconds
         self._on_wait = on_wait
+        self._on_refused = on_refused
+        self._refusals_logged: dict[str, float] = {}  # when, by SQLSTATE
         self._log = log or EventLog("actors.store.database")
         self._free_slots = asyncio.Semaphore(size)
         self._in_use = 0
@@ -492,6 +500,7 @@ class Database:
                 self._dsn,
                 connect_seconds=self._connect_seconds,
                 statement_seconds=statement_seconds,
+                on_refused=self._note_refusal,
             )
         except StoreUnavailable as error:
             if self._is_up:
@@ -506,6 +515,14 @@ class Database:
             self._is_up = True
             self._log.info("database_reached")
         return connection
+
+    def _note_refusal(self, error: DatabaseRefused) -> None:
+        self._on_refused(error.sqlstate)
+        now = asyncio.get_running_loop().time()
+        logged_at = self._refusals_logged.get(error.sqlstate, float("-inf"))
+        if now - logged_at >= REFUSALS_EVERY_SECONDS:
+            self._refusals_logged[error.sqlstate] = now
+            self._log.error("database_refused", sqlstate=error.sqlstate, error=str(error))
 
     def _forget(self, connection: DatabaseConnection) -> None:
         connection.close()

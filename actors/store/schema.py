@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.store.connection import ConstraintViolated, StatementRefused
+from actors.store.connection import ContentRefused, DatabaseRefused
 from actors.store.database import Database, Session
 from actors.store.queries import load
 
@@ -212,7 +212,7 @@ async def _apply_next(session: Session, schema: Schema) -> Migration | None:
                 await _load(session, function)
         try:
             await session.execute(migration.sql)
-        except (StatementRefused, ConstraintViolated) as error:
+        except (ContentRefused, DatabaseRefused) as error:
             raise MigrationFault(f"{migration.name}: {error}") from error
         record = (migration.version, migration.name, migration.checksum)
         await session.execute(SQL["record"], record)
@@ -254,5 +254,5 @@ async def _begin(session: Session) -> None:
 async def _load(session: Session, function: Function) -> None:
     try:
         await session.execute(SQL["load_function"], (function.name, function.sql))
-    except (StatementRefused, ConstraintViolated) as error:
+    except (ContentRefused, DatabaseRefused) as error:
         raise MigrationFault(f"the function {function.name}: {error}") from error

@@ -19,7 +19,7 @@ from actors.actor import MailboxFull
 from actors.clock import Clock
 from actors.limits.accounts import IdleSweep
 from actors.process import ProcessIdentity
-from actors.store.connection import StoreUnavailable, in_time
+from actors.store.connection import StoreError, StoreUnavailable, in_time
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.batch import encode_settlement
@@ -550,7 +550,7 @@ class Neighbours:
                 ]
                 if replies:
                     await self._database.fetch_all(SQL["send"], (replies,))
-            except (StoreUnavailable, LedgerUnavailable) as error:  # the asking side times out
+            except (StoreError, LedgerUnavailable) as error:  # the asking side times out
                 self._log.warning("neighbours_unanswered", error=str(error))
 
     async def _ask(self, kind: str, account_id: str) -> None:

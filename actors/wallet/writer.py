@@ -8,10 +8,11 @@ cost per call falls as load rises (group commit). Messages without a waiting cal
 with those that have one. Money SQL runs only here, in this coroutine, which no client's disconnect
 can cancel: cancelling a running statement would close the connection and leave its outcome unknown.
 
-When the database is unreachable the batch is repeated until it succeeds; applying it twice changes
-nothing, or, with leases, its number shows whether it was applied. After a freeze, the server first
-ends the session that may still run it. Holds do not wait for that: their callers time out
-(`wallets.py`), holds that may have been granted are voided, and those never sent are dropped.
+When the database is unreachable, or refuses every statement for its own state (read-only, a full
+disk, a missing right or function), the batch is repeated until it succeeds; applying it twice
+changes nothing, or, with leases, its number shows whether it was applied. After a freeze, the
+server first ends the session that may still run it. Holds do not wait for that: their callers time
+out (`wallets.py`), holds that may have been granted are voided, and those never sent are dropped.
 
 A hold whose caller was cancelled or refused is never kept: if a slow batch, or one whose reply was
 lost, grants it after all, a `Void` releases it. If the process dies or is declared dead in between,
@@ -140,6 +141,8 @@ class LedgerWriter(Actor[Message]):
         self._numbers = BatchNumbers()
         self.leases = Leases(identity=identity, clock=clock, tell=self.tell, wake=self.mailbox.wake)
         self._session: Session | None = None
+        # Whether the last attempt to reach the database has failed.
+        self.is_cut_off = False
         # How long the oldest message that did not fit into the last batch has waited.
         self.backlog_seconds = 0.0
         self.wallets: dict[str, Wallet] = {}  # made and forgotten by `Wallets`
@@ -216,10 +219,12 @@ class LedgerWriter(Actor[Message]):
                         await self._finish([one])
                     return
                 work = await self._apply(work, is_repeat=is_repeat)
+                self.is_cut_off = False
                 if not work:
                     return
             except StoreUnavailable as error:
                 await self._drop_session()
+                self.is_cut_off = True
                 self.metrics.ledger_retry()
                 self.log.warning("ledger_unreachable", error=str(error), waiting=len(work))
                 self._give_up_holds(work)

@@ -22,7 +22,7 @@ from actors.channel import ChannelActor
 from actors.clock import Clock
 from actors.process import ProcessIdentity
 from actors.routing import ChannelDirectory
-from actors.store.connection import StoreUnavailable
+from actors.store.connection import StoreError
 from actors.store.database import Database, Session, Statements
 from channels.authorizers.authorizers import authorizer_of
 from channels.dialects.dialect import Address
@@ -441,7 +441,7 @@ class ChannelOrders:
             self._changed.clear()
             try:
                 await self.load()
-            except StoreUnavailable as error:
+            except StoreError as error:
                 self._log.warning("channel_orders_unread", error=str(error))
                 await self._clock.sleep(RETRY_SECONDS)
                 self._changed.set()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from actors.store.connection import StatementRefused, StoreUnavailable
+from actors.store.connection import DatabaseRefused, StatementRefused, StoreUnavailable
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry
@@ -75,6 +75,7 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
         "the request {} has been approved or rejected before",
     ),
     WrongSecret: (503, "wrong_secret", "{}"),
+    DatabaseRefused: (503, "database_unavailable", "the database refuses every such command: {}"),
     StoreUnavailable: (503, "database_unavailable", "the database cannot be reached: {}"),
     # An amount beyond the ledger's columns; nothing else in a request causes it.
     StatementRefused: (422, "database_refused", "the database refused the command: {}"),

@@ -21,6 +21,7 @@ from loadtests.chaos.load import Load, dribble, read_nothing
 from loadtests.chaos.stack import Stack, channels, models
 from loadtests.chaos.wrong_clock import WrongClock
 from tests.support.house import channel
+from tests.support.refusals import REFUSALS
 from tests.support.servers import frozen_server
 
 PAUSED_SECONDS = 20.0
@@ -131,6 +132,16 @@ async def kill_postgres(strike: Strike) -> None:
 async def pause_postgres(strike: Strike) -> None:
     with frozen_server(strike.stack.folder):
         await strike.last()
+
+
+async def refuse(how: str, strike: Strike) -> None:
+    """PostgreSQL answers, and refuses what it is asked for, for its own state."""
+    refusal = REFUSALS[how](strike.stack.folder, strike.stack.database_url)
+    await asyncio.to_thread(refusal.__enter__)
+    try:
+        await strike.last()
+    finally:
+        await asyncio.to_thread(refusal.__exit__, None, None, None)
 
 
 async def kill_redis(strike: Strike) -> None:
@@ -250,6 +261,7 @@ FAULTS: Mapping[str, Fault] = {
     "worker-stopped": Fault(strike=stop_worker, may=_LOST, forgets=True),
     "postgres-killed": Fault(strike=kill_postgres, may=_REFUSED),
     "postgres-paused": Fault(strike=pause_postgres, may=_REFUSED, seconds=PAUSED_SECONDS),
+    **{f"postgres-{how}": Fault(strike=partial(refuse, how), may=_REFUSED) for how in REFUSALS},
     "redis-killed": Fault(strike=kill_redis),
     "redis-paused": Fault(strike=pause_redis, seconds=PAUSED_SECONDS),
     "channels-failing": Fault(strike=_FAIL, may=_REFUSED, opens=True),

@@ -28,7 +28,14 @@ QUIET_SECONDS = 30.0
 # Under load every channel is closed so soon after calls are answered again, standbys too.
 CLOSED_SECONDS = 30.0
 # Log events that report the gateway's own defects.
-DEFECTS = ("hold_leaked", "uncaught_exception", "actor_restarted", "request_failed")
+DEFECTS = (
+    "hold_leaked",
+    "uncaught_exception",
+    "actor_restarted",
+    "request_failed",
+    "child_died",
+    "ledger_batch_failed",
+)
 # Events of the command itself: it serves; it cannot, and is started again.
 COMMAND_LINES = ("ready ", "error: ")
 

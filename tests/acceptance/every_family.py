@@ -10,6 +10,7 @@ from gw.runtime import LOG_CONNECTIONS
 from tests.acceptance import agents, bases, films, pictures, sounds
 from tests.support.client import HELLO, Client, Reply
 from tests.support.house import House, channel, model
+from tests.support.refusals import without_function
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
 from tests.support.waiting import until
@@ -168,3 +169,5 @@ def _fail(h: House, client: Client) -> None:
     assert client.chat(model="closed").status == 401
     h.upstream.fault("lost", refuse=True)
     assert films.submit(client, model="film-lost").status == 502
+    with without_function(h.settings["database_url"], "kb_rank"):
+        assert client.get(f"{WIKI}/search?q=otters&kb_id=otters").status == 503

@@ -375,6 +375,22 @@ async def test_while_another_polls_nobody_sleeps(
             assert (await idle.ended(job)).state == "succeeded"
 
 
+@logs("task_poll_refused")
+async def test_poll_whose_result_is_refused_keeps_no_other_waiting(database_url: str) -> None:
+    upstreams = ScriptedUpstreams()
+    async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
+        refused, sound = [await mine.submit() for _ in range(2)]
+        await database.execute(
+            f"ALTER TABLE job_polls ADD CONSTRAINT c CHECK (job_id <> '{refused.id}' OR polls < 1)"
+        )
+        upstreams.say(refused.upstream_id or "", polled("queued"))
+        made = polled("succeeded", seconds_ms=1_000)
+        upstreams.say(sound.upstream_id or "", polled("queued"), polled("queued"), made)
+        async with mine.polling():
+            await mine.until(sound, lambda one: one.state == "succeeded")
+        assert (await mine.read(refused.id)).state == "queued"
+
+
 async def test_jobs_are_polled_on_when_the_database_is_back(
     postgres: PostgresForTests,
     monkeypatch: pytest.MonkeyPatch,

@@ -134,6 +134,7 @@ def matches(matchers: list[str], name: str) -> bool:
     [
         ("DatabaseDown", "AvailabilityBurningFast LatencyBurningFast LedgerRetrying TasksOverdue"),
         ("DatabaseDown", "CallsShed AvailabilityBurningFast DatabasePoolFull HoldSlow"),
+        ("DatabaseRefuses", "DatabaseDown LedgerRetrying AvailabilityBurningFast HoldSlow"),
         ("GatewayDown", "AvailabilityBurningFast LatencyBurningFast CallsShed ProcessMissing"),
         ("AllChannelsOpen", "NoChannelAvailable AvailabilityBurningFast ChannelOpen CallsFailing"),
         ("NoChannelAvailable", "AvailabilityBurningFast LatencyBurningFast"),

@@ -14,8 +14,11 @@ import pytest
 
 from actors.store.connection import (
     ConstraintViolated,
+    ContentRefused,
+    DatabaseRefused,
     StatementRefused,
     StatementTimedOut,
+    StoreError,
     StoreUnavailable,
 )
 from actors.store.database import Database, Session, carried_through
@@ -86,9 +89,50 @@ async def test_refused_statement_comes_with_its_code_and_leaves_the_connection_u
     async with Database(empty_url, size=1) as database:
         backend = await database.fetch_one("SELECT pg_backend_pid()")
         with pytest.raises(StatementRefused) as caught:
+            await database.execute("SELECT 1 / 0")
+        assert caught.value.sqlstate == "22012"
+        assert await database.fetch_one("SELECT pg_backend_pid()") == backend
+
+
+@logs("database_refused")
+async def test_missing_table_is_a_state_of_the_database_and_costs_the_connection(
+    empty_url: str,
+) -> None:
+    seen: list[str] = []
+    async with Database(empty_url, size=1, on_refused=seen.append) as database:
+        backend = await database.fetch_one("SELECT pg_backend_pid()")
+        with pytest.raises(DatabaseRefused, match="nowhere") as caught:
             await database.execute("SELECT * FROM nowhere")
         assert caught.value.sqlstate == "42P01"
-        assert await database.fetch_one("SELECT pg_backend_pid()") == backend
+        assert seen == ["42P01"]
+        # Its settings and plans may be what it was refused for; another has those of today.
+        assert await database.fetch_one("SELECT pg_backend_pid()") != backend
+        assert database.open_count == 1
+
+
+# What a statement says can be at fault in these alone.
+CONTENT = ("21000", "22003", "22021", "22P02", "23505", "23514", "54000", "54001")
+STATE = (
+    *("0A000", "25006", "25P02", "2BP01", "42501", "42883", "42P01", "42703", "53100", "53200"),
+    *("58030", "F0000", "P0001", "XX000", "XX001"),
+)
+PASSING = ("40001", "40P01", "55000", "55P03", "57014", "57P03", "08006")
+
+
+@logs("database_refused")
+async def test_refusals_are_told_apart_by_their_classes(empty_url: str) -> None:
+    found: dict[str, type[StoreError]] = {}
+    async with Database(empty_url, size=1) as database:
+        for code in (*CONTENT, *STATE, *PASSING):
+            named = ", CONSTRAINT = 'c'" if code == "23514" else ""
+            raised = f"RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'so'{named}"
+            with pytest.raises((StoreUnavailable, ContentRefused)) as caught:
+                await database.execute(f"DO $$ BEGIN {raised}; END $$")
+            found[code] = type(caught.value)
+            if isinstance(caught.value, DatabaseRefused | StatementRefused):
+                assert caught.value.sqlstate == code
+    assert {code for code, kind in found.items() if issubclass(kind, ContentRefused)} == {*CONTENT}
+    assert {code for code, kind in found.items() if kind is DatabaseRefused} == {*STATE}
 
 
 def cut_everyone(url: str) -> int:

@@ -20,6 +20,7 @@ from tests.integration.actors.process import lease, leased_by, ledger_of, proces
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.aio import eventually
 from tests.support.ledger_values import hold, settle
+from tests.support.logs import logs
 
 MAKE = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1); COMMENT ON TABLE a IS '100%';"
 # What the release had; its program is not there any more.
@@ -76,6 +77,7 @@ async def test_several_processes_at_once_apply_each_once(empty_url: str, folder:
         await database.close()
 
 
+@logs("database_refused")
 async def test_failing_migration_leaves_nothing_of_itself(empty_url: str, folder: Path) -> None:
     async with Database(empty_url) as database:
         broken = folder / "migrations/0003_broken.sql"
@@ -104,6 +106,7 @@ async def test_changed_functions_are_loaded_together(empty_url: str, folder: Pat
         assert await value(database, left) == 2
 
 
+@logs("database_refused")
 async def test_function_that_fails_leaves_the_others_as_they_were(
     empty_url: str, folder: Path
 ) -> None:

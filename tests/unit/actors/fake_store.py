@@ -11,7 +11,7 @@ import ujson
 
 from actors.process import SQL, ProcessIdentity
 from actors.recovery import Heartbeat, Recovery
-from actors.store.connection import StoreUnavailable
+from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.messages import CallFacts, Hold, Outcome
@@ -33,6 +33,7 @@ class FakeStore(FakeLedger):
     # Host, boot, pid, start, last heartbeat; `buried` has those that were declared dead.
     processes: dict[str, tuple[str, str, int, int, float]] = field(default_factory=dict)
     is_away: bool = False
+    refuses_with: StoreError | None = None  # every statement
     lost: str | None = None  # this statement does not arrive
     frozen: asyncio.Event | None = None  # statements hang until it is set
 
@@ -139,6 +140,8 @@ class FakeStore(FakeLedger):
             await self.frozen.wait()
         if self.is_away:
             raise StoreUnavailable("away")
+        if self.refuses_with is not None:
+            raise self.refuses_with
 
 
 @dataclass

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from actors.process import ProcessIdentity, is_process_alive
 from actors.recovery import BREAK_SECONDS, Heartbeat
-from actors.store.connection import StatementRefused
+from actors.store.connection import DatabaseRefused, StatementRefused
 from actors.wallet.batch import encode_void
 from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
@@ -295,6 +295,49 @@ async def test_chores_are_done_with_each_beat() -> None:
         store.is_away = True
         await heartbeat.beat()
         assert len(done) == 2
+
+
+@logs("chore_refused")
+async def test_chore_that_is_refused_for_what_it_says_is_no_missed_beat() -> None:
+    done: list[int] = []
+
+    async def refused() -> None:
+        raise StatementRefused("22003", "out of range")
+
+    async def chore() -> None:
+        done.append(1)
+
+    store = make_store()
+    async with process(store) as p:
+        heartbeat = Heartbeat(
+            identity=p.identity,
+            database=p.heartbeat._database,
+            live=p.live,
+            clock=store.clock,
+            metrics=p.heartbeat._metrics,
+            chores=(refused, chore),
+        )
+        await heartbeat.beat()
+        assert done == [1]
+        assert heartbeat.connected_since is not None
+
+
+@logs("heartbeat_missed", "recovery_postponed")
+async def test_heartbeat_and_sweeps_outlive_a_database_that_refuses() -> None:
+    store = make_store()
+    async with process(store) as p:
+        error = DatabaseRefused("25006", "cannot execute UPDATE in a read-only transaction")
+        store.refuses_with = error
+        running = [asyncio.ensure_future(one.run()) for one in (p.heartbeat, p.recovery)]
+        await eventually(lambda: store.clock.sleepers == 2)
+        assert p.heartbeat.steady_seconds == 0.0  # `/readyz`
+        store.refuses_with = None
+        store.clock.advance(3.0)
+        await eventually(lambda: p.heartbeat.connected_since is not None)
+        for one in running:
+            assert not one.done()
+            one.cancel()
+        await asyncio.wait(running)
 
 
 @logs("taken_for_dead")

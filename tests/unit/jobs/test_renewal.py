@@ -14,6 +14,7 @@ from actors.jobs import ending
 from actors.jobs.ending import LINK_SECONDS, JobContent, LinkRenewal
 from actors.jobs.job import Job
 from actors.jobs.store import SQL
+from actors.store.connection import StatementRefused
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Transport
 from channels.media.canonical import AvatarResult, TaskResult, VideoResult
@@ -21,6 +22,7 @@ from gw.api.services import BASE_URL, ContentLinks
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.jobs import polled, running_job
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.support.upstreams import ScriptedUpstreams
@@ -33,6 +35,7 @@ class Database:
     def __init__(self) -> None:
         self.claimed: set[str] = set()
         self.kept: dict[str, Any] = {}
+        self.refuses = False
 
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         if sql == SQL["claim_renewals"]:
@@ -40,6 +43,8 @@ class Database:
             self.claimed.update(ids)
             return [(name,) for name in ids]
         assert sql == SQL["renew_result"]
+        if self.refuses:
+            raise StatementRefused("22003", "out of range")
         self.kept[params[1]] = ujson.loads(params[0])
         return []
 
@@ -71,6 +76,16 @@ class Scene:
     def film(self, url: str | None, seconds: float | None) -> VideoResult:
         at = None if seconds is None else self.clock.now() + seconds
         return VideoResult(url=url, expires_at=at)
+
+
+@logs("task_links_not_kept")
+async def test_link_that_cannot_be_kept_is_shown() -> None:
+    s = Scene()
+    s.database.refuses = True
+    s.upstreams.say("up_1", polled("succeeded", result=s.film("https://cdn.example/new", 60)))
+    (shown,) = await s.renewal.renewed([s.job()])
+    assert isinstance(shown.result, VideoResult)
+    assert shown.result.url == "https://cdn.example/new"
 
 
 async def test_new_link_is_shown_and_kept_with_what_was_paid_for() -> None:
