@@ -95,6 +95,7 @@ class Metrics:
         self._proved_at = make.gauge("gw_ledger_proof_timestamp_seconds")[()]
         self._proof_faults = make.gauge("gw_ledger_proof_faults")[()]
         self._unpriced = make.counter("gw_unpriced_usage_total")
+        self._usage_doubted = make.counter("gw_usage_doubted_total")
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.tasks = TaskMetrics(make)
         self.media_store = MediaStoreMetrics(make)
@@ -263,6 +264,10 @@ class Metrics:
         series = self._unpriced[(model, what)]
         series.value += 1
         return series.value == 1
+
+    def usage_doubted(self, *, channel: str, what: str) -> None:
+        """Count a count of an upstream that is not possible."""
+        self._usage_doubted[(channel, what)].value += 1
 
     def holds(self, *, open_count: int, oldest_seconds: float, lease_seconds: float) -> None:
         """Set open holds of processes in the database, and the oldest lease, as last counted."""

@@ -291,6 +291,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "Calls whose upstream reported what costs more elsewhere, and has no price here.",
     ),
     MetricFamily(
+        "gw_usage_doubted_total",
+        "counter",
+        ("channel", "what"),
+        "Counts of upstreams that are not possible; an estimate was charged.",
+    ),
+    MetricFamily(
         "gw_precharge_bytes_left_out_total",
         "counter",
         ("model",),

@@ -23,10 +23,11 @@ from actors.jobs.job import ROW_STATUS, End, Gone, Job, Observation, TimedOut, U
 from actors.jobs.store import OpenJob
 from actors.store.connection import StoreError, in_time
 from actors.wallet.batch import Executor
+from actors.wallet.bounds import possible_film
 from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
 from actors.wallet.pricing import MediaPrice, div_round_half_up
 from channels.errors import UpstreamError
-from channels.families import UNIT_TYPES
+from channels.families import UNIT_TYPES, VIDEOS
 from channels.http.interfaces import UpstreamClient, UpstreamResponse
 from channels.media.canonical import (
     AvatarResult,
@@ -53,11 +54,9 @@ from metrics.prometheus import Metrics
 # Computes the cost and the row of a job's end, as messages to the ledger.
 #
 # Sans I/O. Only a success is charged: the seconds that the upstream reported or, if it reported
-# none, those of the request (those held, if the report is implausible); the characters that were
-# sent; or one whole (contract for media §3).
+# none, those of the request (bounded by `actors/wallet/bounds.py`); the characters that were sent;
+# or one whole (contract for media §3).
 
-# A reported length above this is an error, perhaps of units, and is not billed.
-BELIEVED_MILLISECONDS_MAX = 1_000_000 * 1000
 # The lifetime of a link when neither the upstream nor the link states one.
 LINK_SECONDS = 7 * 24 * 3600.0
 
@@ -86,9 +85,11 @@ def settlement(
     job = open_job.job
     price = MediaPrice.as_stated(job.price)
     quantity, charged = job.quantity, 0
-    if job.kind == "video" and end.seconds_ms is not None:
-        quantity = job.held if is_doubted(end) else end.seconds_ms
     detail: dict[str, Any] = {**open_job.detail, "price": job.price}
+    if job.kind == "video" and end.seconds_ms is not None:
+        quantity = _possible(open_job, end.seconds_ms)
+        if quantity != end.seconds_ms:
+            detail["doubted"] = {"milliseconds": end.seconds_ms}
     if end.state == "succeeded":
         charged = quantity
         detail["units"] = price.units(quantity)
@@ -117,9 +118,22 @@ def settlement(
     return outcome, JobEnd(state=end.state, by=by, result=kept)
 
 
-def is_doubted(end: End) -> bool:
-    """Whether the upstream reports an implausible length: then the cost is the hold."""
-    return end.seconds_ms is not None and end.seconds_ms > BELIEVED_MILLISECONDS_MAX
+def is_doubted(open_job: OpenJob, end: End) -> bool:
+    """Whether the upstream reports a length that a film cannot have."""
+    stated_ms = end.seconds_ms if open_job.job.kind == "video" else None
+    return stated_ms is not None and _possible(open_job, stated_ms) != stated_ms
+
+
+def _possible(open_job: OpenJob, stated_ms: int) -> int:
+    """Return the length of a film that is charged where its upstream reports this one."""
+    job, request = open_job.job, open_job.detail.get("request") or {}
+    is_open = (
+        "duration" not in request
+        # An extension is as long as the film that it is added to makes it.
+        or request.get("video_mode") == "extend"
+        or any(job.model.startswith(prefix) for prefix, _ in VIDEOS.by_model)
+    )
+    return possible_film(stated_ms, job.held, is_open=is_open)
 
 
 def _units(job: Job, charged: int) -> int:
@@ -330,7 +344,7 @@ class Endings:
             return None
         job = open_job.job
         self._report(job, outcome, job_end)
-        if job.kind == "video" and is_doubted(end):
+        if is_doubted(open_job, end):
             self._metrics.tasks.length_doubted(job.channel_id or "")
             self._log.warning("task_length_doubted", **_of(job), milliseconds=end.seconds_ms)
         if end.asks_to_cancel:

@@ -271,7 +271,8 @@ class Hosted(Struct, frozen=True):
 class MeterReading(Protocol):
     """The state of a meter that determines the charge.
 
-    `partial_usage` is what was stated while `usage` is None.
+    `partial_usage` is what was stated while `usage` is None, `unstated_characters` how many of the
+    characters followed the usage.
     """
 
     @property
@@ -282,6 +283,9 @@ class MeterReading(Protocol):
 
     @property
     def characters(self) -> int: ...
+
+    @property
+    def unstated_characters(self) -> int: ...
 
     @property
     def finished(self) -> bool: ...

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,9 +25,26 @@ from channels.json import NULL, is_heavy_event, raw_of, read_loosely
 #
 # `channels/dialects` has each dialect's form of them, `actors/wallet/pricing.py` their cost.
 
-# Far above any context; a larger count is an error or an attack, and its price would not fit a row.
+# Far above any context. A larger count is read as this one, and what is charged is bounded by what
+# is possible (`actors/wallet/bounds.py`).
 TOKENS_MAX = 2**31 - 1
-Tokens = Annotated[int, Meta(le=TOKENS_MAX)]
+Tokens = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
+
+
+def count_of(stated: object) -> int | None:
+    """Return a count of tokens or pieces, which may be an integral float or a numeric string.
+
+    None for anything else. A count above the bound is the bound.
+    """
+    if isinstance(stated, bool):
+        return None
+    try:
+        return min(msgspec.convert(stated, _Count, strict=False), TOKENS_MAX)
+    except (msgspec.ValidationError, OverflowError):
+        return None
+
+
+_Count = Annotated[int, Meta(ge=0)]
 
 
 class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -80,7 +97,7 @@ class Usage(Struct, frozen=True, gc=False):
         assert 0 <= self.reasoning_tokens <= self.output_tokens, self
 
 
-# Far above the tool calls of one response; a larger count is ignored.
+# Limit of the searches and containers of one response that are told apart.
 TOOL_CALLS_MAX = 10_000
 # Upstreams' names of service tiers that differ from those of prices.
 _TIERS: Mapping[str, str] = MappingProxyType(
@@ -111,12 +128,8 @@ def served_region(stated: str | None) -> str | None:
 
 
 def tool_calls(*stated: int | None) -> int:
-    """Sum counts of tool calls, ignoring those that are negative or above the bound.
-
-    The sum is clamped to the bound.
-    """
-    found = sum(one for one in stated if one is not None and 0 <= one <= TOOL_CALLS_MAX)
-    return min(found, TOOL_CALLS_MAX)
+    """Sum counts of tool calls."""
+    return min(sum(one or 0 for one in stated), TOKENS_MAX)
 
 
 def with_parts(usage: Usage, parts: UsageParts) -> Usage:
@@ -167,55 +180,18 @@ def _within(count: int, whole: int) -> int:
     return max(0, min(count, whole))
 
 
-def usage_of(
-    *,
-    input_tokens: int | None,
-    output_tokens: int | None,
-    total_tokens: int | None,
-    cached_tokens: int,
-    cache_write_tokens: int,
-    reasoning_tokens: int,
-    parts: UsageParts | None = None,
-) -> Usage | None:
-    """Return the usage of stated counts; None if one is negative, or missing.
-
-    One of input and output may be missing if the total is stated. Tokens read from a cache and
-    written to one are clamped to the input, and `parts` to their wholes. Reasoning is included in
-    the stated output, unless the total is large enough for both (contract §7: Reasoning tokens);
-    without a total nothing is added: tokens that are not stated are not charged.
-    """
-    if input_tokens is None or output_tokens is None:
-        known = output_tokens if input_tokens is None else input_tokens
-        if total_tokens is None or known is None:
-            return None
-        rest = total_tokens - known
-        input_tokens, output_tokens = (rest, known) if input_tokens is None else (known, rest)
-    if min(input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens) < 0:
-        return None
-    if reasoning_tokens:
-        beside = input_tokens + output_tokens + reasoning_tokens
-        if total_tokens is not None and total_tokens >= beside:
-            output_tokens += reasoning_tokens
-        reasoning_tokens = min(reasoning_tokens, output_tokens)
-    if cached_tokens or cache_write_tokens:
-        cached_tokens = min(cached_tokens, input_tokens)
-        cache_write_tokens = min(cache_write_tokens, input_tokens - cached_tokens)
-    usage = Usage(input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens)
-    return usage if parts is None else with_parts(usage, parts)
-
-
 class _XaiTools(Struct, gc=False):
     """Calls of xAI's tools that succeeded, for which it bills."""
 
-    web_search_calls: int | None = None
-    x_search_calls: int | None = None
-    file_search_calls: int | None = None
-    document_search_calls: int | None = None
-    code_interpreter_calls: int | None = None
+    web_search_calls: Tokens | None = None
+    x_search_calls: Tokens | None = None
+    file_search_calls: Tokens | None = None
+    document_search_calls: Tokens | None = None
+    code_interpreter_calls: Tokens | None = None
 
 
 class _ServerTools(Struct, gc=False):
-    web_search_requests: int | None = None
+    web_search_requests: Tokens | None = None
 
 
 class ToolUsage(Struct, gc=False):
@@ -225,8 +201,8 @@ class ToolUsage(Struct, gc=False):
     are xAI's: sources if it searches by itself, details if the model calls tools.
     """
 
-    num_sources_used: int | None = None
-    num_search_queries: int | None = None
+    num_sources_used: Tokens | None = None
+    num_search_queries: Tokens | None = None
     search_context_size: str | None = None
     server_tool_use: _ServerTools | None = None
     server_side_tool_usage_details: _XaiTools | None = None
@@ -260,12 +236,12 @@ class ToolUsage(Struct, gc=False):
 class Modal(Struct, gc=False):
     """Tokens of a details object by modality; the others are text."""
 
-    audio_tokens: int | None = None
-    image_tokens: int | None = None
+    audio_tokens: Tokens | None = None
+    image_tokens: Tokens | None = None
 
 
 class _Written(Struct, gc=False):
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: Tokens | None = None
 
 
 class InputDetails(Modal, gc=False):
@@ -347,12 +323,14 @@ class PartialUsage(Struct, frozen=True, omit_defaults=True):
     """An incompletely stated usage; None for missing counts.
 
     `input` has the input's three counts and no output. `output_tokens` is the whole output,
-    `total_tokens` the sum if neither was stated alone.
+    `total_tokens` the sum if neither was stated alone. `parts` is what else is known: the tier, the
+    region, and the tools that were seen to run.
     """
 
     input: Usage | None
     output_tokens: int | None
     total_tokens: int | None = None
+    parts: UsageParts | None = None
 
 
 # A decoded event.
@@ -406,6 +384,11 @@ class ResponseMeter(Generic[Read]):
     def partial_usage(self) -> PartialUsage | None:
         """The counts stated while `usage` is None; None without any."""
         return None
+
+    @property
+    def unstated_characters(self) -> int:
+        """The characters received since the usage was stated; 0 where it was stated last."""
+        return 0
 
     @staticmethod
     @abstractmethod
@@ -467,7 +450,10 @@ def _readers(kind: type[Struct]) -> tuple[tuple[str, str, Callable[[Any], Any]],
 
 
 def _reader(stated: Any) -> Callable[[Any], Any]:
-    kind = get_args(stated)[0] if isinstance(stated, UnionType) else stated  # of `kind | None`
+    is_optional = isinstance(stated, UnionType) or get_origin(stated) is Union  # `kind | None`
+    kind = get_args(stated)[0] if is_optional else stated
+    if get_origin(kind) is Annotated:  # `Tokens` is the only one
+        return count_of
     if kind is msgspec.Raw:
         return raw_of
     if get_origin(kind) is list:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from channels.dialects.dialect import Address
 from channels.dialects.error_body import failure_of, member_of
-from channels.dialects.meter import TOKENS_MAX, Usage, UsageParts
+from channels.dialects.meter import Usage, UsageParts, count_of
 from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.dialects.validate import counts
 from channels.errors import InvalidRequest, UpstreamMalformed
@@ -160,19 +160,13 @@ def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
 
 def _usage(stated: Mapping[str, object]) -> Usage | None:
     """Return the tokens of a `usage` member; None unless it states input and output."""
-    taken, given = _count(stated.get("input_tokens")), _count(stated.get("output_tokens"))
+    taken, given = count_of(stated.get("input_tokens")), count_of(stated.get("output_tokens"))
     if taken is None or given is None:
         return None
     details = stated.get("input_token_details")
-    audio = _count(details.get("audio_tokens")) if isinstance(details, dict) else None
+    audio = count_of(details.get("audio_tokens")) if isinstance(details, dict) else None
     parts = UsageParts(audio_input_tokens=min(audio, taken)) if audio else None
     return Usage(input_tokens=taken, output_tokens=given, parts=parts)
-
-
-def _count(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= TOKENS_MAX else None
 
 
 def _milliseconds(seconds: object) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from actors.wallet.bounds import SLACK_MILLISECONDS
 from channels.dialects.meter import Usage
 from channels.dialects.moderations import dialect as moderations
 from channels.dialects.rerank import dialect as rerank
@@ -30,6 +31,9 @@ from metrics.spans import Attributes
 INPUT_TOKENS_PER_SECOND = 13
 OUTPUT_TOKENS_PER_SECOND_MAX = 10
 OUTPUT_TOKENS_PER_SECOND_USUAL = 4
+
+# The least tokens of a part of a long document.
+RERANKED_TOKENS_MIN = 500
 
 (_MODERATION,) = (one.name for one in moderations.DIALECT.family.endpoint_types)
 _FREE = Amount(quantity=0, usage=NO_TOKENS)
@@ -113,7 +117,13 @@ class RerankHandler(MeasuredHandler):
         call.require_served()
         amount = _searches(request)
         bill = MeasuredBill(
-            call.model, most=amount, usual=amount, reading=_ranking, units_of=_unchanged
+            call.model,
+            most=amount,
+            usual=amount,
+            reading=_ranking,
+            units_of=_unchanged,
+            # A long document is split, and each part counts as one.
+            slack=amount.usage.input_tokens // RERANKED_TOKENS_MIN,
         )
         cheaper = "or send fewer or shorter documents."
         await self.run(call, self.piece(call, request), bill, cheaper=cheaper)
@@ -161,6 +171,7 @@ class TranscriptionsHandler(MeasuredHandler):
             usual=_sound(model, request.milliseconds_usual, OUTPUT_TOKENS_PER_SECOND_USUAL),
             reading=measured,
             units_of=_seconds,
+            slack=SLACK_MILLISECONDS,
         )
         await self.run(
             call,

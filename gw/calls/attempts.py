@@ -21,6 +21,7 @@ from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
 from actors.clock import Clock
 from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
+from actors.wallet.bounds import Bounds
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_members, retry_after_in
 from channels.dialects.meter import Usage
@@ -161,6 +162,7 @@ class Attempts(Struct, eq=False):
     candidate: Candidate | None = None  # of the last attempt
     status: int | None = None  # of its response
     meter: Meter | None = None  # of its response
+    bounds: Bounds | None = None  # of what a meter may state
     is_sent: bool = False  # a request of it was sent
     # Failed attempts that may be billed, with the usage that they stated; None: it is unknown.
     unused: list[tuple[Candidate, Usage | None]] = msgspec.field(default_factory=list)
@@ -353,7 +355,9 @@ class Attempts(Struct, eq=False):
         A response that was lost to this error without one may be billed, too, once its request was
         sent.
         """
-        usage = None if self.meter is None else stated_usage(self.meter)
+        usage = None
+        if self.meter is not None and self.bounds is not None:
+            usage = stated_usage(self.meter, self.bounds)
         if usage is not None:
             self.unused.append((candidate, usage))
         elif self.meter is None or self.meter.error_seen is None:

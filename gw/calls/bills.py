@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from actors.jobs.store import OpenJob
 from actors.routing import Candidate
+from actors.wallet.bounds import NONE_DOUBTED, Bounds, bounded
 from actors.wallet.pricing import Billable, MediaPrice, Priced, TokenPrice
 from actors.wallet.sheets import hold_nano_usd, token_price, unpriced_in
 from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
-from channels.dialects.meter import PartialUsage, Usage
+from channels.dialects.meter import PartialUsage, Usage, UsageParts, with_parts
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from gw.config.config import LiveConfig
@@ -48,6 +49,7 @@ class Charged(Struct, frozen=True, kw_only=True):
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
     upstream: dict[str, Any] = msgspec.field(default_factory=dict)
     unpriced: Sequence[str] = ()  # reported usage that has no price
+    doubted: Mapping[str, int] = NONE_DOUBTED  # stated counts that are not possible
 
 
 class UpstreamPrice(Struct, frozen=True):
@@ -213,6 +215,10 @@ class UnitBill:
 #     something, or a full     yes                   that usage
 #     answer                   no                    an estimate: input by the pre-charge rule,
 #                                                    output by the characters emitted
+#                              before the last       that usage, and an estimate of the characters
+#                              characters            that followed
+#
+# Tier and tools are charged as far as they were seen. `actors/wallet/bounds.py` bounds all counts.
 #
 # An error is not a delivered response: a refused or failed call has delivered nothing, and neither
 # has a response that contains an error and no character.
@@ -220,11 +226,6 @@ class UnitBill:
 BYTES_PER_TOKEN = 4
 # Spec: without an explicit maximum, the smaller of the model's maximum and this is held.
 OUTPUT_TOKENS_DEFAULT_MAX = 32_768
-# A usage above these bounds is ignored: one number of an upstream must not empty a wallet, nor
-# overflow the ledger.
-PLAUSIBLE_TOKENS_MAX = 1_000_000_000
-PLAUSIBLE_TOOL_CALLS_MAX = 10_000
-
 
 # Source of the token counts: stated by the upstream; stated in part, the rest estimated; estimated;
 # or nothing was delivered.
@@ -234,13 +235,15 @@ Basis = Literal["stated", "partly_stated", "estimated", "nothing"]
 class Charge(Struct, frozen=True):
     """Tokens and cost of a call, with the source of the counts.
 
-    `priced` is the calculation where the price has more members than the four plain ones.
+    `priced` is the calculation where the price has more members than the four plain ones, `doubted`
+    are the stated counts that are not possible, and are not charged.
     """
 
     usage: Usage
     cost_nano_usd: int
     basis: Basis
     priced: Priced | None = None
+    doubted: Mapping[str, int] = NONE_DOUBTED
 
 
 NOTHING = Charge(NO_TOKENS, 0, "nothing")
@@ -251,20 +254,36 @@ def tokens_of_bytes(count: int) -> int:
     return -(-count // BYTES_PER_TOKEN)
 
 
-def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
+def charge(
+    meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice, bounds: Bounds
+) -> Charge:
     """Price the response that a meter has read."""
-    usage = meter.usage
-    if usage is not None and _is_plausible(usage):
-        return charge_of(usage, price, "stated")
-    if not meter.characters and (not meter.finished or meter.error_seen is not None):
-        return NOTHING  # even if the upstream stated its input before
-    partial = meter.partial_usage
-    if partial is not None:
-        return _completed(partial, meter, input_estimate_tokens, price)
-    estimated = Usage(
-        input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
+    usage, partial = meter.usage, None
+    if usage is None:
+        partial = meter.partial_usage
+        has_run = meter.finished or (partial is not None and _runs_tools(partial.parts))
+        if not meter.characters and (not has_run or meter.error_seen is not None):
+            return NOTHING  # even if the upstream stated its input before
+    estimate = bounds.estimate(Usage(input_estimate_tokens, tokens_of_bytes(meter.characters)))
+    basis: Basis = "partly_stated"
+    if usage is None:
+        usage, basis = _completed(partial, estimate)
+    elif not meter.unstated_characters:
+        basis = "stated"
+    elif not (usage.input_tokens or usage.output_tokens):
+        usage, basis = replace(estimate, parts=usage.parts), "estimated"  # zeros say nothing
+    else:
+        most = usage.output_tokens + tokens_of_bytes(meter.unstated_characters)
+        output = max(usage.output_tokens, min(most, bounds.output_tokens))
+        usage = replace(usage, output_tokens=output)
+    doubted = bounds.doubted(usage)
+    if not doubted:
+        return charge_of(usage, price, basis)
+    is_estimated = basis == "estimated" or doubted.keys() >= {"input", "output"}
+    priced = charge_of(
+        bounded(usage, doubted, estimate), price, "estimated" if is_estimated else "partly_stated"
     )
-    return charge_of(estimated, price, "estimated")
+    return msgspec.structs.replace(priced, doubted=doubted)
 
 
 def charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> Charge:
@@ -275,31 +294,38 @@ def charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> Charge:
     return Charge(usage, priced.cost_nano_usd, basis, priced)
 
 
-def _completed(
-    partial: PartialUsage, meter: MeterReading, input_estimate_tokens: int, price: TokenPrice
-) -> Charge:
-    """Complete a partial usage by estimates (contract §7: a stream cut early).
+def _completed(partial: PartialUsage | None, estimate: Usage) -> tuple[Usage, Basis]:
+    """Complete a partial usage by the estimate (contract §7: a stream cut early).
 
     If only a total is stated, the input is the total without the estimated output.
     """
-    total = partial.total_tokens
-    if total is not None and total <= PLAUSIBLE_TOKENS_MAX:
-        output_tokens = min(tokens_of_bytes(meter.characters), total)
+    if partial is None:
+        return estimate, "estimated"
+    usage, parts, total = partial.input, partial.parts, partial.total_tokens
+    basis: Basis = "partly_stated"
+    if total is not None:
+        output_tokens = min(estimate.output_tokens, total)
         usage = Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
-        return charge_of(usage, price, "partly_stated")
-    stated = partial.input
-    if stated is None or not _is_plausible(stated):
-        stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)
-    output_tokens = max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))
-    usage = replace(stated, output_tokens=min(output_tokens, PLAUSIBLE_TOKENS_MAX))
-    return charge_of(usage, price, "partly_stated")
+    else:
+        if usage is None and partial.output_tokens is None:
+            basis = "estimated"
+        output_tokens = max(partial.output_tokens or 0, estimate.output_tokens)
+        usage = replace(usage or estimate, output_tokens=output_tokens)
+    return usage if parts is None else with_parts(usage, parts), basis
+
+
+def _runs_tools(parts: UsageParts | None) -> bool:
+    """Whether tools are known to have run, which cost without any character."""
+    return parts is not None and bool(
+        parts.web_searches or parts.file_searches or parts.code_sessions
+    )
 
 
 def delivered(
-    meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
+    meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice, bounds: Bounds
 ) -> Delivered | None:
     """Return the charge so far for the heartbeat; None while nothing has been delivered."""
-    so_far = charge(meter, input_estimate_tokens=input_estimate_tokens, price=price)
+    so_far = charge(meter, input_estimate_tokens=input_estimate_tokens, price=price, bounds=bounds)
     if so_far is NOTHING:
         return None
     return Delivered(
@@ -313,15 +339,16 @@ def delivered(
     )
 
 
-def stated_usage(meter: MeterReading) -> Usage | None:
+def stated_usage(meter: MeterReading, bounds: Bounds) -> Usage | None:
     """Return the usage that an upstream stated of a response that is not used, or None.
 
-    Nothing is estimated, because upstreams may not bill failed responses.
+    Nothing is estimated, because upstreams may not bill failed responses; neither is a count that
+    is not possible.
     """
     usage, partial = meter.usage, meter.partial_usage
     if usage is None and partial is not None and partial.input is not None:
         usage = replace(partial.input, output_tokens=partial.output_tokens or 0)
-    return usage if usage is not None and _is_plausible(usage) else None
+    return None if usage is None or bounds.doubted(usage) else usage
 
 
 def price_detail(charge: Charge) -> dict[str, Any]:
@@ -337,17 +364,6 @@ def price_detail(charge: Charge) -> dict[str, Any]:
     return detail
 
 
-def _is_plausible(usage: Usage) -> bool:
-    """Whether a usage may be billed; its other tokens are parts of these two."""
-    if usage.input_tokens > PLAUSIBLE_TOKENS_MAX or usage.output_tokens > PLAUSIBLE_TOKENS_MAX:
-        return False
-    parts = usage.parts
-    if parts is None:
-        return True
-    calls = max(parts.web_searches, parts.file_searches, parts.code_sessions)
-    return calls <= PLAUSIBLE_TOOL_CALLS_MAX
-
-
 class TokenBill(Struct, eq=False):
     """The bill of a chat call: the usage read by its meter, or an estimate.
 
@@ -359,6 +375,7 @@ class TokenBill(Struct, eq=False):
     output_tokens: int
     hold_nano_usd: int
     is_stream: bool
+    bounds: Bounds
     is_repriced: bool = False  # the price is not the one that was held by
     meter: Meter | None = None  # of the attempt that gave the response
 
@@ -382,7 +399,12 @@ class TokenBill(Struct, eq=False):
     def delivered(self) -> Delivered | None:
         if self.meter is None:
             return None
-        so_far = delivered(self.meter, input_estimate_tokens=self.input_tokens, price=self.price)
+        so_far = delivered(
+            self.meter,
+            input_estimate_tokens=self.input_tokens,
+            price=self.price,
+            bounds=self.bounds,
+        )
         if so_far is not None and self.is_repriced:
             detail = {"price": self.price.stated, **(so_far.detail or {})}
             so_far = dataclasses.replace(so_far, detail=detail)
@@ -401,6 +423,7 @@ class TokenBill(Struct, eq=False):
             detail=self._detail(charged),
             upstream={} if self.meter is None else _reported(self.meter, charged.basis),
             unpriced=() if usage.parts is None else self._unpriced(usage),
+            doubted=charged.doubted,
         )
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
@@ -424,7 +447,12 @@ class TokenBill(Struct, eq=False):
         }
 
     def _charge(self, meter: Meter) -> Charge:
-        return charge(meter, input_estimate_tokens=self.input_tokens, price=self.price)
+        return charge(
+            meter,
+            input_estimate_tokens=self.input_tokens,
+            price=self.price,
+            bounds=self.bounds,
+        )
 
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
         """Return the span's attributes for the facts that the upstream reported."""
@@ -446,6 +474,8 @@ class TokenBill(Struct, eq=False):
             detail["basis"] = charged.basis
             if charged.basis != "nothing" and self.meter is not None:
                 detail["characters"] = self.meter.characters
+        if charged.doubted:
+            detail["doubted"] = charged.doubted
         if usage.cache_write_tokens:
             detail["cache_write"] = usage.cache_write_tokens
         if usage.reasoning_tokens:
@@ -467,6 +497,7 @@ def estimate(
     max_tokens: int | None,
     model_max_output_tokens: int | None,
     price: TokenPrice,
+    bounds: Bounds,
     billable: Billable | None = None,
     is_stream: bool = False,
 ) -> TokenBill:
@@ -486,7 +517,7 @@ def estimate(
         amount = hold_nano_usd(
             price, input_tokens=input_tokens, output_tokens=max_tokens, billable=billable
         )
-    return TokenBill(price, input_tokens, max_tokens, amount, is_stream)
+    return TokenBill(price, input_tokens, max_tokens, amount, is_stream, bounds)
 
 
 def _reported(meter: Meter, basis: Basis) -> dict[str, Any]:

@@ -346,6 +346,7 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 #                                                               `dropped`: [field, …]
 #   upstream       what the upstream reported of its response   {status, id, model, finish, …}
 #   basis          what the tokens rest on, unless "stated"     `bills.Basis`
+#   doubted        stated counts that are not possible          {input, output, …: integer}
 #   units          pieces by their price                        {standard, large, references}
 #   characters     counted where output was estimated           integer
 #   cache_write, reasoning   tokens, parts of input and output  integers
@@ -517,9 +518,25 @@ class CallObserver(Struct, eq=False):
         for what in charged.unpriced:
             if metrics.usage_unpriced(model=model, what=what):
                 _LOG.warning("usage_unpriced", model=model, what=what)
+        if charged.doubted:
+            self._usage_doubted(charged.doubted)
         if call.span.sampled:
             described = bill.attributes(charged, first_byte_seconds=self.first_byte_seconds)
             end_call(call.span, ending, {"gw.cost_nano_usd": charged.cost_nano_usd, **described})
+
+    def _usage_doubted(self, doubted: Mapping[str, int]) -> None:
+        """Raise the alarm for stated counts that are not possible, and were not charged."""
+        call, channel = self.call, self.channel_id
+        for what, count in doubted.items():
+            self.metrics.usage_doubted(channel=channel, what=what)
+            _LOG.warning(
+                "usage_doubted",
+                channel=channel,
+                model=call.model.id,
+                what=what,
+                stated=count,
+                request_id=call.facts.call_id.hex,
+            )
 
     def _response_ended(self, ending: Ending, charged: Charged, seconds: float) -> None:
         """Count the model that responded, and the time per output token."""

@@ -20,6 +20,7 @@ from actors.routing import (
     FailoverExhausted,
     serving_protocols,
 )
+from actors.wallet.bounds import bounds_of
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import price_of
 from channels.dialects.dialect import Hosting, Meter, ParsedChatRequest
@@ -45,7 +46,7 @@ from gw.calls.attempts import Attempts, BaseUpstream, Retry, confirm_key, is_suc
 from gw.calls.bills import TokenBill, estimate
 from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, ending_of_refusal
 from gw.calls.counting import TokenCounter
-from gw.calls.request import ChatCall, UpstreamPlan, channels_for
+from gw.calls.request import ChatCall, UpstreamPlan, channels_for, choices_of
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import Relay, StreamedResponse, StreamPipeline, TranslatedEvents, unreadable
 from gw.config.config import LiveConfig, Precharge
@@ -378,6 +379,13 @@ class ChatCalls:
             max_tokens=parsed.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
+            bounds=bounds_of(
+                call.model,
+                body_bytes=len(call.request.body),
+                max_tokens=parsed.max_tokens,
+                choices=choices_of(parsed.parameters),
+                runs_tools=bool(call.tools),
+            ),
             billable=call.billable,
             is_stream=parsed.stream,
         )
@@ -387,6 +395,7 @@ class ChatCalls:
                 self._metrics.bytes_not_held_for(model=call.model.id, count=left_out)
             order, able = channels_for(call, self._channels)
             observer, attempts = settlement.observer, settlement.attempts
+            attempts.bounds = bill.bounds
             observer.considered(order, is_pinned=call.pin is not None)
             if able is not order:
                 observer.passed_over({c.channel_id: "tool" for c in order if c not in able})

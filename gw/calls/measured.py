@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from actors.wallet.bounds import SLACK_TOKENS, is_measure_doubted
 from actors.wallet.pricing import (
     COUNTED,
     MAX_NANO_USD,
@@ -87,7 +89,8 @@ class _Price:
 class MeasuredBill:
     """Prices one call; `reading` reads a whole response and raises UpstreamMalformed.
 
-    `most` is held, `usual` charged if the upstream states nothing. `units_of` maps a quantity to
+    `most` is held, `usual` charged if the upstream states nothing, or more than is possible: than
+    `most` with the margin of `actors/wallet/bounds.py` and `slack`. `units_of` maps a quantity to
     the units of the row.
     """
 
@@ -99,12 +102,14 @@ class MeasuredBill:
         usual: Amount,
         reading: Callable[[bytes], Measured],
         units_of: Callable[[int], int],
+        slack: int = 0,
     ) -> None:
         self._price = _Price(model)
         self._most = most
         self._usual = usual
         self._reading = reading
         self._units_of = units_of
+        self._slack = slack
         self._measured: Measured | None = None
 
     def __repr__(self) -> str:
@@ -134,6 +139,7 @@ class MeasuredBill:
         measured = self._measured
         if measured is None or first_byte_seconds is None:
             return Charged(cost_nano_usd=0)
+        measured, doubted = self._believed(measured)
         by_tokens, amount = self._price.by_tokens, self._amount(measured)
         is_stated = (measured.usage if by_tokens else measured.quantity) is not None
         units = self._price.units(amount.quantity)
@@ -144,9 +150,11 @@ class MeasuredBill:
             detail={
                 **({"units": units} if units else {}),
                 **({} if is_stated else {"basis": "estimated"}),
+                **({"doubted": doubted} if doubted else {}),
                 **self._price.detail(amount.usage),
             },
             upstream={"model": measured.model, "error": measured.error},
+            doubted=doubted,
         )
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
@@ -155,7 +163,24 @@ class MeasuredBill:
             return 0
         if price is None:
             return None
-        return _Price(price.model).cost_nano_usd(self._amount(measured))
+        return _Price(price.model).cost_nano_usd(self._amount(self._believed(measured)[0]))
+
+    def _believed(self, measured: Measured) -> tuple[Measured, Mapping[str, int]]:
+        """Return the facts without counts that are not possible, and these counts."""
+        most, doubted = self._most, dict[str, int]()
+        usage, quantity = measured.usage, measured.quantity
+        if quantity is not None and is_measure_doubted(quantity, most.quantity, self._slack):
+            doubted["quantity"], quantity = quantity, None
+        if usage is not None:
+            given, made = most.usage.input_tokens, most.usage.output_tokens
+            if is_measure_doubted(usage.input_tokens, given, SLACK_TOKENS):
+                doubted["input"] = usage.input_tokens
+            if is_measure_doubted(usage.output_tokens, made, SLACK_TOKENS):
+                doubted["output"] = usage.output_tokens
+            usage = None if {"input", "output"} & doubted.keys() else usage
+        if not doubted:
+            return measured, doubted
+        return replace(measured, usage=usage, quantity=quantity), doubted
 
     def _amount(self, measured: Measured) -> Amount:
         """Return the stated amount, with the usual one for missing members."""

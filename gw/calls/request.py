@@ -469,6 +469,22 @@ def billed_by(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> B
     return None if is_plain else billable_of(body, tier, region)
 
 
+# The number of responses requested, by the names of `ParsedChatRequest.parameters`.
+_CHOICES = (
+    "n",
+    "generationConfig.candidateCount",
+    "generationConfig.candidate_count",
+    "generation_config.candidateCount",
+    "generation_config.candidate_count",
+)
+
+
+def choices_of(parameters: Mapping[str, str]) -> int:
+    """Return how many responses a request asks for."""
+    stated = next((parameters[name] for name in _CHOICES if name in parameters), "")
+    return int(stated) if stated.isascii() and stated.isdigit() else 1
+
+
 def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:
     """Return the tier that a request names; None for the standard one.
 

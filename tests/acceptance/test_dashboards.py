@@ -181,6 +181,7 @@ RIGHTLY_EMPTY = {
     "gw_certificate_expiry_timestamp_seconds": "no certificate is served",
     "gw_files_freed_total": "no connection has to give way",
     "gw_task_lengths_doubted_total": "every length is one of a film",
+    "gw_usage_doubted_total": "every count is possible",
 }
 
 

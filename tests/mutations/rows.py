@@ -145,8 +145,8 @@ MUTATIONS = (
     Mutation(
         "film-billed-as-asked",
         "actors",
-        "quantity = job.held if is_doubted(end) else end.seconds_ms",
-        "quantity = job.quantity if is_doubted(end) else end.seconds_ms",
+        "quantity = _possible(open_job, end.seconds_ms)",
+        "quantity = end.seconds_ms",
         "tests/unit/jobs/test_settlement.py::test_what_succeeded_is_paid_for",
     ),
     # Settlement on every way out.

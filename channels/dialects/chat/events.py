@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from channels.dialects import error_body
 from channels.dialects.chat.parts import read_content, text_in_content
@@ -29,9 +28,8 @@ from channels.dialects.meter import (
     loosely,
     served_tier,
     tools_member,
-    usage_of,
-    with_parts,
 )
+from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -294,27 +292,6 @@ def _length(function: Function | None) -> int:
 # `prompt_tokens` is the whole input, cached parts included; `completion_tokens` includes reasoning.
 
 
-class _Cached(Struct, gc=False):
-    cached_tokens: Tokens | None = None
-    cache_write_tokens: Tokens | None = None
-
-
-class _Reasoning(Struct, gc=False):
-    reasoning_tokens: Tokens | None = None
-
-
-class _Counts(Struct, gc=False):
-    """The members that are read of any usage."""
-
-    prompt_tokens: Tokens | None = None
-    completion_tokens: Tokens | None = None
-    total_tokens: Tokens | None = None
-    prompt_tokens_details: _Cached | None = None
-    completion_tokens_details: _Reasoning | None = None
-    cached_tokens: Tokens | None = None  # of Moonshot and others, without details
-    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
-
-
 class _Input(InputDetails, gc=False):
     cache_creation_input_tokens: Tokens | None = None  # of Alibaba
 
@@ -327,105 +304,100 @@ class _Usage(ToolUsage, gc=False):
     total_tokens: Tokens | None = None
     prompt_tokens_details: _Input | None = None
     completion_tokens_details: OutputDetails | None = None
-    cached_tokens: Tokens | None = None
-    prompt_cache_hit_tokens: Tokens | None = None
+    cached_tokens: Tokens | None = None  # of Moonshot and others, without details
+    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
 
 
-_COUNTS = msgspec.json.Decoder(_Counts)
-_USAGE = msgspec.json.Decoder(_Usage)
+_USAGE = UsageType(_Usage)
 # Part of the names of OpenAI's models that search for every response without stating a count.
 _SEARCHING = "-search-"
 
 
-class UsageReader(Struct, eq=False, gc=False):
-    """The usage of one response so far: some upstreams state a running count in every chunk.
+class UsageReader(RunningUsage):
+    """The usage of one response so far.
 
-    `tier` is the last service tier stated, `model` the model of the response.
+    `tier` is the last service tier stated, `model` the model of the response. `is_own`: the usage
+    was stated in the protocol's own member, after which no other counts.
     """
 
-    usage: Usage | None = None
-    total_tokens: int | None = None  # stated without the others
-    is_own: bool = False  # stated in the protocol's own member
-    tier: str | None = None
-    model: str | None = None
+    __slots__ = ("is_own", "model", "tier")
 
-    def take(self, stated: msgspec.Raw) -> bool:
-        """Take a `usage` member. False if its counts cannot be read."""
-        usage = read_usage(stated)
-        if usage is not None:
-            self.usage, self.is_own = self._with_others(usage), True
-            return True
-        total = total_alone(stated)
-        if total is not None:
-            self.total_tokens = total
-        return total is not None
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_own = False
+        self.tier: str | None = None
+        self.model: str | None = None
 
-    def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
+    @property
+    def usage(self) -> Usage | None:
+        """The usage; None while it is incomplete."""
+        return self.usage_with(self._parts())
+
+    @property
+    def partial(self) -> PartialUsage | None:
+        """What is known while the usage is incomplete."""
+        return self.partial_with(self._parts())
+
+    def take(self, stated: msgspec.Raw, characters: int = 0) -> bool:
+        """Take a `usage` member, stated after so many characters. False if a part is unreadable."""
+        counts, is_whole = read_usage(stated)
+        if counts is None:
+            return False
+        self.is_own = True
+        self.add(counts, characters)
+        return is_whole
+
+    def take_spare(
+        self, groq: GroqMember | None, *of_choices: msgspec.Raw, characters: int = 0
+    ) -> bool:
         """Take usage stated elsewhere. False if it is empty, or the protocol's own was stated."""
         if self.is_own:
             return False
         stated = () if groq is None else (groq.usage,)
-        usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NULL)
-        usage = next((usage for usage in usages if usage is not None), None)
-        if usage is None:
-            return False
-        self.usage = self._with_others(usage)
-        return True
+        for usage in (*stated, *of_choices):
+            counts = None if usage is NULL else read_usage(usage)[0]
+            if counts is not None:
+                self.add(counts, characters)
+                return True
+        return False
 
-    def _with_others(self, usage: Usage) -> Usage:
-        """Return the usage with tier and searches stated elsewhere."""
+    def _parts(self) -> UsageParts | None:
+        """Return tier and searches, which are stated elsewhere."""
         tier = None if self.tier is None else served_tier(self.tier)
-        model = self.model or ""
-        if tier is None and _SEARCHING not in model:
-            return usage
-        parts = replace(usage.parts or UsageParts(), service_tier=tier)
-        if _SEARCHING in model and not parts.web_searches:
-            parts = replace(parts, web_searches=1)
-        return with_parts(usage, parts)
-
-
-def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Parse a `usage` member; None if counts are missing, negative or not integers."""
-    stated: _Usage | _Counts
-    parts: UsageParts | None = None
-    try:
-        stated = found = _USAGE.decode(usage)
-        parts = found.parts(found.prompt_tokens_details, found.completion_tokens_details)
-    except (msgspec.DecodeError, RecursionError):
-        try:
-            stated = _COUNTS.decode(usage)
-        except (msgspec.DecodeError, RecursionError):
+        is_searching = self.model is not None and _SEARCHING in self.model
+        if tier is None and not is_searching:
             return None
+        return UsageParts(service_tier=tier, web_searches=int(is_searching))
+
+
+def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
+    """Parse a `usage` member: its counts, and whether all of it was read.
+
+    None if it counts neither input nor output nor both.
+    """
+    stated, is_whole = _USAGE.read(usage)
+    if stated is None:
+        return None, False
     details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
     cached, written = stated.cached_tokens, None
     if details is not None:
         if details.cached_tokens is not None:
             cached = details.cached_tokens
         written = details.cache_write_tokens
-        if written is None and isinstance(details, _Input):
+        if written is None:
             written = details.cache_creation_input_tokens
     if cached is None:
         cached = stated.prompt_cache_hit_tokens
-    return usage_of(
+    counts = Counts(
         input_tokens=stated.prompt_tokens,
         output_tokens=stated.completion_tokens,
         total_tokens=stated.total_tokens,
         cached_tokens=cached or 0,
         cache_write_tokens=written or 0,
         reasoning_tokens=0 if output_details is None else output_details.reasoning_tokens or 0,
-        parts=parts,
+        parts=stated.parts(details, output_details),
     )
-
-
-def total_alone(usage: msgspec.Raw) -> int | None:
-    """Return the total of a `usage` member without other counts, as MiniMax's; else None."""
-    try:
-        stated = _COUNTS.decode(usage)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if stated.prompt_tokens is not None or stated.completion_tokens is not None:
-        return None
-    return max(stated.total_tokens or 0, 0) or None
+    return (None, False) if counts.states_nothing else (counts, is_whole)
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
@@ -459,8 +431,11 @@ class ChatMeter(ResponseMeter[Chunk]):
 
     @property
     def partial_usage(self) -> PartialUsage | None:
-        total = self._stated.total_tokens
-        return None if total is None else PartialUsage(None, None, total)
+        return None if self.usage is not None else self._stated.partial
+
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
 
     read = staticmethod(read_chunk)
 
@@ -485,12 +460,14 @@ class ChatMeter(ResponseMeter[Chunk]):
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)
                 if choice.usage is not NULL:
-                    self._stated.take_spare(None, choice.usage)
+                    self._stated.take_spare(None, choice.usage, characters=self.characters)
         if chunk.x_groq is not None:
-            self._stated.take_spare(chunk.x_groq)
+            self._stated.take_spare(chunk.x_groq, characters=self.characters)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
-            self._stated.tier, self._stated.model = chunk.service_tier, self.response_model
+            self._stated.model = self.response_model
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
         if choices and chunk.usage is NULL and chunk.error is NULL:
             return True
         return self._take_end(chunk)
@@ -512,9 +489,7 @@ class ChatMeter(ResponseMeter[Chunk]):
             self.finished = True
             return True
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
-        if chunk.service_tier is not None:
-            self._stated.tier = chunk.service_tier
-        if has_usage and not self._stated.take(chunk.usage):
+        if has_usage and not self._stated.take(chunk.usage, self.characters):
             self.malformed_events += 1
         if chunk.choices and chunk.error is NULL:
             return True

@@ -162,21 +162,18 @@ class StreamDecoder:
         if not self._began and chunk.choices is not None:
             self._began = True
             self._calls.seed = chunk.id or ""
-            self._stated.tier, self._stated.model = chunk.service_tier, chunk.model
+            self._stated.model = chunk.model
             events.append(Began(chunk.id, chunk.model))
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
         for choice in chunk.choices or ():
             self._take_choice(choice, events)
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
             self._emit_usage(events)
         if chunk.usage is not NULL and is_stated(chunk.usage):
-            self._take_usage(chunk, events)
-        return events
-
-    def _take_usage(self, chunk: Chunk, events: list[Event]) -> None:
-        if chunk.service_tier is not None:
-            self._stated.tier = chunk.service_tier
-        if self._stated.take(chunk.usage):
+            self._stated.take(chunk.usage)
             self._emit_usage(events)
+        return events
 
     def _take_choice(self, choice: Choice, events: list[Event]) -> None:
         if choice.usage is not NULL and self._stated.take_spare(None, choice.usage):

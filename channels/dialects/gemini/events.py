@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from channels.dialects.meter import (
-    TOKENS_MAX,
     TOOL_CALLS_MAX,
     PartialUsage,
     ResponseMeter,
+    Tokens,
     Usage,
     UsageParts,
     fit_name,
     loosely,
     served_tier,
-    with_parts,
 )
+from channels.dialects.usage import Counts, RunningUsage, UsageType, less_of
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -39,7 +39,6 @@ from channels.json import (
     text_of,
 )
 
-_Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
 # Some upstreams end this protocol's streams like those of chat-completions.
 _FOREIGN_TERMINATOR = b"[DONE]"
 
@@ -117,12 +116,12 @@ class Feedback(Struct, rename="camel", gc=False):
 class UsageMetadata(Struct, rename="camel", gc=False):
     """Token counts so far; zeros may be omitted. The details are by modality."""
 
-    prompt_token_count: _Count | None = None
-    candidates_token_count: _Count | None = None
-    total_token_count: _Count | None = None
-    thoughts_token_count: _Count | None = None
-    tool_use_prompt_token_count: _Count | None = None
-    cached_content_token_count: _Count | None = None
+    prompt_token_count: Tokens | None = None
+    candidates_token_count: Tokens | None = None
+    total_token_count: Tokens | None = None
+    thoughts_token_count: Tokens | None = None
+    tool_use_prompt_token_count: Tokens | None = None
+    cached_content_token_count: Tokens | None = None
     prompt_tokens_details: msgspec.Raw = NULL
     tool_use_prompt_tokens_details: msgspec.Raw = NULL
     cache_tokens_details: msgspec.Raw = NULL
@@ -140,21 +139,30 @@ class UsageMetadata(Struct, rename="camel", gc=False):
         """Return the input tokens: the prompt, and the results of the provider's tools."""
         return (self.prompt_token_count or 0) + (self.tool_use_prompt_token_count or 0)
 
-    def usage(self) -> Usage:
-        """Return the usage (contract §3)."""
+    def made(self) -> int | None:
+        """Return the output tokens, thoughts included; None if they are not stated."""
+        if not self.states_output():
+            return None
         taken, total = self.taken(), self.total_token_count
         candidates, thoughts = self.candidates_token_count, self.thoughts_token_count or 0
         if candidates is None:
-            given = max(thoughts, (total or 0) - taken)
-        elif total in (taken + candidates, (self.prompt_token_count or 0) + candidates):
-            given = candidates  # the count includes the thoughts
-        else:
-            given = candidates + thoughts
-        return Usage(
-            input_tokens=taken,
-            output_tokens=given,
-            cached_tokens=min(self.cached_content_token_count or 0, taken),
-            reasoning_tokens=min(thoughts, given),
+            return max(thoughts, (total or 0) - taken)
+        if total in (taken + candidates, (self.prompt_token_count or 0) + candidates):
+            return candidates  # the count includes the thoughts
+        return candidates + thoughts
+
+    def counts(self) -> Counts:
+        """Return the counts (contract §3)."""
+        made = self.made()
+        return Counts(
+            input_tokens=None if self.prompt_token_count is None else self.taken(),
+            output_tokens=made,
+            # Without the output it would be taken for the rest of the total.
+            total_tokens=None if made is None else self.total_token_count,
+            cached_tokens=self.cached_content_token_count or 0,
+            reasoning_tokens=self.thoughts_token_count or 0,
+            parts=self.parts(),
+            is_reasoning_placed=True,
         )
 
     def parts(self) -> UsageParts | None:
@@ -180,7 +188,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
 
 class _ModalCount(Struct, rename="camel", gc=False):
     modality: str | None = None
-    token_count: _Count | None = None
+    token_count: Tokens | None = None
 
 
 class _Grounding(Struct, rename="camel", gc=False):
@@ -225,14 +233,21 @@ class Chunk(Struct, rename="camel", gc=False):
 
 
 class LooseChunk(Chunk, gc=False):
-    """An undocumented chunk, as far as its members can be decoded."""
+    """An undocumented chunk, as far as its members can be decoded.
+
+    `is_usage_unreadable`: a part of the usage is.
+    """
 
     is_usage_unreadable: bool = False
 
 
+# The members that add up, those of them that state the output, and the rest.
+_RUNNING = tuple(one.name for one in fields(UsageMetadata) if one.name.endswith("_count"))
+_MADE = frozenset(("candidates_token_count", "thoughts_token_count", "total_token_count"))
+_NAMED = tuple((one.name, one.default) for one in fields(UsageMetadata) if one.name not in _RUNNING)
 # Decodes a documented chunk; raises the errors in UNREADABLE.
 decode_chunk = msgspec.json.Decoder(Chunk).decode
-_USAGE = msgspec.json.Decoder(UsageMetadata)
+_USAGE = UsageType(UsageMetadata)
 
 
 def read_chunks(data: bytes, *, mends: bool = True) -> Sequence[Chunk] | None:
@@ -263,16 +278,10 @@ def _loose_chunk(value: dict[str, Any]) -> Chunk:
     stated = value.get("usageMetadata")
     chunk = loosely(LooseChunk, {**value, "usageMetadata": None})
     assert chunk is not None
-    chunk.usage_metadata = _read_usage(stated)
-    chunk.is_usage_unreadable = chunk.usage_metadata is None and stated is not None
+    if stated is not None:
+        chunk.usage_metadata, is_whole = _USAGE.read(raw_of(stated))
+        chunk.is_usage_unreadable = not is_whole
     return chunk
-
-
-def _read_usage(stated: Any) -> UsageMetadata | None:
-    try:
-        return None if stated is None else _USAGE.decode(raw_of(stated))
-    except UNREADABLE:
-        return None
 
 
 # Token counts of the gemini protocol, parsed once for billing and for translations.
@@ -281,23 +290,22 @@ def _read_usage(stated: Any) -> UsageMetadata | None:
 # count of zero is written, because clients take a missing one for unknown.
 
 
-class UsageReader:
-    """The usage of one response so far: cumulative counts, each replacing the previous one.
+class UsageReader(RunningUsage):
+    """The usage of one response so far, which every chunk of a stream states anew.
 
-    Counts only become a usage on request, as every chunk of a stream has some. `model`: the
-    response's.
+    Its members are added up, and only become counts on request. `model`: the response's.
     """
 
-    __slots__ = ("_queries", "_running", "_stated", "model")
+    __slots__ = ("_queries", "_running", "model")
 
     def __init__(self) -> None:
-        self._stated: UsageMetadata | None = None  # the last counts
-        self._running: UsageMetadata | None = None  # the last counts without output
+        super().__init__()
+        self._running: UsageMetadata | None = None
         self._queries: set[int] | None = None  # hashes of the searched queries
         self.model: str | None = None
 
     def __repr__(self) -> str:
-        return f"<UsageReader {self._stated or self._running}>"
+        return f"<UsageReader {self._running}>"
 
     def ground(self, stated: msgspec.Raw) -> None:
         """Add the queries of a candidate's grounding; empty ones are free of charge."""
@@ -311,15 +319,18 @@ class UsageReader:
                 if query.strip() and len(self._queries) < TOOL_CALLS_MAX:
                     self._queries.add(hash(query))
 
-    def take(self, stated: UsageMetadata) -> bool:
-        """Add a chunk's counts. False if they do not state the output."""
-        if stated.prompt_token_count is None:
-            return False
-        if not stated.states_output():
-            self._running = stated
-            return False
-        self._stated = stated
-        return True
+    def take(self, stated: UsageMetadata, characters: int = 0) -> None:
+        """Add a chunk's counts, stated after so many characters."""
+        known = self._running
+        fallen = {} if known is None else less_of(known, stated, _RUNNING)
+        if known is not None:
+            for name, missing in _NAMED:
+                if getattr(stated, name) is missing is not (value := getattr(known, name)):
+                    fallen[name] = value
+        self._running = replace(stated, **fallen) if fallen else stated
+        self.counts = None
+        if stated.made() and not _MADE & fallen.keys():
+            self.covered = characters
 
     def usage(self, *, is_empty: bool) -> Usage | None:
         """Return the last complete usage; None without one.
@@ -327,23 +338,27 @@ class UsageReader:
         Counts without output are complete if the response is complete and empty (`is_empty`), since
         zeros may be omitted.
         """
-        if self._stated is not None:
-            return self._with_parts(self._stated)
-        return self._with_parts(self._running) if self._running is not None and is_empty else None
-
-    def _with_parts(self, stated: UsageMetadata) -> Usage:
-        usage, parts = stated.usage(), stated.parts()
-        if self._queries:
-            is_by_prompt = self.model is not None and self.model.startswith(_BY_PROMPT)
-            searches = 1 if is_by_prompt else len(self._queries)
-            parts = replace(parts or UsageParts(), web_searches=searches)
-        return usage if parts is None else with_parts(usage, parts)
+        running = self._running
+        if running is None or running.prompt_token_count is None:
+            return None
+        counts = running.counts()
+        if counts.output_tokens is None:
+            if not is_empty:
+                return None
+            counts = replace(counts, output_tokens=0)
+        self.counts = counts
+        return self.usage_with(self._searched())
 
     def partial(self) -> PartialUsage | None:
-        """Return the input, if the output was never stated."""
-        if self._running is None or self._stated is not None:
+        """Return what is known while the usage is incomplete."""
+        self.counts = None if self._running is None else self._running.counts()
+        return self.partial_with(self._searched())
+
+    def _searched(self) -> UsageParts | None:
+        if not self._queries:
             return None
-        return PartialUsage(input=self._with_parts(self._running), output_tokens=None)
+        is_by_prompt = self.model is not None and self.model.startswith(_BY_PROMPT)
+        return UsageParts(web_searches=1 if is_by_prompt else len(self._queries))
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
@@ -414,6 +429,10 @@ class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial() if self.usage is None else None
 
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
+
     @staticmethod
     def read(data: bytes) -> Sequence[Chunk] | None:
         try:
@@ -447,8 +466,8 @@ class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
             self.finish_reason = fit_name(feedback.block_reason)
             self.finished = True
         if chunk.usage_metadata is not None:
-            self._stated.take(chunk.usage_metadata)
-        elif isinstance(chunk, LooseChunk) and chunk.is_usage_unreadable:
+            self._stated.take(chunk.usage_metadata, self.characters)
+        if isinstance(chunk, LooseChunk) and chunk.is_usage_unreadable:
             self.malformed_events += 1
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.response_id, chunk.model_version)

@@ -29,6 +29,7 @@ from channels.dialects.gemini.events import (
     object_of,
 )
 from channels.dialects.gemini.parts import read_file, read_inline
+from channels.dialects.meter import Usage
 from channels.families import GEMINI
 from channels.json import NULL, UNREADABLE, dumps, read_loosely
 from channels.translation.model import (
@@ -304,7 +305,7 @@ class StreamDecoder:
         "_finish",
         "_has_output",
         "_is_over",
-        "_last_stated",
+        "_last_usage",
         "_stated",
     )
 
@@ -316,7 +317,7 @@ class StreamDecoder:
         self._finish: tuple[str, str | None] | None = None  # reason and message
         self._blocked: tuple[str, str | None] | None = None
         self._stated = UsageReader()
-        self._last_stated: UsageMetadata | None = None  # the counts emitted last
+        self._last_usage: Usage | None = None  # emitted last
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"
@@ -340,7 +341,7 @@ class StreamDecoder:
         self._is_over = True
         events = self._calls.close()
         if not self._has_output:
-            self._emit_usage(events)
+            self._emit_usage(events, is_empty=True)
         if self._blocked is not None:
             reason, explanation = read_block(*self._blocked)
             events.append(Finished(reason, explanation=explanation))
@@ -373,13 +374,14 @@ class StreamDecoder:
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
 
     def _take_usage(self, stated: UsageMetadata, events: list[Event]) -> None:
-        if self._stated.take(stated) and stated != self._last_stated:
-            self._last_stated = stated
-            self._emit_usage(events)
+        self._stated.take(stated)
+        self._emit_usage(events, is_empty=False)
 
-    def _emit_usage(self, events: list[Event]) -> None:
-        usage = self._stated.usage(is_empty=not self._has_output)
-        if usage is not None:
+    def _emit_usage(self, events: list[Event], *, is_empty: bool) -> None:
+        """Emit the usage if it has changed; `is_empty`: the response is complete, and empty."""
+        usage = self._stated.usage(is_empty=is_empty)
+        if usage is not None and usage != self._last_usage:
+            self._last_usage = usage
             events.append(UsageStated(usage))
 
     def _take_candidate(self, candidate: Candidate, events: list[Event]) -> None:
@@ -388,7 +390,7 @@ class StreamDecoder:
                 self._take_part(part, events)
         if candidate.grounding_metadata is not NULL:
             self._stated.ground(candidate.grounding_metadata)
-            self._emit_usage(events)
+            self._emit_usage(events, is_empty=False)
         if candidate.finish_reason:
             self._finish = (candidate.finish_reason, candidate.finish_message)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from channels.dialects.meter import count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventMessage, server_sent
 from channels.json import UNREADABLE, dumps
@@ -484,11 +485,11 @@ def _usage(value: Mapping[str, Any]) -> _Json | None:
     usage = value.get("usage")
     if not isinstance(usage, Mapping):
         return None
-    members = {name: usage[one] for one, name in _USAGE.items() if usage.get(one) is not None}
+    counts = {name: count_of(usage.get(one)) for one, name in _USAGE.items()}
+    members: _Json = {name: count for name, count in counts.items() if count is not None}
     kept = {
-        f"ephemeral_{one['ttl']}_input_tokens": one["inputTokens"]
-        for one in usage.get("cacheDetails") or ()
-        if one.get("ttl") in _TTLS
+        f"ephemeral_{ttl}_input_tokens": count
+        for ttl, count in _by_lifetime(usage.get("cacheDetails"))
     }
     if kept:
         members["cache_creation"] = kept
@@ -496,6 +497,15 @@ def _usage(value: Mapping[str, Any]) -> _Json | None:
     if isinstance(tier, Mapping) and tier.get("type") in TIERED:
         members["service_tier"] = tier["type"]
     return members
+
+
+def _by_lifetime(stated: Any) -> Iterator[tuple[str, int]]:
+    """Yield the lifetimes of a cache and the tokens written to it, of entries as documented."""
+    for one in stated if isinstance(stated, list) else ():
+        if isinstance(one, Mapping) and one.get("ttl") in _TTLS:
+            count = count_of(one.get("inputTokens"))
+            if count is not None:
+                yield one["ttl"], count
 
 
 def _shown(usage: _Json | None) -> _Json:

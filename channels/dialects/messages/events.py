@@ -26,8 +26,8 @@ from channels.dialects.meter import (
     served_region,
     served_tier,
     tool_calls,
-    with_parts,
 )
+from channels.dialects.usage import Counts, RunningUsage, UsageType, usage_of
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -85,10 +85,19 @@ class _Block(Struct, gc=False):
     input: msgspec.Raw = NULL
 
 
+class _ToolBlock(Struct, gc=False):
+    """Members of a block of a tool that the provider runs."""
+
+    type: str | None = None
+    name: str | None = None
+    content: msgspec.Raw = NULL
+
+
 # Decodes a documented event; raises the errors in UNREADABLE.
 decode_event = msgspec.json.Decoder(Event).decode
 _MESSAGE = msgspec.json.Decoder(Message)
 _BLOCK = msgspec.json.Decoder(_Block)
+_TOOL_BLOCK = msgspec.json.Decoder(_ToolBlock)
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -134,8 +143,7 @@ def content_characters(content: msgspec.Raw) -> int:
 # Token counts of the messages protocol, for billing and for responses.
 #
 # They are running totals, and exclude the cache from the input: `input_tokens` is the part neither
-# read from a cache nor written to one. A count missing in an event keeps its last value (contract
-# §3).
+# read from a cache nor written to one. A count missing in an event keeps its last value.
 
 
 class _Written(Struct, gc=False):
@@ -170,8 +178,8 @@ class _Iteration(_Counts, gc=False):
 
 
 class _ServerTools(Struct, gc=False):
-    web_search_requests: int | None = None
-    web_fetch_requests: int | None = None
+    web_search_requests: Tokens | None = None
+    web_fetch_requests: Tokens | None = None
 
 
 class _Usage(_Counts, gc=False):
@@ -184,20 +192,7 @@ class _Usage(_Counts, gc=False):
     iterations: list[_Iteration] | None = None
 
 
-_USAGE = msgspec.json.Decoder(_Usage)
-_COUNTS = msgspec.json.Decoder(_Counts)
-# The members beside the counts, each decoded alone where the whole usage cannot be.
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_BESIDE = {
-    name: msgspec.json.Decoder(kind)
-    for name, kind in (
-        ("server_tool_use", _ServerTools | None),
-        ("service_tier", str | None),
-        ("speed", str | None),
-        ("inference_geo", str | None),
-        ("iterations", list[_Iteration] | None),
-    )
-}
+_USAGE = UsageType(_Usage)
 # The iteration that summarises the conversation, which the counts of the usage exclude. They also
 # exclude those of an adviser: it is another model without a price here, reported as unpriced.
 _SUMMARY, _ADVISER = "compaction", "advisor_message"
@@ -216,11 +211,9 @@ def _beside(stated: _Usage) -> _Counts | None:
     return _Counts(
         input_tokens=_sum_of("input_tokens", apart),
         cache_read_input_tokens=_sum_of("cache_read_input_tokens", apart),
-        cache_creation_input_tokens=sum(max(one.written_tokens() or 0, 0) for one in apart),
+        cache_creation_input_tokens=sum(one.written_tokens() or 0 for one in apart),
         cache_creation=_Written(
-            ephemeral_1h_input_tokens=sum(
-                max(one.ephemeral_1h_input_tokens or 0, 0) for one in hours
-            )
+            ephemeral_1h_input_tokens=sum(one.ephemeral_1h_input_tokens or 0 for one in hours)
         ),
         output_tokens=_sum_of("output_tokens", apart),
     )
@@ -230,114 +223,134 @@ def _advised_tokens(stated: _Usage) -> int:
     """Sum the tokens of the adviser's iterations."""
     every = [one for one in stated.iterations or () if one.type == _ADVISER]
     names = ("input_tokens", "cache_read_input_tokens", "output_tokens")
-    written = sum(max(one.written_tokens() or 0, 0) for one in every)
+    written = sum(one.written_tokens() or 0 for one in every)
     return min(written + sum(_sum_of(name, every) for name in names), TOKENS_MAX)
 
 
 def _sum_of(name: str, iterations: Iterable[_Iteration]) -> int:
     counts: Iterable[int | None] = (getattr(one, name) for one in iterations)
-    return min(sum(max(count or 0, 0) for count in counts), TOKENS_MAX)
+    return min(sum(count or 0 for count in counts), TOKENS_MAX)
 
 
-class UsageReader:
-    """The usage of one response so far. Each count replaces the one before.
+class UsageReader(RunningUsage):
+    """The usage of one response so far.
 
     `_fresh` is the input apart from what was read from a cache and written to one; None: not stated
-    yet. `_beside` are counts of iterations that the others exclude.
+    yet. The three may be stated one by one, and may be divided anew: their sum does not fall.
     """
 
-    __slots__ = ("_beside", "_fresh", "_hour", "_output", "_parts", "_read", "_thought", "_written")
+    __slots__ = ("_fetches", "_fresh", "_parts", "_read", "_searches", "_written")
 
     def __init__(self) -> None:
+        super().__init__()
         self._fresh: int | None = None
         self._read = 0
         self._written = 0
-        self._hour = 0  # of those written, those kept for an hour
-        self._output: int | None = None
-        self._thought = 0
         self._parts: UsageParts | None = None  # the tools, tier and region stated
-        self._beside: _Counts | None = None
-
-    def __repr__(self) -> str:
-        return f"<UsageReader {self._fresh} in, {self._output} out>"
+        self._fetches = 0
+        self._searches = 0  # seen to run
 
     @property
     def usage(self) -> Usage | None:
         """The whole usage, once input and output are known."""
-        return None if self._fresh is None else self.displayed
+        return self.usage_with(self._known())
 
     @property
     def displayed(self) -> Usage | None:
         """The usage shown to a client: also the output of a response without a stated input."""
-        return None if self._output is None else self._made(self._output)
+        usage, counts = self.usage, self.counts
+        if usage is not None or counts is None or counts.output_tokens is None:
+            return usage
+        return usage_of(replace(counts, input_tokens=self._read + self._written))
 
     @property
     def partial(self) -> PartialUsage | None:
         """The counts stated while the usage is incomplete; None without any."""
-        if self.usage is not None or (self._fresh is None and not self._output):
-            return None  # an output of 0 alone states nothing
-        stated = None if self._fresh is None else self._made(output=0)
-        return PartialUsage(input=stated, output_tokens=self._output)
+        counts = self.counts
+        if counts is not None and counts.input_tokens is None and not counts.output_tokens:
+            # An output of 0 alone states nothing.
+            parts = self._known()
+            return None if parts is None else PartialUsage(None, None, parts=parts)
+        return None if self.usage is not None else self.partial_with(self._known())
 
-    def take(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw = NULL) -> bool:
-        """Take one usage member. False if some of it cannot be read, or a count is negative.
+    def take(
+        self,
+        stated: msgspec.Raw,
+        *,
+        is_start: bool,
+        container: msgspec.Raw = NULL,
+        characters: int = 0,
+    ) -> bool:
+        """Take one usage member, stated after so many characters. False if a part is unreadable.
 
-        Counts are taken together, the other members each alone.
         The output stated at a stream's start is only its first moment's, and is ignored.
         `container` is the one that the response's code ran in.
         """
-        try:
-            counts, is_readable = _read_usage(stated)
-        except (msgspec.DecodeError, RecursionError):
+        read, is_whole = _USAGE.read(stated)
+        if read is None:
             return False
-        fresh, read = counts.input_tokens, counts.cache_read_input_tokens
-        written, output = counts.written_tokens(), counts.output_tokens
-        details, kept = counts.output_tokens_details, counts.cache_creation
-        thought = None if details is None else details.thinking_tokens
-        hour = None if kept is None else kept.ephemeral_1h_input_tokens
-        numbers = (fresh, read, written, output, thought, hour)
-        if any(number is not None and number < 0 for number in numbers):
-            return False
-        if fresh is not None:
-            self._fresh = fresh
-        if read is not None:
-            self._read = read
-        if written is not None:
+        if read.input_tokens is not None:
+            self._fresh = read.input_tokens
+        if read.cache_read_input_tokens is not None:
+            self._read = read.cache_read_input_tokens
+        if (written := read.written_tokens()) is not None:
             self._written = written
-        if hour is not None:
-            self._hour = hour
-        if not is_start:
-            if output is not None:
-                self._output = output
-            if thought is not None:
-                self._thought = thought
-        self._take_more(counts, container)
-        return is_readable
+        self.add(self._counts(read, is_start=is_start), characters)
+        self._take_more(read, container)
+        return is_whole
+
+    def saw_search(self, failed: bool = False) -> None:
+        """Count a search that has begun, or take back one that failed."""
+        self._searches += -1 if failed else 1
+
+    def _counts(self, read: _Usage, *, is_start: bool) -> Counts:
+        """Return the counts so far, with those of iterations that they exclude."""
+        fresh, cached, written = self._fresh, self._read, self._written
+        output, details = read.output_tokens, read.output_tokens_details
+        thought = 0 if details is None else details.thinking_tokens or 0
+        hour = _hour_of(read)
+        if (more := _beside(read)) is not None:
+            fresh = (fresh or 0) + (more.input_tokens or 0)
+            cached += more.cache_read_input_tokens or 0
+            written += more.cache_creation_input_tokens or 0
+            output = (output or 0) + (more.output_tokens or 0)
+            hour += _hour_of(more)
+        return Counts(
+            input_tokens=None if fresh is None else fresh + cached + written,
+            output_tokens=None if is_start else output,
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            reasoning_tokens=0 if is_start else thought,
+            parts=UsageParts(cache_write_1h_tokens=hour) if hour else None,
+        )
+
+    def _known(self) -> UsageParts | None:
+        """Return tools, tier and region: those stated, and the searches seen if none is stated."""
+        parts = self._parts
+        if self._searches > 0 and (parts is None or not parts.web_searches):
+            return replace(parts or UsageParts(), web_searches=self._searches)
+        return parts
 
     def _take_more(self, stated: _Usage, container: msgspec.Raw) -> None:
-        """Take the tier, the region, the tools and the iterations, if stated."""
-        tools, beside = stated.server_tool_use, stated.iterations
+        """Take the tier, the region, the tools and the adviser, if stated."""
+        tools = stated.server_tool_use
         tier = "fast" if stated.speed == "fast" else served_tier(stated.service_tier)
         region = served_region(stated.inference_geo)
-        if beside is not None:
-            self._beside = _beside(stated)
-            if advised := _advised_tokens(stated):
-                self._parts = replace(self._parts or UsageParts(), advisor_tokens=advised)
+        if stated.iterations is not None and (advised := _advised_tokens(stated)):
+            self._parts = replace(self._parts or UsageParts(), advisor_tokens=advised)
         known = self._parts
         has_code = is_stated(container) or (known is not None and known.code_sessions > 0)
         if tools is None and not has_code:
             if tier is not None or region is not None:
                 self._note(tier, region)
             return
-        searches = 0 if tools is None else tool_calls(tools.web_search_requests)
-        fetches = 0 if tools is None else tool_calls(tools.web_fetch_requests)
+        searches = 0 if known is None else known.web_searches
+        if tools is not None:
+            searches = max(searches, tool_calls(tools.web_search_requests))
+            self._fetches = max(self._fetches, tool_calls(tools.web_fetch_requests))
         # Code run by searches and fetches of the same response is free of charge.
-        self._note(
-            tier,
-            region,
-            web_searches=searches,
-            code_sessions=int(has_code and not searches and not fetches),
-        )
+        is_billed = has_code and not searches and not self._fetches
+        self._note(tier, region, web_searches=searches, code_sessions=int(is_billed))
 
     def _note(self, tier: str | None, region: str | None, **tools: int) -> None:
         known = self._parts or UsageParts()
@@ -348,45 +361,10 @@ class UsageReader:
             **tools,
         )
 
-    def _made(self, output: int) -> Usage:
-        fresh, read, written, hour = self._fresh or 0, self._read, self._written, self._hour
-        thought = min(self._thought, output)
-        if (more := self._beside) is not None:
-            fresh += more.input_tokens or 0
-            read += more.cache_read_input_tokens or 0
-            written += more.cache_creation_input_tokens or 0
-            output += more.output_tokens or 0
-            kept = more.cache_creation
-            hour += (kept.ephemeral_1h_input_tokens or 0) if kept else 0
-        usage = Usage(
-            input_tokens=fresh + read + written,
-            output_tokens=output,
-            cached_tokens=read,
-            cache_write_tokens=written,
-            reasoning_tokens=thought,
-        )
-        if self._parts is None and not hour:
-            return usage
-        return with_parts(usage, replace(self._parts or UsageParts(), cache_write_1h_tokens=hour))
 
-
-def _read_usage(stated: msgspec.Raw) -> tuple[_Usage, bool]:
-    """Decode a usage, without the members that are malformed; whether all of it could be read.
-
-    Raises like a decoder if its counts are malformed.
-    """
-    try:
-        return _USAGE.decode(stated), True
-    except (msgspec.DecodeError, RecursionError):
-        counts, beside = _COUNTS.decode(stated), {}
-    for name, raw in _MEMBERS.decode(stated).items():
-        if name in _BESIDE:
-            try:
-                beside[name] = _BESIDE[name].decode(raw)
-            except (msgspec.DecodeError, RecursionError):
-                continue
-    of_counts = {name: getattr(counts, name) for name in _Counts.__struct_fields__}
-    return _Usage(**of_counts, **beside), False
+def _hour_of(counts: _Counts) -> int:
+    kept = counts.cache_creation
+    return 0 if kept is None else kept.ephemeral_1h_input_tokens or 0
 
 
 # Meters a messages response as it is passed on: usage, characters, how it ended.
@@ -395,8 +373,8 @@ def _read_usage(stated: msgspec.Raw) -> tuple[_Usage, bool]:
 # on and counted in `malformed_events`: it must not end a stream.
 #
 # Usage has two parts: `message_start` has the input, `message_delta` the output so far, and changed
-# values again. Its numbers are running totals, so each replaces the one before (contract §3). The
-# output in `message_start` is only the first moment's, and is ignored.
+# values again. Its numbers are running totals. The output in `message_start` is only the first
+# moment's, and is ignored.
 
 _END = "message_stop"
 
@@ -416,6 +394,10 @@ class MessagesMeter(ResponseMeter[Event]):
     @property
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial
+
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
 
     read = staticmethod(read_event)
 
@@ -449,6 +431,7 @@ class MessagesMeter(ResponseMeter[Event]):
             self._take_usage(event.usage, is_start=False, container=container)
         if event.content_block is not NULL:
             self.characters += block_characters(event.content_block)
+            self._see_search(event.content_block)
         if event.message is not NULL:
             message = read_message(event.message)
             if message is None:
@@ -471,8 +454,21 @@ class MessagesMeter(ResponseMeter[Event]):
     def _take_usage(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw) -> None:
         if not is_stated(stated):
             return
-        if not self._stated.take(stated, is_start=is_start, container=container):
+        if not self._stated.take(
+            stated, is_start=is_start, container=container, characters=self.characters
+        ):
             self.malformed_events += 1
+
+    def _see_search(self, block: msgspec.Raw) -> None:
+        """Count a search of a stream, whose usage may never be stated."""
+        try:
+            found = _TOOL_BLOCK.decode(block)
+        except UNREADABLE:
+            return
+        if found.type == "server_tool_use" and found.name == "web_search":
+            self._stated.saw_search()
+        elif found.type == "web_search_tool_result" and bytes(found.content)[:1] == b"{":
+            self._stated.saw_search(failed=True)  # in a list's place there is an error
 
 
 def ends(data: bytes) -> bool:

@@ -123,8 +123,8 @@ class StreamDecoder:
 
     def _take_usage(self, stated: msgspec.Raw, container: msgspec.Raw, events: list[Event]) -> None:
         """Emit the usage that an event states, before the response's end."""
-        is_read = self._stated.take(stated, is_start=False, container=container)
-        if is_read and (usage := self._stated.displayed):
+        self._stated.take(stated, is_start=False, container=container)
+        if usage := self._stated.displayed:
             events.insert(len(events) - self._ended, UsageStated(usage))
 
     def _take(self, read: UpstreamEvent) -> list[Event]:

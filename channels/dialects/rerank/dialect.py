@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from channels.dialects.dialect import Address, Dialect, model_option, renamed_body
 from channels.dialects.error_body import failure_of, member_of
-from channels.dialects.meter import TOKENS_MAX, fit_name
+from channels.dialects.meter import count_of, fit_name
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
     Count,
@@ -135,26 +135,17 @@ def read_response(body: bytes) -> RerankResponse:
     meta, usage = _object(member_of(response.meta)), _object(member_of(response.usage))
     billed, counted = _object(meta.get("billed_units")), _object(meta.get("tokens"))
     tokens = (
-        _count(usage.get("total_tokens")),
-        _count(billed.get("input_tokens")),
-        _count(counted.get("input_tokens")),
+        count_of(usage.get("total_tokens")),
+        count_of(billed.get("input_tokens")),
+        count_of(counted.get("input_tokens")),
     )
     model = member_of(response.model)
     return RerankResponse(
         model=fit_name(model) if isinstance(model, str) else None,
-        searches=_count(billed.get("search_units")),
+        searches=count_of(billed.get("search_units")),
         tokens=next((one for one in tokens if one is not None), None),
     )
 
 
 def _object(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
-
-
-def _count(value: object) -> int | None:
-    """Return a valid count; some upstreams write whole numbers as floats."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= TOKENS_MAX else None

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from channels.dialects.meter import (
     TOOL_CALLS_MAX,
     InputDetails,
     OutputDetails,
+    PartialUsage,
     ResponseMeter,
     Tokens,
     ToolUsage,
@@ -27,9 +27,8 @@ from channels.dialects.meter import (
     loosely,
     search_size,
     served_tier,
-    usage_of,
-    with_parts,
 )
+from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -173,25 +172,6 @@ def tools_in(output: msgspec.Raw) -> ToolCounter:
 # `input_tokens` is the whole input, cached parts included; `output_tokens` includes reasoning.
 
 
-class _InputDetails(Struct, gc=False):
-    cached_tokens: Tokens | None = None
-    cache_write_tokens: Tokens | None = None
-
-
-class _OutputDetails(Struct, gc=False):
-    reasoning_tokens: Tokens | None = None
-
-
-class _Counts(Struct, gc=False):
-    """The members that are read of any usage."""
-
-    input_tokens: Tokens | None = None
-    output_tokens: Tokens | None = None
-    total_tokens: Tokens | None = None
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: _OutputDetails | None = None
-
-
 class _Usage(ToolUsage, gc=False):
     """A usage with the parts that may have their own prices."""
 
@@ -225,8 +205,7 @@ class _Tool(Struct, gc=False):
     search_context_size: str | None = None
 
 
-_COUNTS = msgspec.json.Decoder(_Counts)
-_USAGE = msgspec.json.Decoder(_Usage)
+_USAGE = UsageType(_Usage)
 _TOOL_ITEM = msgspec.json.Decoder(ToolItem)
 _TOOLS = msgspec.json.Decoder(list[_Tool])
 _WEB, _FILES = b'"web_search_call"', b'"file_search_call"'
@@ -284,55 +263,72 @@ class ToolCounter:
                 self._containers.add(container)
 
 
-class UsageReader:
-    """The usage of one response so far: the last statement counts.
+class UsageReader(RunningUsage):
+    """The usage of one response so far.
 
     `counter` counts the tools in a stream's items until the whole response lists them.
     """
 
-    __slots__ = ("counter", "usage")
+    __slots__ = ("_listed", "_size", "_tier", "counter")
 
     def __init__(self) -> None:
-        self.usage: Usage | None = None
+        super().__init__()
         self.counter = ToolCounter()
+        self._listed: ToolCounter | None = None
+        self._tier: str | None = None
+        self._size: str | None = None
 
-    def __repr__(self) -> str:
-        return f"<UsageReader {self.usage}>"
+    @property
+    def usage(self) -> Usage | None:
+        """The usage; None while it is incomplete."""
+        return self.usage_with(self._parts())
 
-    def take(self, response: Response, listed: ToolCounter | None = None) -> bool:
-        """Take the usage of a response, and the tools in its output.
+    @property
+    def partial(self) -> PartialUsage | None:
+        """What is known while the usage is incomplete."""
+        return self.partial_with(self._parts())
 
-        False if its counts cannot be read.
+    def take(
+        self, response: Response, listed: ToolCounter | None = None, characters: int = 0
+    ) -> bool:
+        """Take the usage of a response, stated after so many characters, its tier, and the tools
+        in its output. False if a part of the usage is unreadable.
         """
+        self._listed = listed or self._listed
+        self._tier = response.service_tier or self._tier
+        self._size = _size_in(response.tools) or self._size
         if not is_stated(response.usage):
             return True
-        usage = read_usage(response.usage)
-        if usage is None:
+        counts, is_whole = read_usage(response.usage)
+        if counts is None:
             return False
-        tools = _tools(usage.parts, self.counter, listed)
-        tier = served_tier(response.service_tier)
-        if tools is not None or tier is not None:
-            parts = replace(tools or usage.parts or UsageParts(), service_tier=tier)
-            if parts.web_searches and parts.web_search_size is None:
-                parts = replace(parts, web_search_size=_size_in(response.tools))
-            usage = with_parts(usage, parts)
-        self.usage = usage
-        return True
+        self.add(counts, characters)
+        return is_whole
+
+    def _parts(self) -> UsageParts | None:
+        """Return the tier, and the tools of items if the usage itself counts none."""
+        tier = served_tier(self._tier)
+        stated = None if self.counts is None else self.counts.parts
+        is_counted = stated is not None and (
+            stated.web_searches or stated.file_searches or stated.code_sessions
+        )
+        listed, counted = self._listed or _NO_TOOLS, self.counter
+        web, files = max(listed.web, counted.web), max(listed.files, counted.files)
+        sessions = max(listed.sessions, counted.sessions)
+        if is_counted:
+            web = files = sessions = 0
+        if tier is None and not (is_counted or web or files or sessions):
+            return None
+        return UsageParts(
+            web_searches=web,
+            file_searches=files,
+            code_sessions=sessions,
+            web_search_size=self._size,
+            service_tier=tier,
+        )
 
 
-def _tools(
-    stated: UsageParts | None, counted: ToolCounter, listed: ToolCounter | None
-) -> UsageParts | None:
-    """Return the parts with the tools of items, if the usage itself counts none."""
-    if stated is not None and (stated.web_searches or stated.file_searches or stated.code_sessions):
-        return stated
-    found = listed or counted
-    web, files = max(found.web, counted.web), max(found.files, counted.files)
-    sessions = max(found.sessions, counted.sessions)
-    if not (web or files or sessions):
-        return None
-    known = stated or UsageParts()
-    return replace(known, web_searches=web, file_searches=files, code_sessions=sessions)
+_NO_TOOLS = ToolCounter()
 
 
 def _size_in(tools: msgspec.Raw) -> str | None:
@@ -345,28 +341,25 @@ def _size_in(tools: msgspec.Raw) -> str | None:
     return search_size(next(sizes, None))
 
 
-def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Parse a `usage` member; None if counts are missing, negative or not integers."""
-    stated: _Usage | _Counts
-    parts: UsageParts | None = None
-    try:
-        stated = found = _USAGE.decode(usage)
-        parts = found.parts(found.input_tokens_details, found.output_tokens_details)
-    except (msgspec.DecodeError, RecursionError):
-        try:
-            stated = _COUNTS.decode(usage)
-        except (msgspec.DecodeError, RecursionError):
-            return None
+def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
+    """Parse a `usage` member: its counts, and whether all of it was read.
+
+    None if it counts neither input nor output nor both.
+    """
+    stated, is_whole = _USAGE.read(usage)
+    if stated is None:
+        return None, False
     details, output_details = stated.input_tokens_details, stated.output_tokens_details
-    return usage_of(
+    counts = Counts(
         input_tokens=stated.input_tokens,
         output_tokens=stated.output_tokens,
         total_tokens=stated.total_tokens,
         cached_tokens=(details.cached_tokens if details else None) or 0,
         cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
         reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
-        parts=parts,
+        parts=stated.parts(details, output_details),
     )
+    return (None, False) if counts.states_nothing else (counts, is_whole)
 
 
 # Meters a response of the responses protocol as it is passed on: usage, characters, its end.
@@ -401,6 +394,14 @@ class ResponsesMeter(ResponseMeter[Event]):
     @property
     def usage(self) -> Usage | None:
         return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        return None if self.usage is not None else self._stated.partial
+
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
 
     read = staticmethod(read_event)
 
@@ -470,7 +471,7 @@ class ResponsesMeter(ResponseMeter[Event]):
     def _take_response(self, response: Response, listed: ToolCounter | None = None) -> None:
         self._note_names(response.id, response.model)
         self._note_error(response.error)
-        if not self._stated.take(response, listed):
+        if not self._stated.take(response, listed, self.characters):
             self.malformed_events += 1
 
     def _end(self, response: Response) -> None:

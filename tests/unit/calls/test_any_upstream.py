@@ -168,7 +168,7 @@ def test_every_call_is_settled_once_and_leaves_nothing_behind(
     slots: int,
     loses: tuple[int, int],
 ) -> None:
-    for name in ("ledger_unreachable", "channel_opened"):
+    for name in ("ledger_unreachable", "channel_opened", "usage_doubted"):
         expect_log(name, required=False)
 
     async def main() -> None:

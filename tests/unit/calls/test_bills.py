@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.wallet.bounds import Bounds
 from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
 from actors.wallet.sheets import hold_nano_usd, price_of
 from actors.wallet.wallets import Delivered
-from channels.dialects.meter import PartialUsage, Usage
+from channels.dialects.meter import TOKENS_MAX, PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec, TierPrice
 from channels.registry import ModelSpec
 from gw.calls.bills import (
     NOTHING,
-    PLAUSIBLE_TOKENS_MAX,
     Charge,
     TokenBill,
     charge,
@@ -37,6 +37,7 @@ from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
 
+BOUNDS = Bounds(input_tokens=10**6, output_tokens=10**6, beside_tokens=10**6)
 HOLD_PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
 
 
@@ -46,6 +47,7 @@ def estimated(content_bytes: int, max_tokens: int | None, ceiling: int | None) -
         max_tokens=max_tokens,
         model_max_output_tokens=ceiling,
         price=HOLD_PRICE,
+        bounds=BOUNDS,
     )
 
 
@@ -88,16 +90,17 @@ class Reading:
     characters: int = 0
     finished: bool = False
     error_seen: object = None
+    unstated_characters: int = 0
 
 
 def charged(reading: Reading) -> Charge:
-    return charge(reading, input_estimate_tokens=11, price=PRICE)
+    return charge(reading, input_estimate_tokens=11, price=PRICE, bounds=BOUNDS)
 
 
 def test_nothing_delivered_is_nothing_charged() -> None:
     assert charged(Reading()) is NOTHING
     assert charged(Reading(finished=True, error_seen="an error")) is NOTHING
-    assert delivered(Reading(), input_estimate_tokens=11, price=PRICE) is None
+    assert delivered(Reading(), input_estimate_tokens=11, price=PRICE, bounds=BOUNDS) is None
 
 
 def test_usage_is_believed_whatever_else_was_seen() -> None:
@@ -113,10 +116,32 @@ def test_usage_is_believed_whatever_else_was_seen() -> None:
         assert made.basis == "stated"
 
 
-def test_zero_is_a_statement() -> None:
+def test_zero_is_a_statement_where_nothing_was_sent() -> None:
     zero = Usage(input_tokens=0, output_tokens=0)
-    made = charged(Reading(zero, characters=999, finished=True))
+    made = charged(Reading(zero, finished=True))
     assert (made.cost_nano_usd, made.basis) == (0, "stated")
+    made = charged(Reading(zero, characters=40, unstated_characters=40, finished=True))
+    assert (made.usage, made.basis) == (Usage(11, 10), "estimated")
+    free = Usage(input_tokens=20, output_tokens=0)
+    made = charged(Reading(free, characters=40, unstated_characters=40, finished=True))
+    assert (made.usage, made.basis) == (Usage(20, 10), "partly_stated")
+
+
+def test_what_was_sent_after_the_usage_is_estimated() -> None:
+    usage = Usage(input_tokens=20, output_tokens=3, cached_tokens=5)
+    made = charged(Reading(usage, characters=400, unstated_characters=390))
+    assert (made.usage, made.basis) == (Usage(20, 101, cached_tokens=5), "partly_stated")
+
+
+def test_tools_and_tier_are_charged_without_a_usage() -> None:
+    parts = UsageParts(web_searches=3, service_tier="flex")
+    partial = PartialUsage(None, None, parts=parts)
+    for reading in (Reading(partial_usage=partial), Reading(partial_usage=partial, characters=8)):
+        made = charged(reading)
+        assert made.usage == Usage(11, tokens_of_bytes(reading.characters), parts=parts)
+        assert made.basis == "estimated"
+    assert charged(Reading(partial_usage=partial, error_seen="an error")) is NOTHING
+    assert charged(Reading(partial_usage=PartialUsage(None, None, parts=UsageParts()))) is NOTHING
 
 
 def test_output_without_usage_is_estimated() -> None:
@@ -132,28 +157,29 @@ def test_output_without_usage_is_estimated() -> None:
 
 
 def test_usage_beyond_belief_is_replaced_by_the_estimate() -> None:
-    absurd = Usage(input_tokens=10, output_tokens=PLAUSIBLE_TOKENS_MAX + 1)
-    assert charged(Reading(absurd, characters=4)).usage == Usage(input_tokens=11, output_tokens=1)
-    assert charged(Reading(absurd)) is NOTHING
+    absurd = Usage(input_tokens=10, output_tokens=3 * 10**6, reasoning_tokens=5)
+    made = charged(Reading(absurd, characters=4))
+    assert made.usage == Usage(input_tokens=10, output_tokens=1)
+    assert (made.basis, made.doubted) == ("partly_stated", {"output": 3 * 10**6})
 
 
 def test_what_the_heartbeat_reports_is_what_would_be_charged() -> None:
     usage = Usage(input_tokens=100, output_tokens=5, cached_tokens=60)
     cost = charged(Reading(usage)).cost_nano_usd
-    reported = delivered(Reading(usage), input_estimate_tokens=11, price=PRICE)
+    reported = delivered(Reading(usage), input_estimate_tokens=11, price=PRICE, bounds=BOUNDS)
     assert reported == Delivered(cost, 100, 5, 60)
 
 
 @given(
-    st.integers(0, PLAUSIBLE_TOKENS_MAX),
-    st.integers(0, PLAUSIBLE_TOKENS_MAX),
+    st.integers(0, TOKENS_MAX),
+    st.integers(0, TOKENS_MAX),
     st.decimals(min_value=0, max_value=10**9, places=2),
 )
 def test_no_price_overflows_the_ledger(tokens: int, characters: int, usd: Decimal) -> None:
     price = TokenPrice.of(PriceSpec(input=usd, output=usd), Decimal(10))
     usage = Usage(input_tokens=tokens, output_tokens=tokens)
     for reading in (Reading(usage), Reading(characters=characters)):
-        made = charge(reading, input_estimate_tokens=tokens, price=price)
+        made = charge(reading, input_estimate_tokens=tokens, price=price, bounds=BOUNDS)
         assert 0 <= made.cost_nano_usd <= MAX_NANO_USD
 
 
@@ -170,7 +196,7 @@ def test_stated_input_alone_is_nothing_delivered() -> None:
     (30, 40, (20, 10)),
     (5, 40, (0, 5)),
     (7, 0, (7, 0)),
-    (10**12, 40, (11, 10)),
+    (10**9, 40, (11, 10)),
 )
 def test_total_alone_is_what_input_and_output_come_to(
     total: int, characters: int, split: tuple[int, int]
@@ -179,6 +205,7 @@ def test_total_alone_is_what_input_and_output_come_to(
     found = charged(Reading(partial_usage=partial, characters=characters, finished=True))
     assert (found.usage.input_tokens, found.usage.output_tokens) == split
     assert found.basis == "partly_stated"
+    assert bool(found.doubted) == (total == 10**9)
 
 
 def test_cut_stream_takes_its_input_from_what_was_stated() -> None:

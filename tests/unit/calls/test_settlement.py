@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from actors.wallet.pricing import MAX_NANO_USD, Billable
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.prices import PriceSpec, PriceStep
+from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding
 from gw.calls.request import ChatCall
 from tests.support.aio import eventually, jump
@@ -208,7 +208,7 @@ async def test_defect_of_ours_ends_the_call_and_is_settled() -> None:
         assert w.verdict("a") is None
 
 
-INPUT, OUTPUT = 1000, 10_000  # nano-USD per token
+INPUT, CACHED, OUTPUT = 1000, 100, 10_000  # nano-USD per token
 ESTIMATED_INPUT = MESSAGES_TOKENS
 HUGE = 10**15
 
@@ -225,15 +225,27 @@ USED = sse.usage_event(50, 4)
 GUESSED = (ESTIMATED_INPUT, 2, 0)
 # Answers, and the tokens that they cost; those of `stated` in both forms.
 CHARGED: list[tuple[tuple[Script, ...], tuple[int, int, int], str]] = [
-    (stated(sse.usage_of(-5, 7)), GUESSED, "estimated"),
-    (stated({"prompt_tokens": "many", "completion_tokens": 7}), GUESSED, "estimated"),
-    (stated({"prompt_tokens": 10.5, "completion_tokens": 7}), GUESSED, "estimated"),
-    (stated({"prompt_tokens": 10}), GUESSED, "estimated"),
+    (stated(sse.usage_of(-5, 7)), (ESTIMATED_INPUT, 7, 0), "partly_stated"),
+    (
+        stated({"prompt_tokens": "many", "completion_tokens": 7}),
+        (ESTIMATED_INPUT, 7, 0),
+        "partly_stated",
+    ),
+    (
+        stated({"prompt_tokens": 10.5, "completion_tokens": 7}),
+        (ESTIMATED_INPUT, 7, 0),
+        "partly_stated",
+    ),
+    (stated({"prompt_tokens": "20", "completion_tokens": 7.0}), (20, 7, 0), "stated"),
+    (stated({"prompt_tokens": 10}), (10, 2, 0), "partly_stated"),
     (stated(17), GUESSED, "estimated"),
     (stated(sse.usage_of(HUGE, HUGE)), GUESSED, "estimated"),
-    (stated(sse.usage_of(10, HUGE)), GUESSED, "estimated"),
+    (stated(sse.usage_of(10, HUGE)), (10, 2, 0), "partly_stated"),
+    (stated(sse.usage_of(HUGE, 7)), (ESTIMATED_INPUT, 7, 0), "partly_stated"),
     (stated(None), GUESSED, "estimated"),
-    (stated(sse.usage_of(0, 0)), (0, 0, 0), "stated"),
+    # Zeros beside characters are a placeholder.
+    (stated(sse.usage_of(0, 0)), GUESSED, "estimated"),
+    (stated(sse.usage_of(20, 0)), (20, 2, 0), "partly_stated"),
     ((answer(sse.whole("", usage=sse.usage_of(80, 30))),), (80, 30, 0), "stated"),
     ((answer(sse.delta(finish="stop"), sse.DONE),), (ESTIMATED_INPUT, 0, 0), "estimated"),
     ((answer(sse.delta("x", usage=None), sse.usage_event(9, 7), sse.DONE),), (9, 7, 0), "stated"),
@@ -249,10 +261,14 @@ CUT: list[tuple[Script, tuple[int, int, int]]] = [
         (sse.delta("x", usage=sse.usage_of(50, 1)), sse.delta("y", usage=sse.usage_of(50, 2))),
         (50, 2, 0),
     ),
+    # Stated with the first chunk only: the rest is estimated. Zeros take nothing back.
+    ((sse.delta("x", usage=sse.usage_of(50, 1)), sse.delta("y" * 8)), (50, 3, 0)),
+    ((sse.delta("x"), sse.usage_event(50, 4, 30), sse.usage_event(0, 0)), (50, 4, 30)),
     ((sse.delta(),), (0, 0, 0)),
 ]
 
 
+@logs("usage_doubted", required=False)
 @each("scripts, tokens, basis", CHARGED)
 async def test_usage_that_cannot_be_is_not_believed(
     scripts: tuple[Script, ...], tokens: tuple[int, int, int], basis: str
@@ -270,7 +286,70 @@ async def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]
     async with world(a=[answer(*steps, UpstreamCut())]) as w:
         told = await w.call(stream=True)
         assert (told.status, told.tokens) == (("error", "upstream_error"), tokens)
-        assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
+        given, made, cached = tokens
+        assert told.cost == (given - cached) * INPUT + cached * CACHED + made * OUTPUT
+
+
+# A price for each request and search, and a tier.
+DEAR = PriceSpec(
+    input=Decimal(1),
+    output=Decimal(10),
+    per_request=Decimal("0.001"),
+    per_web_search=Decimal("0.01"),
+    service_tiers={"priority": TierPrice(factor=Decimal(2))},
+)
+SEARCHING = sse.event(
+    {
+        "id": "c",
+        "model": "gpt-5-search-api",
+        "service_tier": "priority",
+        "choices": [{"delta": {"content": "x" * 8}}],
+    }
+)
+
+
+async def test_cut_stream_is_charged_with_its_tier_its_search_and_its_request() -> None:
+    model = make_model("a", price=DEAR)
+    async with world(a=[answer(SEARCHING, UpstreamCut())], model=model) as w:
+        told = await w.call(stream=True)
+        assert told.tokens == (ESTIMATED_INPUT, 2, 0)
+        tokens = 2 * (ESTIMATED_INPUT * INPUT + 2 * OUTPUT)
+        assert told.cost == tokens + 1_000_000 + 10_000_000
+        assert told.logged["detail"]["parts"] == {"per_web_search": 1, "per_request": 1}
+
+
+# Counts that are not possible, and what is charged of them: a context of 128,000, a maximum of 100.
+ABSURD = [
+    (sse.usage_of(100_000_000, 1), (ESTIMATED_INPUT, 1, 0), {"input": 100_000_000}),
+    (sse.usage_of(20, 50_000_000), (20, 2, 0), {"output": 50_000_000}),
+    (sse.usage_of(257_000, 50_000), (ESTIMATED_INPUT, 2, 0), {"input": 257_000, "output": 50_000}),
+    (sse.usage_of(10**9, 1, cached=10**9), (ESTIMATED_INPUT, 1, 0), {"input": 10**9}),
+    # Within the margin.
+    (sse.usage_of(256_000, 4_296), (256_000, 4_296, 0), {}),
+]
+
+
+@logs("usage_doubted", required=False)
+@each("usage, tokens, doubted", ABSURD)
+async def test_count_that_is_not_possible_is_not_charged_and_raises_an_alarm(
+    usage: Any, tokens: tuple[int, int, int], doubted: dict[str, int]
+) -> None:
+    model = make_model("a", context_size=128_000)
+    for script in stated(usage):
+        async with world(a=[script], model=model) as w:
+            told = await w.call(stream=script[-1] == sse.DONE)
+            assert (told.status, told.tokens) == (("success", None), tokens)
+            assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
+            assert told.logged["detail"].get("doubted", {}) == doubted
+            alarms = {f'{{channel="a",what="{what}"}}': 1.0 for what in doubted}
+            assert counts(w, "gw_usage_doubted_total") == alarms
+
+
+async def test_estimate_is_bounded_by_the_maximum() -> None:
+    long = answer(sse.delta("x" * 4_000_000), sse.DONE)
+    async with world(a=[long], model=make_model("a", context_size=8)) as w:
+        told = await w.call(stream=True, max_tokens=5)
+        assert (told.status, told.tokens) == (("success", None), (8, 5, 0))
 
 
 # --- What the metrics say of a call: one count for each, an outcome for each attempt ---

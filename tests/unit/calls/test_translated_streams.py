@@ -98,8 +98,9 @@ def check(told: Told, meter: ResponseMeter[Any], client: str, *, is_array: bool)
     sent = told.writer.sent
     is_good = meter.finished and meter.error_seen is None
     assert told.status == (("success", None) if is_good else ("error", told.status[1]))
-    if is_good and meter.usage is not None:
-        usage = meter.usage
+    usage = meter.usage
+    is_covered = not meter.unstated_characters  # what is not is estimated
+    if is_good and usage is not None and is_covered:
         assert told.tokens == (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
     if told.error is not None:
         assert not is_good

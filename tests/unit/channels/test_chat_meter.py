@@ -252,8 +252,6 @@ def stated(prompt: object, completion: object, **more: object) -> dict[str, obje
     (stated(3, 2, prompt_tokens_details=None, reasoning=None), Usage(3, 2)),
     (stated(9, 2, cached=0, prompt_cache_hit_tokens=5), Usage(9, 2)),
     (stated(9, 2, prompt_cache_hit_tokens=5), Usage(9, 2, cached_tokens=5)),
-    # A cache part larger than the whole cannot be priced as stated.
-    (stated(5, 2, cached=9), Usage(5, 2, cached_tokens=5)),
     (stated(10, 2, cached=4, written=5), Usage(10, 2, cached_tokens=4, cache_write_tokens=5)),
     (stated(10, 2, cached=4, written=9), Usage(10, 2, cached_tokens=4, cache_write_tokens=6)),
     # Cached tokens at the top: they count like those in the details, which come first.
@@ -271,17 +269,34 @@ def test_usage_is_read_as_stated(usage: object, expected: Usage) -> None:
     *({}, [], 7, "many", True),
     {"total_tokens": 0},
     {"total_tokens": -9},
-    {"prompt_tokens": 3},
-    {"completion_tokens": 3},
-    {"prompt_tokens": 10, "total_tokens": 5},
-    *(stated(None, None), stated(-1, 2), stated(1, -2)),
-    *(stated(1.5, 2), stated("1", 2), stated(True, 2)),
-    *(stated(1, 2, cached=-1), stated(1, 2, written=-1), stated(1, 2, reasoning=-1)),
+    stated(None, None),
 )
 def test_malformed_usage_is_ignored_and_counted(usage: object) -> None:
     meter = metered({"choices": [], "usage": stated(1, 1)}, {"choices": [], "usage": usage})
     assert meter.usage == Usage(1, 1)
     assert meter.malformed_events == 1
+
+
+@cases(
+    "usage, is_malformed, expected",
+    ({"prompt_tokens": 3}, False, Usage(3, 1)),
+    ({"completion_tokens": 3}, False, Usage(1, 3)),
+    ({"prompt_tokens": 10, "total_tokens": 5}, False, Usage(10, 1)),
+    (stated("1", 2.0), False, Usage(1, 2)),
+    (stated(-1, 2), True, Usage(1, 2)),
+    (stated(1, -2), True, Usage(1, 1)),
+    (stated(1.5, 2), True, Usage(1, 2)),
+    (stated(True, 2), True, Usage(1, 2)),
+    (stated(1, 2, cached=-1), True, Usage(1, 2)),
+    (stated(1, 2, written=-1), True, Usage(1, 2)),
+    (stated(1, 2, reasoning=-1), True, Usage(1, 2)),
+)
+def test_what_can_be_read_of_a_usage_counts(
+    usage: object, is_malformed: bool, expected: Usage
+) -> None:
+    meter = metered({"choices": [], "usage": stated(1, 1)}, {"choices": [], "usage": usage})
+    assert meter.usage == expected
+    assert meter.malformed_events == is_malformed
 
 
 def test_total_alone_is_a_part_of_a_usage() -> None:
@@ -296,8 +311,8 @@ def test_number_too_large_to_read_is_no_usage() -> None:
         b'{"choices":[],"usage":{"prompt_tokens":1e400,"completion_tokens":1}}',
         b'{"choices":[],"usage":{"prompt_tokens":NaN,"completion_tokens":1}}',
     )
-    assert meter.usage is None
-    assert meter.malformed_events == 3
+    assert (meter.usage, meter.partial_usage) == (None, PartialUsage(None, 1))
+    assert meter.malformed_events == 2  # NaN is null
 
 
 # How providers state reasoning: prompt, completion, reasoning, total, and what is billed as output.
@@ -306,7 +321,7 @@ CONVENTIONS = {
     "deepseek: inside the completion": (15, 120, 100, 135, 120),
     "xai: beside the completion, in the total": (14, 9, 151, 174, 160),
     "more reasoning than completion, and the total says it is inside": (39, 1066, 1138, 1105, 1066),
-    "without a total: nothing is added": (5, 3, 20, None, 3),
+    "without a total, more reasoning than completion": (5, 3, 20, None, 23),
     "without a total, less reasoning than completion": (5, 30, 20, None, 30),
     "a total with less room than the reasoning": (5, 30, 20, 50, 30),
     "a total with more room than the reasoning": (5, 30, 20, 60, 50),
@@ -315,7 +330,7 @@ CONVENTIONS = {
 
 
 @each("convention", CONVENTIONS.values())
-def test_reasoning_is_added_only_where_the_total_says_it_comes_on_top(
+def test_reasoning_is_added_where_the_total_or_its_size_says_it_comes_on_top(
     convention: tuple[int, int, int, int | None, int],
 ) -> None:
     prompt, completion, reasoning, total, output = convention

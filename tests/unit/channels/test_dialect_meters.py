@@ -242,10 +242,10 @@ def counts(prompt: object, candidates: int | None = None, **more: int) -> dict[s
     (counts(5, 9, toolUsePrompt=10, thoughts=7, total=24), Usage(15, 9, reasoning_tokens=7)),
     (counts(5, thoughts=7, total=12), Usage(5, 7, reasoning_tokens=7)),
     (counts(5, total=9), Usage(5, 4)),
-    (counts(5, 1) | {"cachedContentTokenCount": 50}, Usage(5, 1, cached_tokens=5)),
+    (counts(5, 1) | {"cachedContentTokenCount": 50}, Usage(55, 1, cached_tokens=50)),
     ({"trafficType": "ON_DEMAND"}, None),
     ({}, None),
-    (counts("5", 1), None),
+    (counts("5", 1), Usage(5, 1)),
     (counts(5, -1), None),
 )
 def test_gemini_counts_are_made_into_a_usage(
@@ -272,9 +272,11 @@ WRITTEN = {"cached_tokens": 9, "cache_write_tokens": 9}
         counted(5, 2, total_tokens=11, output_tokens_details={"reasoning_tokens": 4}),
         Usage(5, 6, reasoning_tokens=4),
     ),
-    (counted(5, 2, input_tokens_details=WRITTEN), Usage(5, 2, cached_tokens=5)),
-    (counted(5, None), None),
-    (counted(5, "2"), None),
+    (
+        counted(5, 2, input_tokens_details=WRITTEN),
+        Usage(23, 2, cached_tokens=9, cache_write_tokens=9),
+    ),
+    (counted(5, "2"), Usage(5, 2)),
     (counted(5, -2), None),
     (None, None),
 )

@@ -27,9 +27,13 @@ TOKENS = {"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0}
 
 
 def opened(
-    kind: Any = "video", price: Any = None, quantity: int = 5000, held: int | None = None
+    kind: Any = "video",
+    price: Any = None,
+    quantity: int = 5000,
+    held: int | None = None,
+    **request: str,
 ) -> OpenJob:
-    """A job of this kind, submitted 100 seconds ago."""
+    """A job of this kind, submitted 100 seconds ago with this request."""
     job = running_job(
         kind=kind,
         protocol=PROTOCOLS[kind],
@@ -48,7 +52,8 @@ def opened(
         submitted_at=SUBMITTED,
         job_id=job.id,
     )
-    return OpenJob(job=job, facts=facts, amount_nano_usd=1, attempts=(), detail={"hold": 1})
+    detail = {"hold": 1, "request": request}
+    return OpenJob(job=job, facts=facts, amount_nano_usd=1, attempts=(), detail=detail)
 
 
 def settled(open_job: OpenJob, end: End) -> Any:
@@ -76,9 +81,13 @@ SONGS = MusicResult(tracks=(Track(audio_url="https://a/1"), Track(clip_id="2")))
     (opened(), made(FILM, 499), 49_900_000, 1, [FILM.url]),  # at least one second
     (opened(), made(FILM, 2_500), 250_000_000, 3, [FILM.url]),  # half up
     (opened(), made(FILM), 500_000_000, 5, [FILM.url]),  # nothing was said: as asked for
-    (opened(), made(FILM, 90_000_000), 9_000_000_000_000, 90_000, [FILM.url]),
-    # no film has this length: what was held
+    (opened(), made(FILM, 600_000), 60_000_000_000, 600, [FILM.url]),
+    # no film has this length: the longest of a request that leaves it open, or what it asked for
     (opened(held=300_000), made(FILM, 10**9 + 1), 30_000_000_000, 300, [FILM.url]),
+    (opened(), made(FILM, 90_000_000), 30_000_000_000, 300, [FILM.url]),
+    (opened(duration="5"), made(FILM, 8_000), 800_000_000, 8, [FILM.url]),
+    (opened(duration="5"), made(FILM, 5_000_000), 500_000_000, 5, [FILM.url]),
+    (opened(duration="5", video_mode="extend"), made(FILM, 90_000), 9_000_000_000, 90, [FILM.url]),
     (opened(price={"per_call": "2"}), made(FILM, 7_000), 2_000_000_000, 7, [FILM.url]),
     (opened("music", {"per_generation": "0.12"}, 1), made(SONGS), 120_000_000, 1, ["https://a/1"]),
     (

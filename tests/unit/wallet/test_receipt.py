@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from actors.wallet.bounds import Bounds
 from actors.wallet.pricing import MAX_NANO_USD, ImagePrice, TokenPrice
 from actors.wallet.receipt import (
     NoPrice,
@@ -51,6 +52,7 @@ class Answer:
     partial_usage: PartialUsage | None
     characters: int
     finished: bool
+    unstated_characters: int
     error_seen: None = None
     finish_reason: str | None = None
     response_id: str | None = None
@@ -69,6 +71,7 @@ answers = st.builds(
     ),
     characters=counts,
     finished=st.booleans(),
+    unstated_characters=st.just(0) | counts,
 )
 
 
@@ -77,7 +80,7 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
     price: TokenPrice, answer: Answer, first_byte_seconds: float | None, estimate: int
 ) -> None:
     _: MeterReading = answer
-    bill = TokenBill(price, estimate, 1, 1, is_stream=True)
+    bill = TokenBill(price, estimate, 1, 1, is_stream=True, bounds=Bounds(10**6, 10**6, 10**6))
     bill.meter = cast(Meter, answer)
     charged = bill.charged(first_byte_seconds=first_byte_seconds)
     # As the row keeps it, and as it comes back.

@@ -163,7 +163,7 @@ def test_recordings_end_well_and_say_what_the_provider_said() -> None:
         values = [read_loosely(one.data or b"") for one in events[:-1]]
         said = [v["delta"] for v in values if v["type"] == "response.output_text.delta"]
         assert content_of(chunks) == "".join(said), path.name
-        usage = read_usage(raw_of(read_loosely(events[-1].data or b"")["response"]["usage"]))
+        usage, _ = read_usage(raw_of(read_loosely(events[-1].data or b"")["response"]["usage"]))
         assert usage is not None
         assert chunks[-2]["usage"]["completion_tokens"] == usage.output_tokens, path.name
 
