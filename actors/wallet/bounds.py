@@ -40,8 +40,8 @@ SLACK_TOKENS = 4_096
 SLACK_MILLISECONDS = 10_000
 # A model whose tools the upstream runs reads its context again for each of their results.
 TOOL_ROUNDS = 32
-# Files, images by their links, results of searches.
-LINKED_TOKENS = 200_000
+# Files, images by their links, results of searches: what fills the largest usual context.
+LINKED_TOKENS = 1_000_000
 # The largest output of any model.
 OUTPUT_TOKENS = 131_072
 # More searches, or sessions of code, than any response has.

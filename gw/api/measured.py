@@ -32,7 +32,8 @@ INPUT_TOKENS_PER_SECOND = 13
 OUTPUT_TOKENS_PER_SECOND_MAX = 10
 OUTPUT_TOKENS_PER_SECOND_USUAL = 4
 
-# The least tokens of a part of a long document.
+# Searches added to the margin, and the least tokens of a part of a long document.
+SLACK_SEARCHES = 10
 RERANKED_TOKENS_MIN = 500
 
 (_MODERATION,) = (one.name for one in moderations.DIALECT.family.endpoint_types)
@@ -123,7 +124,7 @@ class RerankHandler(MeasuredHandler):
             reading=_ranking,
             units_of=_unchanged,
             # A long document is split, and each part counts as one.
-            slack=amount.usage.input_tokens // RERANKED_TOKENS_MIN,
+            slack=SLACK_SEARCHES + amount.usage.input_tokens // RERANKED_TOKENS_MIN,
         )
         cheaper = "or send fewer or shorter documents."
         await self.run(call, self.piece(call, request), bill, cheaper=cheaper)

@@ -32,10 +32,8 @@ COSTS = {
         {"input": 1_000, "output": 100, "cached": 400},
         1_000 * 1_000 + 100 * 10_000,
     ),
-    "half is rounded up": ("fine", {"input": 1, "output": 0}, 1),
     "once, not in parts": ("fine", {"input": 1, "output": 1}, 2),
-    "zero is no usage missing": ("sim-model", {"input": 0, "output": 0}, 0),
-    "free": ("free", {"input": 1_000_000, "output": 1_000_000}, 0),
+    "free": ("free", {"input": 1_000_000, "output": 1_000}, 0),
 }
 
 
@@ -57,6 +55,40 @@ def test_usage_of_the_upstream_is_charged(
         usage.get("cached", 0),
     )
     assert (row["error_code"], row["attempts"], row["unit_type"]) == (None, None, None)
+
+
+# What is stated, what is charged of it, and the counts of the row that are not possible: a maximum
+# of 1,000, and no context.
+ODD = {
+    "half is rounded up": ("fine", {"input": 1, "output": 0}, (1, 4), {}),
+    "zeros beside an answer": ("sim-model", {"input": 0, "output": 0}, (9, 4), {}),
+    "absurd": (
+        "sim-model",
+        {"input": 100_000_000, "output": 50_000_000},
+        (9, 4),
+        {"input": 100_000_000, "output": 50_000_000},
+    ),
+}
+
+
+@each("stream", [False, True])
+@each("name, usage, tokens, doubted", ODD.values())
+def test_odd_usage_of_the_upstream_is_estimated(
+    h: House,
+    name: str,
+    usage: dict[str, int],
+    tokens: tuple[int, int],
+    doubted: dict[str, int],
+    stream: bool,
+) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
+    reply = tenant.client.chat(model=name, stream=stream, sim={"usage": usage})
+    assert reply.status == 200
+    row = h.row(reply.trace)
+    assert (row["input_tokens"], row["output_tokens"]) == tokens
+    assert tenant.client.remaining_nano_usd() == 10**9 - row["cost_nano_usd"]
+    assert row["detail"].get("doubted", {}) == doubted
 
 
 # With the region's factor of 1.1, and 0.001 USD a request.
