@@ -8,7 +8,7 @@ decided here, once:
     a part beyond its whole         lies beside it, unless the total says that it does not
     characters after the statement  are not stated (`RunningUsage.covered`)
 
-`gw/calls/bounds.py` bounds what is charged.
+`actors/wallet/bounds.py` bounds what is charged.
 """
 
 from __future__ import annotations
