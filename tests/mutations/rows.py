@@ -442,15 +442,15 @@ MUTATIONS = (
     Mutation(
         "messages-cache-inside",
         "channels/dialects/messages",
-        "input_tokens=fresh + read + written",
-        "input_tokens=fresh + written",
+        "None if fresh is None else fresh + cached + written",
+        "None if fresh is None else fresh + written",
         "tests/unit/channels/test_dialect_meters.py::test_whole_answer_is_read",
     ),
     Mutation(
         "messages-first-output",
         "channels/dialects/messages",
-        "        if not is_start:\n            if output",
-        "        if True:\n            if output",
+        "output_tokens=None if is_start else output",
+        "output_tokens=output",
         "tests/unit/channels/test_dialect_meters.py::test_cut_messages_stream_tells_its_input",
     ),
     Mutation(
@@ -463,8 +463,8 @@ MUTATIONS = (
     Mutation(
         "gemini-thoughts-free",
         "channels/dialects/gemini",
-        "given = candidates + thoughts",
-        "given = candidates",
+        "return candidates + thoughts",
+        "return candidates",
         "tests/unit/channels/test_dialect_meters.py::test_gemini_counts_are_made_into_a_usage",
     ),
     # Translation.
