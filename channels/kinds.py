@@ -54,6 +54,9 @@ class Kind:
     by_model: tuple[tuple[str, str], ...] = ()
     wire: Mapping[str, str] = field(default_factory=dict)
     max_tokens_param: str | None = None
+    system_turns: str = "anywhere"
+    prompt_cache_key: bool = False
+    drop_billing_header: bool = False
     key_refusals: tuple[tuple[int, str], ...] = ()
     request_refusals: tuple[tuple[int, str], ...] = ()
     variables: tuple[str, ...] = ()
@@ -77,6 +80,7 @@ _ROWS = (
         max_tokens_param="max_completion_tokens",
         key_refusals=((429, "exceeded your current quota"),),
         variables=("OPENAI_API_KEY",),
+        prompt_cache_key=True,
         quirks="max_tokens is refused by its reasoning models",
     ),
     Kind(
@@ -93,6 +97,7 @@ _ROWS = (
         variables=("AZURE_OPENAI_API_KEY",),
         url_variable="AZURE_OPENAI_ENDPOINT",
         models_path=f"{_OPENAI_PREFIX}/models",
+        prompt_cache_key=True,
         quirks="base_url is https://RESOURCE.openai.azure.com; models are names of deployments",
     ),
     Kind(
@@ -106,6 +111,7 @@ _ROWS = (
         variables=("AZURE_API_KEY",),
         url_variable="AZURE_API_BASE",
         models_path="/openai/models",
+        prompt_cache_key=True,
         quirks="the older API: the deployment is in the path, api-version must be there",
     ),
     Kind(
@@ -150,6 +156,7 @@ _ROWS = (
         settings=(("project", "GOOGLE_CLOUD_PROJECT"), ("region", "GOOGLE_CLOUD_LOCATION")),
         ambient=("GOOGLE_APPLICATION_CREDENTIALS",),
         models_path="/v1beta1/publishers/google/models",
+        drop_billing_header=True,
         quirks="gemini on native-content, claude on messages, whose names may end in @ and a date",
     ),
     Kind(
@@ -167,6 +174,7 @@ _ROWS = (
         ambient=("AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
         models_path="/foundation-models",
         models_host=("://bedrock-runtime.", "://bedrock."),
+        drop_billing_header=True,
         quirks="claude by invoke and invoke-with-response-stream, other models by Converse, told "
         "apart by their name (wire: {messages: converse} has all of them so); models are ids with "
         "a version, inference profiles or their ARNs; signed, or with an api_key as bearer",
@@ -180,6 +188,7 @@ _ROWS = (
         paths={"messages": "/anthropic/v1/messages"},
         max_tokens_param="max_tokens",
         variables=("DEEPSEEK_API_KEY",),
+        drop_billing_header=True,
         quirks="cached tokens are prompt_cache_hit_tokens; thinking is reasoning_content; on "
         "messages an unknown model is served by another",
     ),
@@ -203,6 +212,7 @@ _ROWS = (
         request_refusals=((403, "requires moderation"), (403, "was flagged")),
         variables=("OPENROUTER_API_KEY",),
         is_reseller=True,
+        drop_billing_header=True,
         quirks="models are vendor/name; comments keep a waiting stream open",
     ),
     Kind(
@@ -227,6 +237,7 @@ _ROWS = (
         key_refusals=((400, "Incorrect API key"), (403, "any credits")),
         request_refusals=((403, "usage guidelines"),),
         variables=("XAI_API_KEY",),
+        drop_billing_header=True,
         quirks="reasoning tokens come on top of completion_tokens; a wrong key is a 400; stop and "
         "penalties are refused by its reasoning models",
     ),
@@ -251,6 +262,7 @@ _ROWS = (
         max_tokens_param="max_tokens",
         key_refusals=((412, "suspended"),),
         variables=("FIREWORKS_API_KEY",),
+        drop_billing_header=True,
         quirks="models are accounts/fireworks/models/NAME; an account at its limit is a 412; "
         "thoughts in the history are taken as reasoning_content alone",
     ),
@@ -267,6 +279,7 @@ _ROWS = (
         key_refusals=((429, "欠费"), (429, "Insufficient balance")),
         variables=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
         models_path="/api/paas/v4/models",
+        drop_billing_header=True,
         quirks="for accounts of z.ai say base_url: https://api.z.ai; an unpaid bill is a 429, an "
         "unknown model a 400",
     ),
@@ -309,6 +322,8 @@ _ROWS = (
         max_tokens_param="max_tokens",
         key_refusals=((429, "plan and billing"),),
         variables=("MOONSHOT_API_KEY",),
+        prompt_cache_key=True,
+        drop_billing_header=True,
         quirks="in China say base_url: https://api.moonshot.cn; usage of a stream is in its choice",
     ),
     Kind(
@@ -322,6 +337,7 @@ _ROWS = (
         wire={"speech": "minimax"},
         key_refusals=((429, "insufficient balance"),),
         variables=("MINIMAX_API_KEY",),
+        drop_billing_header=True,
         quirks="in China say base_url: https://api.minimaxi.com; on chat its models think inside "
         "<think>, on messages in blocks of their own; chat may refuse in base_resp of a 200",
     ),
@@ -335,6 +351,7 @@ _ROWS = (
         max_tokens_param="max_tokens",
         key_refusals=((403, "balance is insufficient"),),
         variables=("SILICONFLOW_API_KEY",),
+        drop_billing_header=True,
         quirks="in China say base_url: https://api.siliconflow.cn; an unknown model is a 400, an "
         "empty account a 403",
     ),
@@ -346,6 +363,8 @@ _ROWS = (
         protocols=("chat", "responses", "messages"),
         auth="none",
         max_tokens_param="max_tokens",
+        system_turns="first",
+        drop_billing_header=True,
         quirks="its cloud: base_url: https://ollama.com, auth: bearer and an api_key; cached "
         "tokens are not told",
     ),
@@ -356,6 +375,8 @@ _ROWS = (
         base_url="http://127.0.0.1:8000",
         protocols=("chat", "responses", "messages"),
         auth="none",
+        system_turns="first",
+        drop_billing_header=True,
         quirks="started with --api-key: auth: bearer and that key as api_key",
     ),
     Kind(
@@ -365,6 +386,8 @@ _ROWS = (
         protocols=("chat", "messages"),
         auth="none",
         max_tokens_param="max_tokens",
+        system_turns="first",
+        drop_billing_header=True,
         quirks="started with --api-key: auth: bearer and that key as api_key; one model under any "
         "name, cached tokens are not told",
     ),
@@ -380,6 +403,7 @@ _ROWS = (
         variables=("GATEWAY_API_KEY",),
         is_reseller=True,
         url_variable="GATEWAY_URL",
+        prompt_cache_key=True,
         quirks="another of these gateways; its models name themselves as they do there; a task "
         "that is cancelled here goes on there, and is paid for",
     ),

@@ -197,6 +197,9 @@ VIDEO_TIERS: tuple[VideoTier, ...] = get_args(VideoTier)
 
 BUILTIN_TOOLS = ("web_search", "image_generation")
 
+# Where a chat upstream takes instructions: anywhere in the conversation, or at its beginning.
+SYSTEM_TURNS = ("anywhere", "first")
+
 # The names of the token maximum in chat requests.
 MAX_TOKENS_PARAMS = ("max_tokens", "max_completion_tokens")
 
@@ -282,6 +285,11 @@ class ChannelSpec:
     by_model: tuple[tuple[str, frozenset[str]], ...] = ()
     kind: str = ""  # the row of `kinds.py` with its defaults
     propagate_trace: bool = False  # its requests carry trace context
+    # On chat: it takes instructions at the beginning alone, or a key for the prompt's cache. On
+    # messages: it is not the protocol's maker, to whom alone a client's billing header is of use.
+    has_system_first: bool = False
+    takes_cache_key: bool = False
+    drops_billing_header: bool = False
     # Derived at the first use, by the function or object that derives it: `Address.request`,
     # `authorizer_of`, `redaction_of`, and `addressed` of media.
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

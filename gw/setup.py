@@ -201,6 +201,8 @@ def _claude_code(access: Access) -> ClientSetup:
         "ANTHROPIC_AUTH_TOKEN": access.key,
         "ANTHROPIC_MODEL": model,
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": access.small_model.id,
+        # A line that changes with each request would be in front of what is cached.
+        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     }
     server = {"type": "http", "url": f"{access.url}/mcp", "headers": access.bearer}
     files = [ClientFile(".claude/settings.json", "json", {"env": env})]

@@ -461,7 +461,9 @@ class ChatDialect(Dialect):
     `closing_failure` closes a failed stream with an error of the gateway, with this message, and
     the client's terminator. `header_prefix` is the prefix of its provider's headers, of which a
     client's are sent to its channels. `needs_max_tokens`: a request must have a maximum.
-    `takes_max_tokens_param`: upstreams differ in its name (`ChannelSpec.max_tokens_param`).
+    `takes_max_tokens_param`: upstreams differ in its name (`ChannelSpec.max_tokens_param`);
+    `has_system_anywhere`: not all of them take instructions within a conversation
+    (`has_system_first`); `takes_cache_key`: some take the conversation's name for their cache.
     `takes_is_here`: its codec may refuse a request that takes too long for the event loop
     (`TakesLong`). `marks_cache`: its upstreams cache only what is marked. `counting`: None if the
     protocol has no endpoint for it.
@@ -476,6 +478,8 @@ class ChatDialect(Dialect):
     header_prefix: str = ""
     needs_max_tokens: bool = False
     takes_max_tokens_param: bool = False
+    has_system_anywhere: bool = False
+    takes_cache_key: bool = False
     takes_is_here: bool = False
     marks_cache: bool = False
     counting: Counting | None = None

@@ -471,6 +471,31 @@ def user_fitted(request: Request, report: LossReport) -> Request:
     return request
 
 
+# The member that names a conversation to a provider's cache of prompts.
+CACHE_KEY = "prompt_cache_key"
+# Longer ones are refused.
+CACHE_KEY_CHARACTERS_MAX = 64
+
+
+def cache_key_of(request: Request, report: LossReport, beside: str | None) -> str | None:
+    """Return the key for the upstream's cache: the client's, else its name `beside` the body.
+
+    `beside` is None for an upstream that takes none, which is reported if the client states a key,
+    and empty if the headers name no conversation. A longer key becomes its SHA-256, which is the
+    same for the same conversation.
+    """
+    stated = request.extras.get(CACHE_KEY)
+    key = stated if isinstance(stated, str) and stated else None
+    if key is not None and (beside is None or len(key) > CACHE_KEY_CHARACTERS_MAX):
+        report.drop(CACHE_KEY)
+    if beside is None:
+        return None
+    key = key or beside
+    if len(key) > CACHE_KEY_CHARACTERS_MAX:
+        key = _digest(key, CACHE_KEY_CHARACTERS_MAX)
+    return key or None
+
+
 def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
     """Return an event with the client's own tool names, by the map of `names_back`."""
     if isinstance(event, CallBegan) and event.name in names:

@@ -295,7 +295,7 @@ def converse(
             redact=current.redact,
             own=own,
             own_headers=own_headers,
-            is_session=named is not None,
+            session=named,
             is_strict=is_strict,
             address=address,
         ),

@@ -208,7 +208,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
     """A checked request of a chat protocol.
 
     `own`: values for the dialect's own headers; these and `own_headers` are only sent to channels
-    of the client's own protocol. `is_session`: the client's headers name the conversation.
+    of the client's own protocol. `session` is the conversation's name in the client's headers.
     `is_strict`: nothing may be dropped (`X-Protocol-Strict: 1`). `redact`: applied to an upstream's
     messages. `address`: the endpoint's, if it is not the dialect's main one.
     """
@@ -217,7 +217,7 @@ class ChatClientRequest(ClientRequest, kw_only=True):
     redact: Callable[[str], str]
     own: Mapping[str, str] | None = None
     own_headers: tuple[tuple[str, str], ...] = ()
-    is_session: bool = False
+    session: str | None = None
     is_strict: bool = False
     address: Address | None = None
 
@@ -316,7 +316,11 @@ class ChatClientRequest(ClientRequest, kw_only=True):
         # If cached input is not cheaper, writing a cache would only cost the client more.
         is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
         if dialect.marks_cache and is_plain and self.model.price.cached_input is not None:
-            options["is_session"] = self.is_session
+            options["is_session"] = self.session is not None
+        if dialect.has_system_anywhere:
+            options["has_system_first"] = channel.has_system_first
+        if dialect.takes_cache_key and channel.takes_cache_key:
+            options["cache_key"] = self.session or ""
         if hosted is not None and dialect.hostings[hosted.wire].takes_tiers:
             options["takes_tiers"] = True
         return options

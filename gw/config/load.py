@@ -18,6 +18,7 @@ from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from channels.registry import (
+    SYSTEM_TURNS,
     Binding,
     ChannelSpec,
     HealthSpec,
@@ -172,6 +173,9 @@ def _channel(
         protocols=frozenset(protocols),
         tools=frozenset(values["tools"]),
         max_tokens_param=values["max_tokens_param"],
+        has_system_first=values["system_turns"] == SYSTEM_TURNS[1],
+        takes_cache_key=values["prompt_cache_key"],
+        drops_billing_header=values["drop_billing_header"],
         propagate_trace=values["propagate_trace"],
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],

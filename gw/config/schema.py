@@ -22,6 +22,7 @@ from channels.registry import (
     CAPABILITIES,
     MAX_TOKENS_PARAMS,
     NO_AUTH,
+    SYSTEM_TURNS,
     VIDEO_TIERS,
     HealthSpec,
 )
@@ -143,6 +144,9 @@ def _filled(schema: Schema, kind: Kind | None, way: str) -> Schema:
         ("tools", kind.tools),
         ("auth", way if kind.auth in PROVED else kind.auth),
         ("max_tokens_param", kind.max_tokens_param),
+        ("system_turns", kind.system_turns),
+        ("prompt_cache_key", kind.prompt_cache_key),
+        ("drop_billing_header", kind.drop_billing_header),
     ):
         filled[name] = Key(schema[name].read, default)
     for name, defaults in (("paths", kind.paths), ("wire", kind.wire)):
@@ -295,6 +299,9 @@ CHANNEL: Schema = {
     "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
     "tools": Key(choices(BUILTIN_TOOLS), ()),
     "max_tokens_param": Key(optional(choice(MAX_TOKENS_PARAMS)), None),
+    "system_turns": Key(choice(SYSTEM_TURNS), SYSTEM_TURNS[0]),
+    "prompt_cache_key": Key(flag(), False),
+    "drop_billing_header": Key(flag(), False),
     "propagate_trace": Key(flag(), False),
     "max_concurrency": Key(whole(1, 1_000_000), 256),
     "priority": Key(whole(-1_000_000, 1_000_000), 1),

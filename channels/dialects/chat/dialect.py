@@ -175,5 +175,7 @@ DIALECT = ChatDialect(
     codec=codec,
     closing_failure=codec.closing_failure,
     takes_max_tokens_param=True,
+    has_system_anywhere=True,
+    takes_cache_key=True,
     hostings=HOSTINGS,
 )

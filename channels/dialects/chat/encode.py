@@ -38,9 +38,11 @@ from channels.translation.model import (
     unsayable,
 )
 from channels.translation.tool_calls import (
+    CACHE_KEY,
     USER_EXTRA,
     IdentifierLimits,
     LossReport,
+    cache_key_of,
     report_extras,
     report_media,
     report_members,
@@ -58,11 +60,17 @@ from channels.translation.tool_calls import (
 class MessageWriter:
     """Encodes the messages of one request of the protocol `origin`."""
 
-    __slots__ = ("_limits", "_messages", "_origin", "_report")
+    __slots__ = ("_has_system_first", "_limits", "_messages", "_origin", "_report")
 
     def __init__(
-        self, origin: ClientProtocol, report: LossReport, limits: IdentifierLimits
+        self,
+        origin: ClientProtocol,
+        report: LossReport,
+        limits: IdentifierLimits,
+        *,
+        has_system_first: bool,
     ) -> None:
+        self._has_system_first = has_system_first
         self._origin = origin
         self._report = report
         self._limits = limits
@@ -95,6 +103,10 @@ class MessageWriter:
             else:
                 report_part(self._origin, part, self._report)
         spoken = [*follows, *rest]
+        if self._has_system_first and any(map(is_system, spoken)):
+            self._report.drop(spelled(self._origin, "turn.role"))
+            self._write_spoken("user", spoken, name=turn.name)
+            return
         for is_instruction, parts in groupby(spoken, is_system):
             self._write_spoken("system" if is_instruction else "user", list(parts), name=turn.name)
 
@@ -260,8 +272,7 @@ LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
-# Members shared with the provider's other protocol, by its names. Those that only its own models
-# accept (a key for its cache) are left out: many upstreams of this protocol refuse them.
+# Members shared with the provider's other protocol, by its names.
 _SHARED = {"service_tier": "service_tier", "text.verbosity": "verbosity"}
 
 
@@ -278,14 +289,19 @@ def encode_request(
     max_tokens: int | None,
     report: LossReport,
     max_tokens_param: str = "max_tokens",
+    has_system_first: bool = False,
+    cache_key: str | None = None,
 ) -> dict[str, Any]:
     """Return the body for the upstream, with `max_tokens` under its `max_tokens_param`.
 
-    A stream's usage is always requested (contract §5). Raises InvalidRequest for a request without
-    any message.
+    A stream's usage is always requested (contract §5). `has_system_first` is for an upstream that
+    takes instructions at the beginning alone; later ones become the user's words, which is
+    reported. `cache_key`: None where the upstream takes no key for its cache; else the
+    conversation's name beside the body. Raises InvalidRequest for a request without any message.
     """
     origin = request.origin
-    messages = MessageWriter(origin, report, LIMITS).write(request.system, request.turns)
+    writer = MessageWriter(origin, report, LIMITS, has_system_first=has_system_first)
+    messages = writer.write(request.system, request.turns)
     if not messages and origin is not ORIGIN:
         raise unsayable(origin)
     body: dict[str, Any] = {"model": model, "messages": messages}
@@ -309,7 +325,7 @@ def encode_request(
         effort = effort_word(request.reasoning, origin, report)
         if effort is not None:
             body["reasoning_effort"] = effort
-    _write_members(request, body, report)
+    _write_members(request, body, report, cache_key)
     return body
 
 
@@ -430,9 +446,13 @@ def effort_word(reasoning: Reasoning, origin: ClientProtocol, report: LossReport
     return None
 
 
-def _write_members(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_members(
+    request: Request, body: dict[str, Any], report: LossReport, cache_key: str | None
+) -> None:
     """Write members of the client's protocol that this one shares."""
-    carried = set()
+    carried: set[str] = set()
+    if request.origin is not ORIGIN and (key := cache_key_of(request, report, cache_key)):
+        body[CACHE_KEY] = key
     if request.origin is ORIGIN:
         for name, value in request.extras.items():
             if "." not in name and name not in body:
@@ -448,7 +468,7 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
             body["user"] = identifier
             carried.add(USER_EXTRA)
     else:
-        carried = write_tier(request, body)
+        carried |= write_tier(request, body)
     report_members(request, report, carried=carried)
 
 

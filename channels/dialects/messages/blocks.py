@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, Literal
 
+from msgspec.structs import replace
+
 from channels.conversation import SESSIONS
+from channels.dialects.messages.billing_header import FIELD, without_line
 from channels.families import MESSAGES
 from channels.json import dumps
 from channels.translation.model import (
@@ -127,10 +130,14 @@ class BlockReader:
         """Return the texts of a `system` member, which allows nothing else."""
         texts = []
         for part in self.read(content):
-            if isinstance(part, Text):
+            if not isinstance(part, Text):
+                self.left_over[path] = True
+            elif (kept := without_line(part.text)) is None:
                 texts.append(part)
             else:
-                self.left_over[path] = True
+                self.left_over[FIELD] = True
+                if kept.strip():
+                    texts.append(replace(part, text=kept))
         return texts
 
     def _read_block(self, block: Mapping[str, Any]) -> list[Part]:

@@ -21,7 +21,12 @@ from channels.dialects.messages.converse import (
     messages_body,
 )
 from channels.dialects.messages.events import MessagesMeter, ends
-from channels.dialects.messages.request import read_request, upstream_body, without_body
+from channels.dialects.messages.request import (
+    options_of,
+    read_request,
+    upstream_body,
+    without_body,
+)
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.http.sse import EventMessage, server_sent
@@ -222,7 +227,7 @@ DIALECT = ChatDialect(
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,
-    options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
+    options=options_of,
     without_foreign=without_foreign,
     header_prefix="anthropic-",
     new_meter=MessagesMeter,

@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects.messages.billing_header import body_without
 from channels.dialects.validate import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
@@ -31,6 +32,7 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest
 from channels.json import JsonObject
+from channels.registry import ChannelSpec, ModelSpec
 
 # The members of a messages request, as types and in words (spec: Chat, messages protocol).
 #
@@ -294,11 +296,23 @@ def read_request(body: bytes) -> MessagesRequest:
     )
 
 
-def upstream_body(request: MessagesRequest, *, upstream_model: str) -> bytes:
+def upstream_body(
+    request: MessagesRequest, *, upstream_model: str, drops_billing_header: bool = False
+) -> bytes:
     """Return the body for one channel; the client's own bytes if nothing has to change."""
-    if request.model == upstream_model:
-        return request.object.body
-    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+    body = request.object.body
+    if request.model != upstream_model:
+        name = msgspec.json.encode(upstream_model)
+        body = request.object.edited(replace={"model": name}, add={})
+    return body_without(body) if drops_billing_header else body
+
+
+def options_of(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
+    """Return the options of `upstream_body` for a channel."""
+    return {
+        "upstream_model": upstream_model,
+        "drops_billing_header": channel.drops_billing_header,
+    }
 
 
 def without_body(request: MessagesRequest) -> MessagesRequest:

@@ -52,6 +52,7 @@ DIALECT = ChatDialect(
         an_image=765,
     ),
     codec=codec,
+    takes_cache_key=True,
 )
 
 # Compacts a conversation to one item; the response is whole and states its usage.

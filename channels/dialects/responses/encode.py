@@ -40,8 +40,10 @@ from channels.translation.model import (
     text_of,
 )
 from channels.translation.tool_calls import (
+    CACHE_KEY,
     IdentifierLimits,
     LossReport,
+    cache_key_of,
     report_extras,
     report_media,
     report_members,
@@ -270,9 +272,18 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: LossReport
+    request: Request,
+    *,
+    model: str,
+    stream: bool,
+    max_tokens: int | None,
+    report: LossReport,
+    cache_key: str | None = None,
 ) -> dict[str, Any]:
-    """Return the body for the upstream."""
+    """Return the body for the upstream.
+
+    `cache_key`: the conversation's name beside the body, for an upstream that takes one.
+    """
     items = ItemWriter(request.origin, report, LIMITS)
     instructions, written = items.write(request.system, request.turns)
     body: dict[str, Any] = {
@@ -301,6 +312,8 @@ def encode_request(
         body["text"] = {"format": _format(request.format, request, report)}
     if request.origin.provider == PROVIDER:
         carried |= _write_shared(request, body)
+    if CACHE_KEY not in carried and (key := cache_key_of(request, report, cache_key)):
+        body[CACHE_KEY] = key
     carried |= write_tier(request, body)
     report_members(request, report, carried=carried)
     return body

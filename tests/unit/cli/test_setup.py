@@ -80,6 +80,7 @@ def test_each_client_has_address_key_model_and_tools(
     assert settings["env"]["ANTHROPIC_BASE_URL"] == URL
     assert settings["env"]["ANTHROPIC_AUTH_TOKEN"] == KEY
     assert settings["env"]["ANTHROPIC_MODEL"] == "claude-sonnet-4-5"
+    assert settings["env"]["CLAUDE_CODE_ATTRIBUTION_HEADER"] == "0"
     assert state["mcpServers"]["gateway"]["headers"] == BEARER
     (codex,) = written(capsys, "codex", tmp_path, "--model", "gpt-5")
     assert (codex["model"], codex["model_provider"]) == ("gpt-5", "gateway")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.families import PROTOCOLS
-from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, Binding
+from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, SYSTEM_TURNS, Binding
 from channels.translation.session import SETTINGS
 from gw.config.config import Config, ListenAddress
 from gw.config.load import load, load_text
@@ -68,6 +68,9 @@ channels = st.fixed_dictionaries(
     optional={
         "tools": some_of(BUILTIN_TOOLS),
         "max_tokens_param": st.sampled_from(MAX_TOKENS_PARAMS),
+        "system_turns": st.sampled_from(SYSTEM_TURNS),
+        "prompt_cache_key": st.booleans(),
+        "drop_billing_header": st.booleans(),
         "max_concurrency": st.integers(1, 1_000_000),
         "priority": st.integers(-1_000_000, 1_000_000),
         "health": st.fixed_dictionaries(

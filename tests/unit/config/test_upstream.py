@@ -217,6 +217,9 @@ def test_each_kind_makes_a_channel_of_its_key_alone(kind: Kind) -> None:
     assert spec.protocols == set(kind.protocols) <= set(PROTOCOLS)
     auth = "bearer" if kind.auth in PROVED else kind.auth
     assert (spec.auth, spec.max_tokens_param) == (auth, kind.max_tokens_param)
+    assert spec.has_system_first == (kind.system_turns == "first")
+    assert spec.takes_cache_key == kind.prompt_cache_key
+    assert spec.drops_billing_header == kind.drop_billing_header
     assert spec.paths == {name: placed(path, marks) for name, path in kind.paths.items()}
     assert spec.wire == kind.wire
     assert all(wire in FAMILIES[name].wires for name, wire in kind.wire.items())
@@ -257,8 +260,13 @@ def test_what_the_channel_says_takes_the_place_of_its_kinds() -> None:
         "protocols: [messages]",
         "auth: x-api-key",
         "max_tokens_param: max_completion_tokens",
+        "system_turns: first",
+        "prompt_cache_key: true",
+        "drop_billing_header: false",
         kind="deepseek",
     )
+    assert (spec.has_system_first, spec.takes_cache_key) == (True, True)
+    assert spec.drops_billing_header is False
     assert (spec.base_url, spec.auth) == ("http://127.0.0.1:9000/own", "x-api-key")
     assert spec.protocols == {"messages"}
     assert spec.max_tokens_param == "max_completion_tokens"

@@ -100,6 +100,11 @@ FIELDS: list[tuple[Any, ...]] = [
         DROPPED,
     ),
     ("messages.container_upload", said(type="container_upload", file_id="f"), DROPPED),
+    (
+        "system.x-anthropic-billing-header",
+        {"system": "x-anthropic-billing-header: cch=1;"},
+        DROPPED,
+    ),
     ("messages.cache_control", said(type="text", text="x", cache_control=CACHED), DROPPED),
     ("messages.thinking", modelled(type="thinking", thinking="hm", signature="s"), DROPPED),
     ("messages.thinking", modelled(type="redacted_thinking", data="x"), DROPPED),
