@@ -230,7 +230,7 @@ async def test_instant_that_no_calendar_has_is_stored_as_the_last(database_url: 
         await open_account(database, 1000)
         await apply(database, PROCESS, Batch(holds=[hold(1)]))
         links = {"result_urls": ["https://cdn/x"], "result_expires_at": 1e15}
-        await apply(database, PROCESS, Batch(settlements=[settle(1, 7, **links)]))
+        await apply(database, PROCESS, Batch(settlements=[settle(1, 7, "error", **links)]))
         row = await database.fetch_one("SELECT result_expires_at FROM call_logs")
         assert row == (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),)
 
