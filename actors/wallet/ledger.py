@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from actors.store.connection import StoreUnavailable
@@ -17,12 +17,22 @@ from actors.store.database import Database, Statements
 from actors.store.queries import load
 from actors.wallet.batch import Executor
 from actors.wallet.messages import CallFacts
+from actors.wallet.pricing import MAX_NANO_USD
 
 SQL = load("actors.wallet", "ledger.sql")
+EntryWithoutCall: TypeAlias = Literal["topup", "trial", "correction"]
+
+
+# A balance is at most this much, either way: the column holds more, and calls may still be booked.
+BALANCE_MAX_NANO_USD = 2 * MAX_NANO_USD
 
 
 class UnknownAccount(Exception):
     """No account has this id."""
+
+
+class BalanceOutOfRange(Exception):
+    """The account's balance would be beyond what the ledger holds."""
 
 
 async def take_over(session: Executor, process_id: str) -> None:
@@ -60,14 +70,37 @@ async def top_up(
     *,
     kind: Literal["topup", "trial"] = "topup",
 ) -> int:
-    """Credit an account and return its new balance in nano-USD. Raises UnknownAccount."""
+    """Credit an account and return its new balance in nano-USD.
+
+    Raises UnknownAccount, BalanceOutOfRange.
+    """
     assert amount_nano_usd > 0
-    rows = await database.fetch_all(
-        SQL["top_up"],
-        {"account": account_id, "amount": amount_nano_usd, "kind": kind},
-    )
+    return await _book(database, account_id, amount_nano_usd, kind)
+
+
+async def correct(database: Executor, account_id: str, amount_nano_usd: int) -> int:
+    """Book an operator's correction, either way, and return the new balance in nano-USD.
+
+    Raises UnknownAccount, BalanceOutOfRange.
+    """
+    assert amount_nano_usd
+    return await _book(database, account_id, amount_nano_usd, "correction")
+
+
+async def _book(
+    database: Executor, account_id: str, amount_nano_usd: int, kind: EntryWithoutCall
+) -> int:
+    values = {
+        "account": account_id,
+        "amount": amount_nano_usd,
+        "kind": kind,
+        "most": BALANCE_MAX_NANO_USD,
+    }
+    rows = await database.fetch_all(SQL["book"], values)
     if not rows:
         raise UnknownAccount(account_id)
+    if rows[0][0] is None:
+        raise BalanceOutOfRange(account_id)
     return int(rows[0][0])
 
 

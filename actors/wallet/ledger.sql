@@ -27,16 +27,19 @@ SELECT a.balance_nano_usd, a.held_nano_usd, k.spent_nano_usd, k.held_nano_usd
 FROM accounts a JOIN key_spend k ON k.account_id = a.id
 WHERE a.id = %s AND k.key_id = %s
 
--- top_up --
--- Credit an account and write the entry in one statement.
-WITH credited AS (
-    UPDATE accounts SET balance_nano_usd = balance_nano_usd + %(amount)s
-    WHERE id = %(account)s RETURNING id, balance_nano_usd
+-- book --
+-- Book an amount that belongs to no call, and write its entry, in one statement; return the new balance, null where it
+-- would be beyond the most, either way.
+WITH account AS MATERIALIZED (
+    SELECT id, balance_nano_usd::numeric + %(amount)s AS balance FROM accounts WHERE id = %(account)s FOR NO KEY UPDATE
+), booked AS (
+    UPDATE accounts a SET balance_nano_usd = f.balance
+    FROM account f WHERE a.id = f.id AND abs(f.balance) <= %(most)s RETURNING a.id, a.balance_nano_usd
 ), entry AS (
     INSERT INTO entries (account_id, kind, amount_nano_usd, held_nano_usd)
-    SELECT id, %(kind)s::entry_kind, %(amount)s, 0 FROM credited
+    SELECT id, %(kind)s::entry_kind, %(amount)s, 0 FROM booked
 )
-SELECT balance_nano_usd FROM credited
+SELECT b.balance_nano_usd FROM account f LEFT JOIN booked b ON b.id = f.id
 
 -- record_proof --
 -- Record the time of the last proof, the number of faulty rows, and the faults. One row, of the last run.

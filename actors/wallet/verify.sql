@@ -61,13 +61,15 @@ SELECT coalesce(k.id, s.key_id), k.account_id, s.account_id
 FROM keys k FULL JOIN key_spend s ON s.key_id = k.id WHERE k.account_id IS DISTINCT FROM s.account_id
 
 -- entry_is_sound --
--- Every entry changes balance and held as its kind may, and belongs to a call unless it is a credit.
+-- Every entry changes balance and held as its kind may, and belongs to a call unless it is a credit, or a correction by
+-- an operator, which is of no key either.
 SELECT id, kind, call_id::text, amount_nano_usd, held_nano_usd FROM entries
-WHERE created_at >= %(since)s AND ((kind IN ('topup', 'trial')) <> (call_id IS NULL) OR NOT CASE kind
+WHERE created_at >= %(since)s AND (call_id IS NULL AND kind NOT IN ('topup', 'trial', 'correction')
+    OR call_id IS NOT NULL AND kind IN ('topup', 'trial') OR (call_id IS NULL) <> (key_id IS NULL) OR NOT CASE kind
     WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
     WHEN 'settle' THEN amount_nano_usd <= 0 AND held_nano_usd <= 0
     WHEN 'refund' THEN amount_nano_usd = 0 AND held_nano_usd <= 0
-    WHEN 'correction' THEN held_nano_usd = 0
+    WHEN 'correction' THEN held_nano_usd = 0 AND (call_id IS NOT NULL OR amount_nano_usd <> 0)
     ELSE amount_nano_usd > 0 AND held_nano_usd = 0 END)
 
 -- row_is_sound --
@@ -137,7 +139,7 @@ WHERE l.created_at >= %(since)s AND l.digest <> call_log_digest_of(l)
 -- entries before it, and a settlement corrected its call once, and only one of recovery's.
 WITH booked AS (
     SELECT call_id, sum(amount_nano_usd) AS amount, count(*) AS entries FROM entries_since(%(since)s)
-    WHERE kind = 'correction'
+    WHERE kind = 'correction' AND call_id IS NOT NULL
     GROUP BY call_id
 ), corrected AS (
     SELECT call_id, sum(booked_nano_usd) AS amount, count(booked_nano_usd) AS entries FROM call_log_corrections
@@ -179,7 +181,7 @@ WITH kept AS (
     FROM call_log_dropped
 ), paid AS (
     SELECT call_id, sum(amount_nano_usd)::bigint AS amount_nano_usd, min(created_at) AS created_at
-    FROM entries_since(%(since)s) WHERE kind IN ('settle', 'correction') GROUP BY call_id
+    FROM entries_since(%(since)s) WHERE kind IN ('settle', 'correction') AND call_id IS NOT NULL GROUP BY call_id
 ), logged AS (
     SELECT request_id, sum(cost_nano_usd)::bigint AS cost_nano_usd, count(*) AS row_count
     FROM call_logs WHERE created_at >= %(since)s GROUP BY request_id

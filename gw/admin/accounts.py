@@ -10,13 +10,24 @@ from typing import Any, TypedDict
 from msgspec import Struct
 
 from actors.store.database import Session, Statements
+from actors.wallet.ledger import correct as book_correction
 from actors.wallet.ledger import top_up as credit
 from actors.wallet.pricing import NANO_PER_USD, format_usd
 from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.values import Instant, Invalid, Page, PageQuery, Position, Refused, after, page_of
+from gw.admin.values import (
+    Instant,
+    Invalid,
+    Page,
+    PageQuery,
+    Position,
+    Refused,
+    after,
+    page_of,
+    read_reason,
+)
 
 # (spec: Account wallet)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD
@@ -141,6 +152,28 @@ async def top_up(
         details["reference"] = reference
     await audit.note(
         session, actor, "account.topup", account_id, account_id=account_id, details=details
+    )
+    return await show(session, account_id)
+
+
+def check_correction(amount_nano_usd: int) -> None:
+    """Raise Invalid for a correction of nothing."""
+    if not amount_nano_usd:
+        raise Invalid("a correction is of more or less than 0 USD")
+
+
+async def correct(
+    session: Session, actor: Actor, account_id: str, amount_nano_usd: int, *, reason: str
+) -> AccountView:
+    """Book a correction, negative too, as an entry of its own; the audit trail has the reason.
+
+    Raises UnknownAccount, BalanceOutOfRange, Invalid.
+    """
+    check_correction(amount_nano_usd)
+    details = {"amount_usd": format_usd(amount_nano_usd), "reason": read_reason(reason)}
+    await book_correction(session, account_id, amount_nano_usd)
+    await audit.note(
+        session, actor, "account.correct", account_id, account_id=account_id, details=details
     )
     return await show(session, account_id)
 

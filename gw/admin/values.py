@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from actors.store.connection import DatabaseRefused, StatementRefused, StoreUnavailable
-from actors.wallet.ledger import UnknownAccount
+from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
 from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry
 from gw.agents import UnknownAgent, chat_model
@@ -77,7 +77,11 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
     WrongSecret: (503, "wrong_secret", "{}"),
     DatabaseRefused: (503, "database_unavailable", "the database refuses every such command: {}"),
     StoreUnavailable: (503, "database_unavailable", "the database cannot be reached: {}"),
-    # An amount beyond the ledger's columns; nothing else in a request causes it.
+    BalanceOutOfRange: (
+        400,
+        "balance_out_of_range",
+        "the balance of {} would be more than the ledger holds",
+    ),
     StatementRefused: (422, "database_refused", "the database refused the command: {}"),
 }
 
@@ -96,6 +100,7 @@ LABEL_MAX = 200
 # The range of the column; a limit that large is none anyway.
 COUNT_MAX = 2**31 - 1
 PROMPT_BYTES_MAX = 64 * 1024
+REASON_CHARACTERS_MAX = 500
 # Unknown models listed in an error, each with a suggestion.
 UNKNOWN_NAMED = 5
 
@@ -140,6 +145,14 @@ def usd_or_more(text: str) -> int:
     if amount < 0:
         raise Invalid(f"{text} is negative")
     return amount
+
+
+def read_reason(text: str) -> str:
+    """Read why something is done: a line of text. Raises Invalid."""
+    found = text.strip()
+    if not found or len(found) > REASON_CHARACTERS_MAX or not found.isprintable():
+        raise Invalid(f"a reason is 1 to {REASON_CHARACTERS_MAX} printable characters")
+    return found
 
 
 def prompt(text: str) -> str:

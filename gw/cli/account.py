@@ -34,6 +34,7 @@ from gw.cli.arguments import (
     label,
     names_models,
     or_none,
+    reason,
     sheet,
     shown_models,
     table,
@@ -82,6 +83,14 @@ def add(nouns: Subparsers) -> None:
     )
     _with_id(topup_)
     topup_.add_argument("amount", metavar="USD", type=usd, help="1 or more")
+
+    text = "book a correction, negative too, as an entry of its own"
+    correct_ = add_command(verbs, "correct", text, with_database(correct, check=check_correct))
+    _with_id(correct_)
+    correct_.add_argument("amount", metavar="USD", type=usd, help="such as 2.50 or -2.50")
+    correct_.add_argument(
+        "--reason", metavar="TEXT", type=reason, required=True, help="for the audit trail"
+    )
 
     limits_ = add_command(
         verbs, "limits", "set or lift limits", with_database(limits, check=check_limits)
@@ -160,6 +169,17 @@ def check_topup(options: Namespace) -> None:
 async def topup(context: Context, options: Namespace) -> Result:
     async with context.change() as (session, actor):
         return _result(await admin.top_up(session, actor, options.id, options.amount))
+
+
+def check_correct(options: Namespace) -> None:
+    admin.check_correction(options.amount)
+
+
+async def correct(context: Context, options: Namespace) -> Result:
+    async with context.change() as (session, actor):
+        return _result(
+            await admin.correct(session, actor, options.id, options.amount, reason=options.reason)
+        )
 
 
 def check_limits(options: Namespace) -> None:

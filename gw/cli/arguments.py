@@ -278,6 +278,7 @@ label = _reader(values.label)
 user_name = _reader(values.user_name)
 identifier = _reader(values.identifier)
 usd = _reader(values.usd)
+reason = _reader(values.read_reason)
 usd_or_more = _reader(values.usd_or_more)
 
 

@@ -187,7 +187,7 @@ class AccountHandler(ConsoleHandler):
         )
 
     async def post(self, account_id: str) -> None:
-        """Apply an operator's change: credit, limits, whether the keys are enabled."""
+        """Apply an operator's change: credit, correction, limits, whether the keys are enabled."""
         if not self.who.is_operator:
             self.refuse(404, "error.not_found")
         await self.account(account_id)
@@ -197,6 +197,10 @@ class AccountHandler(ConsoleHandler):
                 await handled.top_up(
                     transaction, actor, account_id, values.usd(self.field("amount"))
                 )
+            elif act == "correct":
+                amount = values.usd(self.field("amount"))
+                reason = self.field("reason")
+                await handled.correct(transaction, actor, account_id, amount, reason=reason)
             elif act == "limits":
                 await handled.change(
                     transaction,
@@ -216,7 +220,7 @@ class AccountHandler(ConsoleHandler):
 
 
 class StatementHandler(ConsoleHandler):
-    """The credits and charges of an account as CSV: every line once, oldest first."""
+    """The credits, corrections and charges of an account as CSV: every line once, oldest first."""
 
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)

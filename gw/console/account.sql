@@ -8,9 +8,15 @@ WHERE (%(after_at)s IS NULL OR (created_at, id) < (%(after_at)s::timestamptz, %(
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- credits --
--- The credits of an account, the newest first.
-SELECT created_at, kind::text, amount_nano_usd FROM entries
-WHERE account_id = %(account)s AND kind IN ('topup', 'trial') ORDER BY created_at DESC, id DESC LIMIT %(limit)s
+-- The credits of an account and operators' corrections, the newest first; each by an index of its own.
+SELECT created_at, kind, amount_nano_usd FROM (
+    (SELECT created_at, id, kind::text, amount_nano_usd FROM entries
+     WHERE account_id = %(account)s AND kind IN ('topup', 'trial') ORDER BY created_at DESC, id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT created_at, id, kind::text, amount_nano_usd FROM entries
+     WHERE account_id = %(account)s AND kind = 'correction' AND call_id IS NULL
+     ORDER BY created_at DESC, id DESC LIMIT %(limit)s)) given
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- spenders --
 -- The keys of an account with the highest cost since an instant, each with its agent.
@@ -36,12 +42,18 @@ WHERE account_id = %s AND created_at > now() - interval '1 minute' AND submitted
     AND status <> 'rejected'
 
 -- statement --
--- A portion of credits and calls by time. Calls are as they are now, after corrections.
+-- A portion of credits, operators' corrections and calls by time. Calls are as they are now, after corrections.
 (
     SELECT created_at, 0, id, kind::text, NULL::text, NULL::text, NULL::text, amount_nano_usd
     FROM entries
     WHERE account_id = %(account)s AND kind IN ('topup', 'trial') AND created_at >= %(after_at)s AND created_at < %(end)s
         AND (created_at, 0, id) > (%(after_at)s, %(after_kind)s, %(after_id)s)
+    ORDER BY created_at, id LIMIT %(limit)s
+) UNION ALL (
+    SELECT created_at, 0, id, kind::text, NULL, NULL, NULL, amount_nano_usd
+    FROM entries
+    WHERE account_id = %(account)s AND kind = 'correction' AND call_id IS NULL AND created_at >= %(after_at)s
+        AND created_at < %(end)s AND (created_at, 0, id) > (%(after_at)s, %(after_kind)s, %(after_id)s)
     ORDER BY created_at, id LIMIT %(limit)s
 ) UNION ALL (
     SELECT created_at, 1, id, 'call', request_id::text, model, key_id, -cost_nano_usd

@@ -212,6 +212,25 @@ def test_top_up_under_one_key_counts_once(shared: House, admin: AdminClient) -> 
     assert entries[0]["n"] == 3
 
 
+def test_correction_under_one_key_counts_once(shared: House, admin: AdminClient) -> None:
+    account = new_account(admin)
+    path, body = f"accounts/{account}/corrections", {"amount_usd": "-5.25", "reason": "refunded"}
+    replies = [admin.post(path, body, Idempotency_Key="c_1") for _ in range(2)]
+    assert [reply.status for reply in replies] == [201, 201]
+    assert replies[0].body == replies[1].body
+    assert replies[0].body["balance_usd"] == "-5.25"
+    assert admin.post(path, {**body, "amount_usd": "0"}).status == 400
+    assert admin.post(path, {**body, "reason": " "}).status == 400
+    for _ in range(2):
+        assert admin.post(path, {**body, "amount_usd": "-4000000000"}).status in (201, 400)
+    full = admin.post(path, {**body, "amount_usd": "-4000000000"})
+    assert (full.status, full.code) == (400, "balance_out_of_range")
+    topped = admin.post(f"accounts/{new_account(admin)}/topups", {"amount_usd": "9999999999"})
+    assert topped.status == 400
+    rows = admin.get(f"audit?account_id={account}&action=account.correct").body["data"]
+    assert rows[-1]["details"] == {"amount_usd": "-5.25", "reason": "refunded"}
+
+
 def test_lists_are_read_page_by_page(admin: AdminClient) -> None:
     made = [new_account(admin) for _ in range(5)]
     seen: list[str] = []

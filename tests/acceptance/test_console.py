@@ -156,7 +156,16 @@ def test_a_form_of_another_site_or_session_changes_nothing(
     assert h.balance_nano_usd(tenant) == before
     assert operator.post(path, form, Origin=operator.base).status_code == 303
     assert h.balance_nano_usd(tenant) == before + 5_000_000_000
+    corrected = {"act": "correct", "amount": "-5", "reason": "paid twice"}
+    assert operator.post(path, {**corrected, "amount": "0"}).status_code == 400
+    assert operator.post(path, corrected).status_code == 303
+    assert h.balance_nano_usd(tenant) == before
+    operator.get(path)
+    assert "correction" in operator.page
+    statement = operator.get(f"{path}/statement.csv?period=30d").text
+    assert ",correction,,,,-5\n" in statement.replace("\r", "")
     operator.get("/audit")
+    assert "paid twice" in operator.page
     assert "account.topup" in operator.page
     assert "amount_usd 5" in operator.text
 

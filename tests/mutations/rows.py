@@ -635,6 +635,14 @@ MUTATIONS = (
     ),
     # What proves the ledger.
     Mutation(
+        "balance-without-a-bound",
+        "actors",
+        "AND abs(f.balance) <= %(most)s",
+        "AND f.balance <= %(most)s",
+        "tests/integration/cli/test_accounts.py"
+        "::test_correction_is_an_entry_of_its_own_with_its_reason",
+    ),
+    Mutation(
         "links-instead-of-the-cost",
         "actors",
         "(_without_attempts, _without_links, _without_receipt)",

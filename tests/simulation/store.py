@@ -80,7 +80,7 @@ class SimulatedStore(FakeStore):
     def open_tenant(self, account: str, balance: int, tenant: Tenant) -> None:
         """A new account, without keys."""
         self.balances[account] = self.held[account] = 0
-        self._top_up(account, balance, "topup")
+        self._credit(account, balance, "topup")
         self.keys.tenants[account] = tenant
 
     async def execute(self, sql: str, params: Any = ()) -> int:

@@ -92,7 +92,7 @@ class FakeLedger:
         self.spent_by_key.setdefault(key_id, 0)
         self.held_by_key.setdefault(key_id, 0)
         if balance_nano_usd:
-            self._top_up(account_id, balance_nano_usd, "topup")
+            self._credit(account_id, balance_nano_usd, "topup")
 
     # The Database and Session that wallets see
 
@@ -127,8 +127,8 @@ class FakeLedger:
             return [(a, self.leases[process, a]) for a in accounts if (process, a) in self.leases]
         if sql == ledger.SQL["take_over"]:
             return []  # its sessions end when they are closed
-        if sql == ledger.SQL["top_up"]:
-            return [(self._top_up(params["account"], params["amount"], params["kind"]),)]
+        if sql == ledger.SQL["book"]:
+            return [(self._credit(params["account"], params["amount"], params["kind"]),)]
         if sql == ledger.SQL["balance"]:
             (account_id,) = params
             if account_id not in self.balances:
@@ -485,7 +485,7 @@ class FakeLedger:
             return None
         return call_id, hold["amount"]
 
-    def _top_up(self, account_id: str, amount: int, kind: str) -> int:
+    def _credit(self, account_id: str, amount: int, kind: str) -> int:
         self.balances[account_id] += amount
         self.entries.append((account_id, None, None, kind, amount, 0))
         return self.balances[account_id]

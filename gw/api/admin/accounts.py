@@ -16,12 +16,14 @@ from gw.admin.keys import KeyQuery, KeyView, KeyWithText, with_text
 from gw.admin.values import (
     COUNT_MAX,
     LABEL_MAX,
+    REASON_CHARACTERS_MAX,
     Instant,
     Page,
     PageQuery,
     canonical_models,
     label,
     read_chat_model,
+    read_reason,
     usd,
     user_name,
 )
@@ -39,6 +41,10 @@ Id = Annotated[str, Meta(pattern=r"^[!-~]{1,100}$")]
 Model = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
 Models = Annotated[list[Model], Meta(max_length=MODELS_MAX)]
 Usd = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD")]
+SignedUsd = Annotated[
+    str, Meta(pattern=r"^-?[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD, negative too")
+]
+Reason = Annotated[str, Meta(min_length=1, max_length=REASON_CHARACTERS_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Kind = Annotated[str, Meta(pattern="^(console|employee|compute|agent)$")]
 
@@ -76,6 +82,23 @@ class TopUp(Struct, forbid_unknown_fields=True):
 
     amount_usd: Usd
     reference: Name | None = None
+
+
+class Correction(Struct, forbid_unknown_fields=True):
+    """An amount to book, negative too, that no top-up and no call explains."""
+
+    amount_usd: SignedUsd
+    reason: Reason
+
+
+class CorrectionView(Struct, frozen=True):
+    """A booked correction, and the balance right after it."""
+
+    account_id: str
+    amount_usd: str
+    reason: str
+    balance_usd: str
+    available_usd: str
 
 
 class TopUpView(Struct, frozen=True):
@@ -134,6 +157,17 @@ async def top_up(call: Call, session: Session) -> TopUpView:
     )
     return TopUpView(
         account.id, format_usd(amount), reference, account.balance_usd, account.available_usd
+    )
+
+
+async def correct(call: Call, session: Session) -> CorrectionView:
+    body: Correction = call.body
+    amount, reason = usd(body.amount_usd), read_reason(body.reason)
+    account = await accounts.correct(
+        session, call.actor, call.path["account_id"], amount, reason=reason
+    )
+    return CorrectionView(
+        account.id, format_usd(amount), reason, account.balance_usd, account.available_usd
     )
 
 
@@ -299,6 +333,17 @@ ROUTES: tuple[Route, ...] = (
         status=201,
         change=top_up,
         once=lambda call: f"topups {call.path['account_id']}",
+    ),
+    Route(
+        method="POST",
+        path="accounts/{account_id}/corrections",
+        name="correct_account",
+        summary="Book a correction, negative too; under one Idempotency-Key once.",
+        body=Correction,
+        response=CorrectionView,
+        status=201,
+        change=correct,
+        once=lambda call: f"corrections {call.path['account_id']}",
     ),
     Route(
         method="GET",

@@ -65,7 +65,36 @@ def test_top_up_beyond_what_the_ledger_holds_is_refused(gw: Gw) -> None:
     account_id = gw.answers("account", "create", "Ann", "--credit-usd", "4000000000")["id"]
     gw.answers("account", "topup", account_id, "4000000000")
     code, message = gw.refuses("account", "topup", account_id, "4000000000")
-    assert (code, "out of range" in message) == ("database_refused", True)
+    assert code == "balance_out_of_range"
+    assert account_id in message
+    assert gw.answers("ledger", "verify")["ok"] is True
+
+
+def test_correction_is_an_entry_of_its_own_with_its_reason(gw: Gw, database_url: str) -> None:
+    account_id = gw.answers("account", "create", "Ann", "--credit-usd", "5")["id"]
+    done = gw.answers("account", "correct", account_id, "-7.5", "--reason", "paid twice: CASE 7")
+    assert done["balance_usd"] == "-2.5"
+    assert (
+        gw.answers("account", "correct", account_id, "3", "--reason", "x")["balance_usd"] == "0.5"
+    )
+    assert gw.answers("ledger", "verify")["ok"] is True
+    trail = gw.answers("admin", "audit")["changes"]
+    (first,) = [one for one in trail if one["details"].get("reason") == "paid twice: CASE 7"]
+    assert (first["action"], first["details"]["amount_usd"]) == ("account.correct", "-7.5")
+    with transaction(database_url) as cursor:
+        cursor.execute(
+            "SELECT amount_nano_usd, key_id, call_id FROM entries WHERE kind = 'correction'"
+            " ORDER BY id"
+        )
+        assert cursor.fetchall() == [(-7_500_000_000, None, None), (3_000_000_000, None, None)]
+    for amount, reason in (("0", "x"), ("much", "x"), ("1", " "), ("1", "a\nb"), ("1", "r" * 501)):
+        gw.refuses("account", "correct", account_id, amount, "--reason", reason, exit_code=2)
+    code, _ = gw.refuses("account", "correct", "acct_none", "1", "--reason", "x")
+    assert code == "account_not_found"
+    gw.answers("account", "correct", account_id, "-4000000000", "--reason", "x")
+    gw.answers("account", "correct", account_id, "-3999999999", "--reason", "x")
+    code, _ = gw.refuses("account", "correct", account_id, "-4", "--reason", "x")
+    assert code == "balance_out_of_range"
     assert gw.answers("ledger", "verify")["ok"] is True
 
 

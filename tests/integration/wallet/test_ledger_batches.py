@@ -203,6 +203,8 @@ WRONG_ENTRIES = {
     "credit of nothing": ("'topup', 0, 0", "NULL"),
     "credit for a call": ("'topup', 1, 0", "gen_random_uuid()"),
     "hold without a call": ("'hold', 0, 1", "NULL"),
+    "correction of nothing": ("'correction', 0, 0", "NULL"),
+    "correction that holds": ("'correction', 1, 1", "NULL"),
 }
 
 
