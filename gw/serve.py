@@ -37,6 +37,7 @@ from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.api.services import (
     LogServices,
+    RefusalRate,
     RefusalRows,
     Services,
     make_sources,
@@ -258,6 +259,8 @@ def make_endpoints(
     links = links_of(media_store, config.public_url)
     media = make_media_services(process, store, billing=billing, links=links, http=http)
     process.stack.push_async_callback(media.catalogs.close)
+    refusals = RefusalRate(limiter=memory.limiter, clock=clock)
+    process.stack.push_async_callback(refusals.close)
     services = Services(
         keys=keys,
         wallets=ledger.wallets,
@@ -270,7 +273,11 @@ def make_endpoints(
         new_id=new_call_id,
         config=config,
         refusals=RefusalRows(
-            wallets=ledger.wallets, current=current, clock=clock, metrics=metrics
+            wallets=ledger.wallets,
+            current=current,
+            clock=clock,
+            metrics=metrics,
+            rate=refusals,
         ).record,
         idempotency=IdempotencyGuard(
             kept=IdempotencyStore(pools.calls),

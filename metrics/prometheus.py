@@ -120,6 +120,7 @@ class Metrics:
         self.queue_delay = make.histogram("gw_queue_delay_seconds")[()].observe
         self._overloaded = make.gauge("gw_overloaded")[()]
         self._calls_shed = make.counter("gw_calls_shed_total")
+        self._refusals_unrecorded = make.counter("gw_refusals_unrecorded_total")
         self._cache_lookups = make.counter("gw_cache_lookups_total")
         registry.register(make)
         # The last state of each channel; that of a removed one is kept, but not shown.
@@ -326,6 +327,10 @@ class Metrics:
     def call_shed(self, route: str) -> None:
         """Count a call refused by its head, because the process is overloaded."""
         self._calls_shed[(route,)].value += 1
+
+    def refusal_without_row(self, code: str) -> None:
+        """Count a refused call of an account that has as many rows of them as a minute may have."""
+        self._refusals_unrecorded[(code,)].value += 1
 
     def cache(self, *, cache: str, hit: bool) -> None:
         """Count a lookup in a cache."""

@@ -539,6 +539,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "Calls refused by their head because the process was overloaded; they have no row.",
     ),
     MetricFamily(
+        "gw_refusals_unrecorded_total",
+        "counter",
+        ("code",),
+        "Refused calls without a row, because their account had a thousand within the minute.",
+    ),
+    MetricFamily(
         "gw_cache_lookups_total", "counter", ("cache", "result"), "Cache lookups: hit or miss."
     ),
 )

@@ -1,18 +1,22 @@
 """Several processes behind one port: `gw serve --processes N` with real processes."""
 
 import asyncio
+import http.client
 import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.client import NANO_PER_USD, Reply
+from gw.api.services import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
+from tests.support.client import CHAT, NANO_PER_USD, Reply
 from tests.support.house import House, house, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
@@ -163,6 +167,36 @@ def test_minute_of_an_account_is_one_over_the_processes(together: House) -> None
     assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
     assert refused.headers["x-ratelimit-remaining-requests"] == "0"
     assert "limits_per_process" not in together.gateway.log()
+
+
+def test_refused_calls_have_so_many_rows_over_the_processes(together: House) -> None:
+    tenant = together.tenant()
+    count = REFUSALS_RECORDED_MAX * 3 // 2
+    before = Admin(together.gateway.admin_url).page().total("gw_refusals_unrecorded_total")
+
+    def refuse(sent: int) -> None:
+        parts = urlsplit(together.gateway.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+        with closing(connection):
+            for _ in range(sent):
+                headers = {"Authorization": f"Bearer {tenant.key}"}
+                connection.request("POST", CHAT, b"no JSON", headers)
+                response = connection.getresponse()
+                response.read()
+                assert response.status == 400
+
+    # Connections of their own, so that both processes are asked.
+    with ThreadPoolExecutor(10) as some:
+        list(some.map(refuse, [count // 10] * 10))
+
+    def left_out() -> int:
+        page = Admin(together.gateway.admin_url).page()
+        return round(page.total("gw_refusals_unrecorded_total") - before)
+
+    until(lambda: len(together.rows(tenant)) + left_out() == count, what="a row or a count of each")
+    # A few more while the keeper's word was under way.
+    written = len(together.rows(tenant))
+    assert REFUSALS_RECORDED_MAX <= written <= REFUSALS_RECORDED_MAX + 2 * REFUSALS_ASKED_MAX
 
 
 def test_rate_of_the_call_logs_is_one_over_the_processes(together: House) -> None:
