@@ -252,16 +252,18 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
         counted = json.loads(summary.read() or "{}")
     print("\n".join(report(taken, counted.get("requests", 0))), flush=True)
     if counted:
-        busiest = {name: one.busiest for name, one in taken.items() if len(one.at) > 1}
-        sentence = conclusion(
+        gateway = taken.get("gateway") if options.host is None else None
+        sentences = conclusion(
             rate=counted["rate"],
             p95_ms=counted["p95_ms"],
-            is_kept=code == 0,
-            gateway_cores=busiest.get("gateway") if options.host is None else None,
-            busy_cores=sum(busiest.values()),
+            broken=counted["broken"],
+            gateway=gateway if gateway is not None and len(gateway.at) > 1 else None,
+            requests=counted["requests"],
+            users=options.users,
+            busy_cores=sum(one.busiest for one in taken.values() if len(one.at) > 1),
             cores=len(available_cores()),
         )
-        print(sentence, flush=True)
+        print("\n".join(sentences), flush=True)
     return code
 
 

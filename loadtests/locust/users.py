@@ -193,8 +193,12 @@ def judge(environment: Any, **_: Any) -> None:
         failure_ratio=RUN.failure_ratio,
     )
     environment.process_exit_code = 0
-    Path(RUN.summary).write_text(json.dumps(_summary(measured, counted)), "utf-8")
-    for is_kept, line in thresholds.verdicts(measured):
+    verdicts = list(thresholds.verdicts(measured))
+    broken = [line for is_kept, line in verdicts if not is_kept]
+    Path(RUN.summary).write_text(
+        json.dumps({**_summary(measured, counted), "broken": broken}), "utf-8"
+    )
+    for is_kept, line in verdicts:
         print(f"{'kept  ' if is_kept else 'BROKEN'}  {line}", flush=True)
         if not is_kept:
             environment.process_exit_code = 1

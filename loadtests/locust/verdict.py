@@ -154,25 +154,55 @@ def conclusion(
     *,
     rate: float,
     p95_ms: float,
-    is_kept: bool,
-    gateway_cores: float | None,
+    broken: Sequence[str],
+    gateway: Taken | None,
+    requests: int,
+    users: int,
     busy_cores: float,
     cores: int,
-) -> str:
-    """The sentence that a run ends with.
+) -> Sequence[str]:
+    """The sentences that a run ends with: what was offered and held, and what to try next.
 
-    `gateway_cores`: the most that the gateway's one process took, None for a gateway of unknown
-    processes; `busy_cores`: what all processes took at most, of the machine's `cores`.
+    `rate` is what the users asked for in the busiest seconds, so no more than a lower bound of what
+    the gateway can serve. `broken`: the thresholds that were not kept. `gateway`: its one process,
+    None for a gateway of unknown processes; `busy_cores`: what all processes took at most, of the
+    machine's `cores`.
     """
-    holds = "holds" if is_kept else "does not hold"
-    begun = f"this machine {holds} {rate:.0f} calls/s at p95 {p95_ms:.0f} ms"
-    if gateway_cores is None:
-        return f"{begun}; whether one more process would hold more is seen without --host"
-    took = f"the gateway took {gateway_cores:.2f} of its core"
-    if gateway_cores < FULL_SHARE:
-        why = "is not needed" if is_kept else "would not help"
-        return f"{begun}; one more process {why}: {took}"
-    if busy_cores > FULL_SHARE * cores:
-        took += f", all took {busy_cores:.1f} of {cores}"
-        return f"{begun}; one more process needs a core first: {took}"
-    return f"{begun}; one more process would hold up to {rate:.0f} more: {took}"
+    asked = f"{rate:.0f} calls/s of {users} users at p95 {p95_ms:.0f} ms"
+    if broken:
+        lines = [f"it does not hold {asked}: {'; '.join(broken)}"]
+    else:
+        lines = [f"it holds at least {asked}: they asked for no more"]
+    if gateway is None or rate <= 0:
+        return [*lines, "what a call costs, and how many users to try next, is seen without --host"]
+    share, each = gateway.busiest, gateway.cpu_seconds / max(1, requests)
+    lines.append(
+        f"the gateway took {share:.2f} of its core at most, {each * 1000:.2f} ms of CPU a call"
+    )
+    if share >= FULL_SHARE:
+        if busy_cores > FULL_SHARE * cores:
+            more = f"one more process needs a core first: all took {busy_cores:.1f} of {cores}"
+        else:
+            more = "its core is full: try one more process"
+        return [*lines, more]
+    if broken:
+        fewer = _users(users / 2)
+        return [
+            *lines,
+            f"its core was not full: look for what broke it; next: --users {fewer}, then less",
+        ]
+    estimate = FULL_SHARE / each
+    return [
+        *lines,
+        f"by that, {FULL_SHARE:.0%} of its core serve about {_rounded(estimate)} calls/s; "
+        f"next: --users {_users(users * estimate / rate)}",
+    ]
+
+
+def _rounded(number: float) -> int:
+    """Round an estimate to the two digits that it is worth."""
+    return int(float(f"{number:.2g}"))
+
+
+def _users(number: float) -> int:
+    return max(1, _rounded(number))

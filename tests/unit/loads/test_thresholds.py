@@ -1,6 +1,6 @@
 """What a run is judged by."""
 
-from loadtests.locust.verdict import Measured, Thresholds, busiest_rate, conclusion
+from loadtests.locust.verdict import Measured, Taken, Thresholds, busiest_rate, conclusion
 from tests.support.rows import cases
 
 THRESHOLDS = Thresholds(p95_first_event_ms=500, failure_ratio=0.001)
@@ -42,18 +42,56 @@ def test_rate_is_that_of_the_ten_busiest_seconds_in_a_row() -> None:
     assert busiest_rate({}) == 0
 
 
+def taken(*, cores: float, cpu_seconds: float) -> Taken:
+    """A gateway that had so much of its core for a second, and so much in all."""
+    return Taken(at=[0.0, 99.0, 100.0], cpu=[0.0, cpu_seconds - cores, cpu_seconds], mb=[1.0] * 3)
+
+
+FAILED = "failures: 40 of 5000 calls (0.800%), at most 0.100%"
+
+
 @cases(
-    "is_kept, gateway, busy, sentence",
-    (True, 0.4, 1.0, "holds 312 calls/s at p95 41 ms; one more process is not needed"),
-    (True, 0.97, 2.0, "one more process would hold up to 312 more: the gateway took 0.97"),
-    (True, 0.97, 3.9, "one more process needs a core first"),
-    (False, 0.4, 1.0, "does not hold 312 calls/s at p95 41 ms; one more process would not help"),
-    (True, None, 1.0, "whether one more process would hold more is seen without --host"),
+    "broken, gateway, busy, sentences",
+    (
+        [],
+        taken(cores=0.4, cpu_seconds=5),
+        1.0,
+        [
+            "it holds at least 312 calls/s of 100 users at p95 41 ms: they asked for no more",
+            "the gateway took 0.40 of its core at most, 1.00 ms of CPU a call",
+            "by that, 85% of its core serve about 850 calls/s; next: --users 270",
+        ],
+    ),
+    (
+        [FAILED],
+        taken(cores=0.4, cpu_seconds=5),
+        1.0,
+        [
+            f"it does not hold 312 calls/s of 100 users at p95 41 ms: {FAILED}",
+            "the gateway took 0.40 of its core at most, 1.00 ms of CPU a call",
+            "its core was not full: look for what broke it; next: --users 50, then less",
+        ],
+    ),
+    ([], taken(cores=0.97, cpu_seconds=5), 2.0, ["its core is full: try one more process"]),
+    (
+        [FAILED],
+        taken(cores=0.97, cpu_seconds=5),
+        3.9,
+        ["one more process needs a core first: all took 3.9 of 4"],
+    ),
+    ([], None, 1.0, ["what a call costs, and how many users to try next, is seen without --host"]),
 )
-def test_run_ends_in_a_sentence(
-    is_kept: bool, gateway: float | None, busy: float, sentence: str
+def test_run_ends_in_what_was_held_and_what_to_try_next(
+    broken: list[str], gateway: Taken | None, busy: float, sentences: list[str]
 ) -> None:
     ended = conclusion(
-        rate=312.2, p95_ms=41.0, is_kept=is_kept, gateway_cores=gateway, busy_cores=busy, cores=4
+        rate=312.2,
+        p95_ms=41.0,
+        broken=broken,
+        gateway=gateway,
+        requests=5000,
+        users=100,
+        busy_cores=busy,
+        cores=4,
     )
-    assert sentence in ended
+    assert list(ended)[-len(sentences) :] == sentences
