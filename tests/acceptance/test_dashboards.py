@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from tests.acceptance.every_family import SETTINGS, call_everything, callers
+from tests.support.boards import Series
 from tests.support.folders import temporary_folder
 from tests.support.house import house
 from tests.support.monitoring import (
@@ -72,6 +73,14 @@ class Prometheus:
             if not math.isnan(value):
                 found[tuple(sorted(sample["metric"].items()))] = value
         return found
+
+    def over(self, expression: str, begin: float, end: float, step: float) -> Series:
+        """What an expression came to at each step; series without a number are left out."""
+        parameters = {"start": str(begin), "end": str(end), "step": str(step)}
+        return [
+            (sample["metric"], [(float(at), float(value)) for at, value in sample["values"]])
+            for sample in self.get("query_range", query=expression, **parameters)["result"]
+        ]
 
     def number(self, expression: str) -> float:
         """What an expression without labels comes to; 0 where it finds nothing."""
