@@ -133,8 +133,14 @@ def _plain(name: str) -> str:
     return _DATED.sub("", name.lower().rpartition("/")[2])
 
 
+# A version is written with a point or a hyphen; an earlier Claude's id has it before the name.
+_POINT = re.compile(r"(?<=\d)-(?=\d)", re.ASCII)
+_VERSION_FIRST = re.compile(r"claude-([\d.]+)-([a-z]+)", re.ASCII)
+
+
 def _words(name: str) -> str:
-    return f" {' '.join(re.split(r'[^a-z0-9.]+', name.lower()))} "
+    name = _VERSION_FIRST.sub(r"claude-\2-\1", _POINT.sub(".", name.lower()))
+    return f" {' '.join(re.split(r'[^a-z0-9.]+', name))} "
 
 
 class _Names:
@@ -153,9 +159,8 @@ class _Names:
         # The longest first, listed models included: "gemini 2.5 flash lite" is no "… flash".
         listed: dict[str, str | None] = {row.upstream: None for row in bundled().rows}
         known = {**listed, **{name: name for name in names}}
-        self._words = sorted(
-            ((_words(_plain(one)), name) for one, name in known.items()), key=_length
-        )
+        by_words = {_words(_plain(one)): name for one, name in known.items()}
+        self._words = sorted(by_words.items(), key=_length)
         self._known: dict[str, str | None] = {}
 
     def find(self, theirs: str) -> str | None:

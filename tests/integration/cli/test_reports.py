@@ -164,6 +164,33 @@ def test_what_agrees_is_no_difference(gw: Gw, rows: None, tmp_path: Path) -> Non
     assert "nothing differs" in said.out
 
 
+NAMED = {
+    "Claude Opus 4.5": "claude-opus-4-5-20251101",
+    "Claude Opus 4.1 Usage - Input Tokens": "claude-opus-4-1",
+    "Claude Opus 4 (batch)": "claude-opus-4-20250514",
+    "Claude Sonnet 3.5": "claude-3-5-sonnet-20241022",
+    "Claude Haiku 3": "claude-3-haiku",
+    "Claude Opus 4.9": None,
+    "Claude Opus": None,
+}
+
+
+def test_names_of_the_consoles_costs_are_those_of_the_models(gw: Gw, tmp_path: Path) -> None:
+    text = gw.config.read_text()
+    names = [name for name in NAMED.values() if name is not None]
+    model = "  - {{id: m{}, channels: [{{id: two, as: {}}}], price: {{input: 1, output: 2}}}}\n"
+    sold = "".join(model.format(number, name) for number, name in enumerate(names))
+    channels = "channels:\n  - {id: two, kind: anthropic, api_key: k}\nmodels:\n"
+    gw.config.write_text(text[: text.index("channels:")] + channels + sold)
+    gw.answers("account", "list")
+    for theirs, name in NAMED.items():
+        costs = f"usage_date_utc,model,cost_type,cost_usd\n2026-05-01,{theirs},tokens,0.25\n"
+        record = compared(gw, tmp_path, costs, exit_code=1)
+        assert record["unknown_models"] == ([] if name else [theirs]), theirs
+        (line,) = record["differences"]
+        assert (line["model"], line["theirs"]) == (name or theirs, "0.25")
+
+
 def test_failed_attempts_and_what_nobody_received_are_counted_at_their_channels(
     gw: Gw, rows: None, database_url: str, tmp_path: Path
 ) -> None:
