@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
 from actors.store.connection import StoreUnavailable
+from actors.wallet.wallets import CHANNEL as NEIGHBOURS_CHANNEL
 from gw.accounts import SQL as ACCOUNT_SQL
 from gw.keys.store import SQL as KEY_SQL
 from gw.keys.store import KeyRecord
@@ -50,7 +51,8 @@ class KeyTables:
         self._available = available
         self.table = FakeKeyTable()
         self.tenants: dict[str, Tenant] = {}
-        self.listeners: dict[str, list[Subscription]] = {CHANGES_CHANNEL: [], HEARD_CHANNEL: []}
+        channels = (CHANGES_CHANNEL, HEARD_CHANNEL, NEIGHBOURS_CHANNEL)
+        self.listeners: dict[str, list[Subscription]] = {channel: [] for channel in channels}
 
     async def fetch_all(self, sql: str, params: Any) -> list[tuple[Any, ...]] | None:
         """Run a statement, if it is one of these."""

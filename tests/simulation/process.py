@@ -25,7 +25,7 @@ from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.recorder import Recorder, left_behind
-from actors.wallet.wallets import LiveCalls, Wallets
+from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.media.model import MIB
 from channels.offload.pool import OffloadPool
@@ -124,6 +124,14 @@ class GatewayProcess:
             metrics=metrics,
             recorder=self.recorder,
         )
+        self._neighbours = Neighbours(
+            database=database,
+            identity=self.identity,
+            settled=wallets.settled,
+            give_back=wallets.give_back,
+            stop_leasing=wallets.stop_leasing,
+        )
+        wallets.call_back = self._neighbours.give_back
         self._make_checks(database)
         self.heartbeat = Heartbeat(
             identity=self.identity,
@@ -132,6 +140,7 @@ class GatewayProcess:
             clock=clock,
             metrics=metrics,
             chores=(self._feed.send_echo, self._last_use.write, self._forget_idle),
+            called_back=self._neighbours.called_back,
         )
         self.recovery = Recovery(
             heartbeat=self.heartbeat,
@@ -300,6 +309,8 @@ class GatewayProcess:
         self.supervisor.start("recovery", self.recovery.run)
         await self._feed.start()
         self.supervisor.start("changes", self._feed.run)
+        await self._neighbours.start()
+        self.supervisor.start("neighbours", self._neighbours.run)
         self.supervisor.start("limits", self._shared_limits.run)
         self.supervisor.start("poller", self.poller.run)
         self.supervisor.start("media_store", self.media_store.run)

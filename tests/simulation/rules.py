@@ -50,9 +50,9 @@ def safety(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> list[s
         if held < 0 or store.balances[account] < -_owed(store, account)
     ]
     found += [
-        f"{account} has {store.available(account)} beside what is leased"
-        for account in store.held
-        if store.leased(account) and store.available(account) < 0
+        f"{account} has {store.available(account)} beside the lease of {process}"
+        for (process, account), amount in store.leases.items()
+        if amount and store.available(account) < 0 and (process, account) not in store.called
     ]
     for process in processes:
         for channel in process.channels.values():
@@ -96,6 +96,7 @@ def leftovers(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> lis
     left = [f"hold of {call_id} by {h['process_id']}" for call_id, h in store.holds.items()]
     open_jobs = {name: row.state for name, row in store.jobs.rows.items() if row.state in OPEN}
     left += [f"job {name} is {state}" for name, state in open_jobs.items()]
+    left += [f"lease of {process} on {account}, called back" for process, account in store.called]
     left += store.copies.left()
     for process in processes:
         left += process.leftovers()

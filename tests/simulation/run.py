@@ -42,7 +42,13 @@ from tests.simulation.trouble import Trouble
 from tests.simulation.upstreams import Upstreams
 from tests.support.specs import make_channel, make_model
 
-ACCOUNTS = {"rich": 10**12, "poor": 4_000_000, "filming": 2_000_000_000, "limited": 10**10}
+ACCOUNTS = {
+    "rich": 10**12,
+    "poor": 4_000_000,
+    "tight": 60_000_000,  # part of it is leased, and a dear call or two take all of it
+    "filming": 2_000_000_000,
+    "limited": 10**10,
+}
 LIMITED = Tenant(rpm_limit=6, concurrency_limit=2)
 LOST = (0.0, 0.0, 0.01, 0.05)  # parts of all statements
 CHANNELS = ("a", "b", "c", "d")
@@ -273,7 +279,7 @@ class World:
         """Trouble, then peace, then the books."""
         for number in range(self.chance.randint(1, 3)):
             self.begin(HOSTS[number % 2])
-        accounts = self.chance.choices(list(ACCOUNTS), (5, 2, 2, 3), k=self.chance.randint(2, 8))
+        accounts = self.chance.choices(list(ACCOUNTS), (5, 2, 4, 2, 3), k=self.chance.randint(2, 8))
         clients = [
             asyncio.ensure_future(self._client(number, account))
             for number, account in enumerate(accounts)

@@ -15,6 +15,9 @@ from actors.changes import CHANGES_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
 from actors.jobs.store import SQL as JOBS_SQL
 from actors.process import SQL as PROCESS_SQL
+from actors.wallet.wallets import CHANNEL as NEIGHBOURS_CHANNEL
+from actors.wallet.wallets import LEDGER
+from actors.wallet.wallets import SQL as NEIGHBOURS_SQL
 from gw.keys.store import SQL as KEY_SQL
 from tests.simulation.copies import CopyTable
 from tests.simulation.keys import KeyTables, Tenant
@@ -25,6 +28,8 @@ from tests.unit.actors.fake_store import FakeStore
 OPEN = ("submitting", "queued", "running")
 # Of jobs, those that only the simulation knows.
 STATEMENTS = ("claim", "gone_channels", "book", "open", "ended", "in_flight", "quiet")
+# So long nothing is leased of an account after its leases were called back.
+UNLEASED_SECONDS = 3.0
 BOOKED = ("ids", "claim_ids", "pauses", "failures", "not_found", "unknown", "states", "progress")
 
 
@@ -76,6 +81,7 @@ class SimulatedStore(FakeStore):
         super().__init__(clock=clock, jobs=SimulatedJobs())  # type: ignore[arg-type]
         self.copies = CopyTable(self.jobs, self.jobs.ended, lambda: self._now)
         self.keys = KeyTables(lambda account: self.balances[account] - self.held[account])
+        self._unleased_until: dict[str, float] = {}
 
     def open_tenant(self, account: str, balance: int, tenant: Tenant) -> None:
         """A new account, without keys."""
@@ -107,6 +113,13 @@ class SimulatedStore(FakeStore):
             return of_copies
         if sql == CHANGES_SQL["alive"]:
             return [(name,) for name in self._alive(params[0])]
+        if sql == NEIGHBOURS_SQL["others"]:
+            mine, seconds = params
+            return [(name,) for name in self._alive(seconds) if name != mine]
+        if sql == NEIGHBOURS_SQL["send"]:
+            for payload in params[0]:
+                self.keys.push(NEIGHBOURS_CHANNEL, payload)
+            return [("",)]
         for name in STATEMENTS:
             if sql == JOBS_SQL[name]:
                 found: list[tuple[Any, ...]] = getattr(self, f"_{name}")(params)
@@ -121,10 +134,18 @@ class SimulatedStore(FakeStore):
             return [(name,) for name in names if name not in self.processes]
         if sql == JOBS_SQL["accept"]:
             return self._accepted(params, await super().fetch_all(sql, params))
+        self.unleased = {name for name, at in self._unleased_until.items() if at > self._now}
         found = await super().fetch_all(sql, params)
         for hold in self.holds.values():
             hold.setdefault("at", self._now)
         return found
+
+    def _call_back(self, account: str) -> None:
+        super()._call_back(account)
+        self._unleased_until[account] = self._now + UNLEASED_SECONDS
+
+    def notify(self, account: str) -> None:
+        self.keys.push(NEIGHBOURS_CHANNEL, f"give_back {LEDGER} {account}")
 
     def _alive(self, seconds: float) -> list[str]:
         beats = {name: row[-1] for name, row in self.processes.items()}

@@ -24,6 +24,8 @@ FILM_SECONDS = 5
 IMAGES_MAX = 3
 WORD = "word "
 PACES = (50, 20, 4)  # events a second
+# So many calls cost far more than they held: their prompt is so many times as long.
+DEAR, DEAR_FACTOR = 0.1, 2000
 
 
 class Attempted(Protocol):
@@ -120,6 +122,8 @@ class Upstreams:
         if mood == "hanging" and chance.random() < 0.5:
             return Answer([FOR_EVER, Head()])
         prompt, completion = chance.randint(1, 50), chance.randint(1, 60)
+        if chance.random() < DEAR:
+            prompt *= DEAR_FACTOR
         cached = chance.choice((0, prompt // 2))
         usage = usage_of(prompt, completion, cached) if chance.random() < 0.9 else None
         stated_in: bytes | None = None
