@@ -83,6 +83,14 @@ def open_holds(database_url: str, *, with_jobs: bool = True) -> set[str]:
         return {str(call) for (call,) in cursor.fetchall()}
 
 
+def called_leases(database_url: str) -> int:
+    """How many leases of balances are called back and have not been returned."""
+    with transaction(database_url) as cursor:
+        cursor.execute("SELECT count(*) FROM leases WHERE called_at IS NOT NULL")
+        ((count,),) = cursor.fetchall()
+        return int(count)
+
+
 def served(requests: Sequence[Mapping[str, Any]]) -> Counter[int]:
     """How often the upstream was asked for the call of each number."""
     found = (_NUMBER.search(one["body"]) for one in requests if one["method"] == "POST")

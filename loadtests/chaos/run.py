@@ -15,7 +15,16 @@ from pathlib import Path
 
 from loadtests.chaos.calls import Call
 from loadtests.chaos.faults import FAULTS, Broken, Fault, Strike
-from loadtests.chaos.judge import Verdict, judge, open_holds, read_book, served, short, shown
+from loadtests.chaos.judge import (
+    Verdict,
+    called_leases,
+    judge,
+    open_holds,
+    read_book,
+    served,
+    short,
+    shown,
+)
 from loadtests.chaos.load import Load
 from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, NotReady, Stack, running
 from loadtests.chaos.wrong_clock import WrongClock
@@ -83,6 +92,8 @@ async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float
             await load.end()
             try:
                 await _grow_quiet(stack, result)
+                if called := await asyncio.to_thread(called_leases, stack.database_url):
+                    breaches.append(f"{called} leases called back and not returned")
             except OSError as error:
                 breaches.append(f"the gateway is not to be reached: {error!r}")
             code = await stack.gateway.stop()
