@@ -261,10 +261,12 @@ class ThoughtPiece:
 class PartReader:
     """Decodes the parts of one request, turn by turn; `left_over`: members that are not decoded."""
 
-    __slots__ = ("_count", "_names", "_open", "left_over")
+    __slots__ = ("_count", "_names", "_open", "_waiting", "left_over", "repeated")
 
     def __init__(self, left_over: dict[str, Any]) -> None:
         self.left_over = left_over
+        self.repeated = 0  # results that were left out, because another one has their id
+        self._waiting: dict[str, int] = {}  # calls without a result, by their stated ids
         self._names: dict[str, str] = {}  # by call id
         self._open = OpenCalls()
         self._count = 0
@@ -304,6 +306,8 @@ class PartReader:
             return [self._read_call(part[kind], extras, signature)]
         read: list[Part] = []
         if kind == "functionResponse":
+            if self._is_repeated(part[kind]):
+                return []
             read.append(self._read_result(part[kind], extras))
         elif kind in ("inlineData", "fileData"):
             read.append(_media(kind, part[kind], extras))
@@ -325,6 +329,7 @@ class PartReader:
         call_id = _string(call, "id") or made_id(GEMINI.protocol, str(self._count), name)
         self._names[call_id] = name
         self._open.add(name, call_id)
+        self._waiting[call_id] = self._waiting.get(call_id, 0) + 1
         args = call.get("args")
         extras.update(_rest("functionCall", call, ("id", "name", "args")))
         return ToolCall(
@@ -335,6 +340,22 @@ class PartReader:
             signer=None if signature is None else signature.signer,
             extras=extras,
         )
+
+    def _is_repeated(self, stated: Any) -> bool:
+        """Whether another result had this id, as where a client resumes a conversation.
+
+        Other protocols take one result for each call.
+        """
+        call_id = _string(stated, "id") if isinstance(stated, Mapping) else ""
+        if not call_id:
+            return False
+        left = self._waiting.get(call_id, 1) - 1
+        if left < 0:
+            self.repeated += 1
+            self.left_over["contents.parts.functionResponse"] = True
+            return True
+        self._waiting[call_id] = left
+        return False
 
     def _read_result(self, stated: Any, extras: dict[str, Any]) -> ToolResult:
         result = camel_keys(stated) if isinstance(stated, Mapping) else {}
@@ -494,10 +515,12 @@ def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...],
     spoken: list[tuple[bool, list[Part | ThoughtPiece]]] = []
     empty: list[str] = []
     for stated in members.objects("contents"):
-        is_model = stated.text("role") == "model"
+        is_model, repeated = stated.text("role") == "model", reader.repeated
         parts = reader.read(stated.array("parts"), is_model=is_model)
         for name, value in stated.rest().items():
             reader.left_over[f"contents.{name}"] = value
+        if not parts and reader.repeated > repeated:
+            continue
         if not parts:
             empty.append(stated.path("parts"))
             parts = [EMPTY]

@@ -232,8 +232,10 @@ def _string(block: Mapping[str, Any], name: str) -> str | None:
 #
 # Providers of this protocol keep what is marked and nothing else. To write it costs more than plain
 # input (1.25 times), to read it a tenth: of a conversation with two calls more is a loss, of three
-# and more a gain. So it takes tools, and the sign of an agent: a name of its conversation, or calls
-# of tools in two turns already.
+# and more a gain. So it takes tools, and the sign of an agent: a name of its conversation, calls of
+# tools in two turns already, or long tools and instructions, which every request of its sessions
+# begins with. Of a conversation that is only known by these the turns are marked once the model has
+# answered, since a single question may be longer than all of them.
 #
 # A `prompt_cache_breakpoint` of a client becomes a mark. As in the client's protocol the latest are
 # kept, and unless the client's mode is explicit, one is implicit: the user's last turn. A mark has
@@ -245,6 +247,8 @@ _MARK: Final = {"type": "ephemeral"}
 _MARKS_MAX = 4  # more are refused
 _MARKED_TURNS = 2  # the user's last, which writes, and the one before, which was written
 _CALLING_TURNS_MIN = 2
+# Bytes of tools and instructions that are long: some 4,000 tokens, the least that models cache.
+LONG_BYTES_MIN = 16 * 1024
 
 
 def split_mark(extras: Mapping[str, Any], *, takes_breakpoint: bool) -> tuple[Any, dict[str, Any]]:
@@ -263,12 +267,14 @@ def mark_cache(
 ) -> None:
     """Mark the prefixes of later calls, unless the client did; drop breakpoints above the bound."""
     marked = list(_marked_in(body))
-    if "tools" in body and _goes_on(request, is_session=is_session):
+    is_agent = "tools" in body and _goes_on(request, is_session=is_session)
+    if is_agent or ("tools" in body and not marked and _is_long(request, body)):
         if not marked:
             body["tools"] = _marked(body["tools"])
             if "system" in body:
                 body["system"] = _marked(body["system"])
-            _mark_turns(body, _MARKED_TURNS)
+            if is_agent or any(turn.role == "assistant" for turn in request.turns):
+                _mark_turns(body, _MARKED_TURNS)
         elif all(block["cache_control"] is _MARK for block in marked):
             _mark_turns(body, 1)
             marked = list(_marked_in(body))
@@ -289,11 +295,27 @@ def _marked_in(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     yield one
 
 
+def _is_long(request: Request, body: Mapping[str, Any]) -> bool:
+    """Whether tools and instructions are long enough to be kept for any later request."""
+    if _is_explicit(request):
+        return False
+    instructions = sum(len(text.text) for text in request.system)
+    if instructions >= LONG_BYTES_MIN:
+        return True
+    return instructions + len(dumps(body["tools"])) >= LONG_BYTES_MIN
+
+
+def _is_explicit(request: Request) -> bool:
+    """Whether the client wants no marks but its own."""
+    options = request.extras.get("prompt_cache_options")
+    return isinstance(options, Mapping) and options.get("mode") == "explicit"
+
+
 def _goes_on(request: Request, *, is_session: bool) -> bool:
     """Whether the conversation is likely to have further requests, and may be marked for them."""
     extras = request.extras
-    options, metadata = extras.get("prompt_cache_options"), extras.get("metadata")
-    if isinstance(options, Mapping) and options.get("mode") == "explicit":
+    metadata = extras.get("metadata")
+    if _is_explicit(request):
         return False
     if is_session or extras.get("prompt_cache_key"):
         return True

@@ -1,7 +1,10 @@
 """What is marked for a prompt's cache where the client's own protocol needs no marks."""
 
+import json
+from itertools import accumulate
 from typing import Any
 
+from channels.dialects.messages.blocks import LONG_BYTES_MIN
 from channels.translation.session import TranslatedCall, translation_between
 from tests.support.rows import cases
 
@@ -67,6 +70,79 @@ def test_what_an_agent_sends_again_is_marked(
 ) -> None:
     body = sent("chat", is_session, **{"messages": CHAT, "tools": TOOLS, **members})
     assert sorted(marks(body)) == marked
+
+
+LONG = [{"type": "function", "function": {"name": "f", "description": "d" * LONG_BYTES_MIN}}]
+WORDS = [{"role": "system", "content": "s" * LONG_BYTES_MIN}, CHAT[1]]
+ANSWERED = [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And?"}]
+HEAD = ["system.0", "tools.0"]
+
+
+@cases(
+    "is_session, members, marked",
+    (False, {"messages": CHAT, "tools": LONG}, HEAD),
+    (False, {"messages": WORDS, "tools": TOOLS[:1]}, HEAD),
+    (
+        False,
+        {"messages": CHAT + ANSWERED, "tools": LONG},
+        ["messages.0.content.0", "messages.2.content.0", *HEAD],
+    ),
+    (True, {"messages": CHAT, "tools": LONG}, ["messages.0.content.0", *HEAD]),
+    (None, {"messages": CHAT, "tools": LONG}, []),
+    (False, {"messages": WORDS}, []),
+    (False, {"messages": CHAT + ANSWERED, "tools": TOOLS}, []),
+    (False, {"messages": CHAT, "tools": LONG, "prompt_cache_options": {"mode": "explicit"}}, []),
+)
+def test_long_tools_and_instructions_are_marked_for_whoever_comes_next(
+    is_session: bool | None, members: dict[str, Any], marked: list[str]
+) -> None:
+    assert sorted(marks(sent("chat", is_session, **members))) == marked
+
+
+def hits_of(requests: list[dict[str, Any]]) -> float:
+    """The share of what an upstream saw before that it finds by its marks."""
+    seen = found = 0
+    kept: set[str] = set()
+    before: list[str] = []
+    for body in requests:
+        blocks: list[Any] = [*body["tools"], *body["system"]]
+        for message in body["messages"]:
+            content = message["content"]
+            blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
+        now = [json.dumps({**block, "cache_control": None}) for block in blocks]
+        prefixes = list(accumulate(now))
+        shared = [one for one, two in zip(prefixes, accumulate(before), strict=False) if one == two]
+        seen += len(shared[-1]) if shared else 0
+        found += max((len(one) for one in prefixes if one in kept), default=0)
+        marked = zip(prefixes, blocks, strict=True)
+        kept.update(prefix for prefix, block in marked if "cache_control" in block)
+        before = now
+    return found / seen
+
+
+@cases("is_loop", True, False)
+def test_agent_that_names_no_conversation_finds_what_it_sent(is_loop: bool) -> None:
+    """Gemini CLI, in a loop of 24 calls and in an interactive session of as many questions."""
+    declared = [{"name": f"f{n}", "description": "d" * 2000} for n in range(15)]
+    contents: list[Any] = [{"role": "user", "parts": [{"text": "context " * 400}]}]
+    requests = []
+    for number in range(24):
+        requests.append(
+            sent(
+                "native",
+                False,
+                systemInstruction={"parts": [{"text": "s" * 30_000}]},
+                tools=[{"functionDeclarations": declared}],
+                contents=list(contents),
+            )
+        )
+        call, text = {"name": "f1", "args": {}, "id": f"c{number}"}, {"text": "Done. " * 50}
+        contents.append({"role": "model", "parts": [{"functionCall": call} if is_loop else text]})
+        answer = {"name": "f1", "id": f"c{number}", "response": {"output": "x" * 800}}
+        words = {"text": f"Question {number}? " * 20}
+        said = {"functionResponse": answer} if is_loop else words
+        contents.append({"role": "user", "parts": [said]})
+    assert hits_of(requests) > 0.98
 
 
 def test_marks_of_the_clients_own_are_all_there_are() -> None:

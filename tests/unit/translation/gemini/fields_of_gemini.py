@@ -56,6 +56,11 @@ FIELDS: list[tuple[Any, ...]] = [
         'messages.0.content.1.text messages.0.content.1.text input.0.content.1.text = "x"',
     ),
     (
+        "contents.parts.functionResponse",
+        {"contents": [HI, model(call(id="x")), user(result(id="x"), result(id="x"))]},
+        DROPPED,
+    ),
+    (
         "contents.parts.thought",
         modelled({"text": "hm", "thought": True}),
         'messages.1.reasoning_content - - = "hm"',
