@@ -352,16 +352,25 @@ BODIES_BYTES = 512 * 1024 * 1024
 class BodyBudget:
     """The large request bodies of a process, from their first bytes to their responses."""
 
-    __slots__ = ("limit_bytes", "used_bytes")
+    __slots__ = ("limit_bytes", "reclaim", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        # Gives back at least so many bytes, if it can, of what is kept only while there is room.
+        self.reclaim: Callable[[int], None] | None = None
 
     def __repr__(self) -> str:
         return f"<BodyBudget {self.used_bytes} of {self.limit_bytes} bytes>"
 
     def take(self, size_bytes: int) -> bool:
+        """Use so many more bytes if there is room or can be made, and return whether there was."""
+        lacking = self.used_bytes + size_bytes - self.limit_bytes
+        if lacking > 0 and self.reclaim is not None:
+            self.reclaim(lacking)
+        return self.take_spare(size_bytes)
+
+    def take_spare(self, size_bytes: int) -> bool:
         """Use so many more bytes if there is room, and return whether there was."""
         has_room = self.used_bytes + size_bytes <= self.limit_bytes
         if has_room:

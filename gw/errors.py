@@ -125,6 +125,10 @@ REQUEST_TOO_LARGE = _final(413, _BAD, "request_too_large", "request_too_large", 
 LOGS_RATE_LIMITED = ErrorKind(
     429, "rate_limit_error", "logs_rate_limited", "rate_limit_error", "RESOURCE_EXHAUSTED"
 )
+# Of the socket's protocol; its clients repeat the call with the whole input at once.
+PREVIOUS_RESPONSE_NOT_FOUND = _final(
+    400, _BAD, "previous_response_not_found", _BAD, "INVALID_ARGUMENT"
+)
 MODEL_NO_VISION = _final(400, _BAD, "model_no_vision", _BAD, "INVALID_ARGUMENT")
 
 ERROR_TABLE: tuple[ErrorKind, ...] = (
@@ -150,6 +154,7 @@ ERROR_TABLE: tuple[ErrorKind, ...] = (
     UPGRADE_REQUIRED,
     REQUEST_TOO_LARGE,
     LOGS_RATE_LIMITED,
+    PREVIOUS_RESPONSE_NOT_FOUND,
     MODEL_NO_VISION,
 )
 

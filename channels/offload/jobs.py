@@ -58,6 +58,17 @@ def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[A
     return dialect.without_body(dialect.read_request(body, **path)), None
 
 
+def rewritten(
+    body: bytes, reading: Callable[[bytes], tuple[Any, bytes]]
+) -> tuple[Any, bytes | None]:
+    """Return what `reading` finds in a body, and the body that it makes of it.
+
+    Raises InvalidRequest.
+    """
+    check_values(body)
+    return reading(body)
+
+
 def read_form_request(
     body: bytes, reading: Callable[[bytes, str | None], Any], content_type: str | None
 ) -> tuple[Any, None]:

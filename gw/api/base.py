@@ -552,7 +552,7 @@ class GatewayApplication(HttpApplication):
         super().__init__(handlers, services=services, otherwise=NotFoundHandler, **settings)
         origins = services.config.cors_origins
         self.cors = self._cors = Cors(origins) if origins else None
-        self.sockets = SocketBook()
+        self.sockets = SocketBook(services.bodies)
 
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
         """Return the response of a CORS preflight, or of a billed call shed in an overload."""

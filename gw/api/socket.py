@@ -5,10 +5,12 @@ the ordinary path, from the key's check to its row; each event of its stream is 
 Calls run one after another; `response.processed` is accepted without a reply. Errors are messages
 `{type: error, status, error, headers}`, after which the socket stays open.
 
+A message passes what a POST passes, in the same order, before it is parsed (`SocketRequest`).
+
 `previous_response_id` continues the last response of this socket: its input and output are kept
-here, up to STATE_BYTES_MAX, and at most STATES_BYTES_MAX for all sockets of a process. Any other
-response is `previous_response_not_found`, after which clients send all items. `generate: false`
-returns at once and for free, with an id that can be continued.
+while there is room for them (`SocketBook`). Any other response is `previous_response_not_found`,
+after which clients send all items. `generate: false` returns at once and for free, with an id that
+can be continued.
 """
 
 from __future__ import annotations
@@ -17,26 +19,38 @@ import asyncio
 import json
 from asyncio import Future
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
 from channels.dialects.responses.dialect import DIALECT
+from channels.dialects.responses.message import (
+    PROCESSED_BYTES_MAX,
+    CreateMessage,
+    is_processed,
+    read_create,
+)
 from channels.errors import InvalidRequest
 from channels.http.sse import SseSplitter
-from channels.json import JsonObject
+from channels.json import READ_VALUES_MAX, weight_of
+from channels.offload.jobs import rewritten
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import ModelCall
+from gw.calls.request import offloaded
 from gw.errors import (
-    INVALID_REQUEST,
     METHOD_NOT_ALLOWED,
+    PREVIOUS_RESPONSE_NOT_FOUND,
     REQUEST_TOO_LARGE,
     GatewayError,
     dumps,
     invalid_request,
 )
+from gw.http.tornado_adapter import TornadoHandler
 from gw.http.websocket import (
+    Kept,
+    Message,
     Socket,
     SocketBook,
     SocketRequest,
@@ -48,13 +62,12 @@ from gw.http.websocket import (
 SOCKET_SECONDS_MAX = 3600.0
 IDLE_SECONDS_MAX = 900.0
 MESSAGE_BYTES_MAX = 32 * 1024 * 1024
-# Bytes kept of a conversation for the next call: by one socket, and by all of a process.
-STATE_BYTES_MAX = 16 * 1024 * 1024
-STATES_BYTES_MAX = 256 * 1024 * 1024
 
 GOING_AWAY, RESTARTING = 1001, 1012
 
-_TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
+# The events that end a response: one that can be continued, the items that came included, or not.
+_CONTINUABLE = ("response.completed", "response.incomplete")
+_FAILED = ("response.failed", "error")
 # Headers of a response that an error message repeats.
 _HEADERS = ("retry-after", "x-gateway-trace", "x-should-retry")
 _LIMITS = "x-ratelimit-"
@@ -66,38 +79,50 @@ class Conversation:
     def __init__(self, book: SocketBook) -> None:
         self._book = book
         self._id: str | None = None
-        self._items: list[bytes] = []
-        self._bytes = 0
+        self._kept: Kept | None = None
 
     def __repr__(self) -> str:
-        return f"<Conversation {self._id} {self._bytes} bytes>"
+        return f"<Conversation {self._id} {self._kept}>"
 
-    def items(self, response_id: str) -> list[bytes] | None:
-        """Return the items of a response, or None if it is not the one kept."""
-        return self._items if response_id == self._id else None
+    def items_of(self, response_id: str) -> Kept:
+        """Return the items of a response. Raises GatewayError if they are not kept."""
+        kept = self._kept
+        if kept is None or kept.is_gone or response_id != self._id:
+            raise GatewayError(
+                PREVIOUS_RESPONSE_NOT_FOUND,
+                "The response to be continued is not kept here: send the whole input.",
+                param="previous_response_id",
+            )
+        return kept
 
-    def keep(self, response_id: str, items: list[bytes]) -> None:
-        """Replace the kept items, or drop them if the budget is exceeded."""
-        self.forget()
-        size = sum(map(len, items))
-        if size <= STATE_BYTES_MAX and self._book.kept_bytes + size <= STATES_BYTES_MAX:
-            self._id, self._items, self._bytes = response_id, items, size
-            self._book.kept_bytes += size
+    def take(self, turn: Turn) -> None:
+        """Keep the items of a turn; after a failed one the response before can be continued."""
+        if not turn.response_id:
+            self._book.drop(turn.kept)
+            return
+        if turn.continued is None:
+            self.forget()
+            self._kept = turn.kept
+        else:
+            self._book.join(turn.continued, turn.kept)
+        self._id = turn.response_id
 
     def forget(self) -> None:
-        self._book.kept_bytes -= self._bytes
-        self._id, self._items, self._bytes = None, [], 0
+        if self._kept is not None:
+            self._book.drop(self._kept)
+        self._id = self._kept = None
 
 
-class _Created(Struct):
+class _Response(Struct):
     id: str = ""
+    output: Raw = Raw()
 
 
 class _SentEvent(Struct):
     """The members read of an event that is sent to the client."""
 
     type: str = ""
-    response: _Created | None = None
+    response: _Response | None = None
     item: Raw = Raw()
 
 
@@ -105,22 +130,32 @@ _SENT = msgspec.json.Decoder(_SentEvent)
 
 
 class Turn:
-    """The response of one call: sends events as messages, and collects items for the next call."""
+    """The response of one call: sends events as messages, and collects items for the next call.
 
-    def __init__(self, socket: Socket, items: list[bytes]) -> None:
-        self.items = items
+    `continued` are the items of the response that it continues, `kept` those of its own.
+    """
+
+    def __init__(self, socket: Socket, book: SocketBook, account_id: str) -> None:
+        self.continued: Kept | None = None
+        self.kept = Kept(account_id)
         self.response_id = ""
         self.is_complete = False  # a terminal event has been sent
         self._socket = socket
+        self._book = book
         self._splitter = SseSplitter()
         self._status = 200
         self._headers: Mapping[str, str] = {}
         self._whole: list[bytes] = []  # of an error
         self._sent: Future[None] | None = None
-        self._bytes = sum(map(len, items))
+        self._outputs = 0  # items that were output
 
     def __repr__(self) -> str:
         return f"<Turn {self._status} {self.response_id}>"
+
+    def keep(self, items: bytes) -> None:
+        """Add items, joined by commas, to those that the next call may continue."""
+        if items:
+            self._book.keep(self.kept, items)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """See Sink."""
@@ -152,18 +187,27 @@ class Turn:
             event = _SENT.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
-        if event.type in _TERMINAL:
-            self.is_complete = True
-            if event.type != "response.completed":
-                self.response_id = ""  # cannot be continued
         if event.type == "response.created" and event.response is not None:
             self.response_id = event.response.id
         elif event.type == "response.output_item.done" and len(event.item):
-            self._bytes += len(event.item)
-            if self._bytes <= STATE_BYTES_MAX:
-                self.items.append(bytes(event.item))
-            else:
-                self.response_id = ""
+            self._outputs += 1
+            self.keep(bytes(event.item))
+        elif event.type in _CONTINUABLE:
+            self.is_complete = True
+            if event.response is not None:
+                self._keep_rest(event.response.output)
+        elif event.type in _FAILED:
+            self.is_complete = True
+            self.response_id = ""
+
+    def _keep_rest(self, output: Raw) -> None:
+        """Keep the items that no event ended, such as a message that was cut."""
+        try:
+            items = msgspec.json.decode(output, type=list[Raw])
+        except msgspec.MsgspecError:
+            return
+        for item in items[self._outputs :]:
+            self.keep(bytes(item))
 
     def _error(self, error: Any) -> None:
         headers = {
@@ -187,87 +231,25 @@ def _error_message(status: int, error: Any, headers: Mapping[str, str] | None = 
     return dumps({**whole, "headers": headers} if headers else whole)
 
 
-class _Message(Struct):
-    """The members of a client's message that are not part of the call's body."""
-
-    type: str
-    previous_response_id: str | None = None
-    generate: bool = True
-    input: Raw = Raw()
-    stream_id: str | None = None
-
-
-_MESSAGE = msgspec.json.Decoder(_Message)
-# Members of a message that are removed from the body.
-_OF_SOCKET = ("type", "generate", "previous_response_id", "stream")
-
-
-class NotFound(Exception):
-    """The message continues a response that is not kept."""
-
-
-def body_of(message: bytes, conversation: Conversation) -> tuple[bytes, list[bytes], bool]:
-    """Return the body of a call, its items, and whether it is a warm-up."""
-    members = JsonObject.parse(message)
-    try:
-        read = _MESSAGE.decode(message)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"The message is not as documented: {error}.") from None
-    if read.type != "response.create":
-        raise InvalidRequest("type: expected response.create.", "type")
-    if read.stream_id is not None:
-        raise InvalidRequest("stream_id: a socket has one conversation.", "stream_id")
-    kept: list[bytes] = []
-    if read.previous_response_id is not None:
-        found = conversation.items(read.previous_response_id)
-        if found is None:
-            raise NotFound
-        kept = found
-    items = [*kept, *_items(read.input)]
-    raw = {name: bytes(one) for name, one in members.raw.items() if name not in _OF_SOCKET}
-    raw["input"] = b"[%b]" % b",".join(items)
-    raw["stream"] = b"true"
-    pairs = [b"%b:%b" % (msgspec.json.encode(name), one) for name, one in raw.items()]
-    return b"{%b}" % b",".join(pairs), items, not read.generate
-
-
-def _items(raw: Raw) -> list[bytes]:
-    text = bytes(raw)
-    if text in (b"", b"null"):
-        return []
-    if text[:1] == b'"':
-        return [b'{"role":"user","content":%b}' % text]
-    try:
-        return [bytes(one) for one in msgspec.json.decode(text, type=list[Raw])]
-    except msgspec.ValidationError:
-        raise InvalidRequest("input: expected a string or an array of items.", "input") from None
-
-
-class WarmUpHandler(ApiHandler):
-    """A warm-up, which is checked like a call and costs nothing."""
-
-    protocol = DIALECT.protocol
-    route = "responses_warm_up"
-    shape = DIALECT.family.error_shape
-    limited = True
-
-    async def on_post(self) -> None:
-        call = ModelCall(self)
-        await call.read(DIALECT)
-        response = {
-            "id": f"resp_{self.call_id.hex}",
-            "object": "response",
-            "created_at": int(self.request.submitted_at),
-            "model": call.model.id,
-            "output": [],
-        }
-        usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
-        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
-        for number, (status, used) in enumerate((("in_progress", None), ("completed", usage))):
-            kind = "response.completed" if used else "response.created"
-            more = {**response, "status": status, "usage": used}
-            event = {"type": kind, "sequence_number": number, "response": more}
-            self.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), dumps(event)))
+async def warm_up(handler: ApiHandler) -> None:
+    """Serve a warm-up, which is checked like a call, costs nothing and has no row."""
+    handler.owns_row = True
+    call = ModelCall(handler)
+    await call.read(DIALECT)
+    response = {
+        "id": f"resp_{handler.call_id.hex}",
+        "object": "response",
+        "created_at": int(handler.request.submitted_at),
+        "model": call.model.id,
+        "output": [],
+    }
+    usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    handler.set_header("Content-Type", "text/event-stream; charset=utf-8")
+    for number, (status, used) in enumerate((("in_progress", None), ("completed", usage))):
+        kind = "response.completed" if used else "response.created"
+        more = {**response, "status": status, "usage": used}
+        event = {"type": kind, "sequence_number": number, "response": more}
+        handler.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), dumps(event)))
 
 
 async def serve_socket(handler: ApiHandler) -> None:
@@ -291,10 +273,14 @@ class _SocketServer:
 
     def __init__(self, handler: ApiHandler) -> None:
         self._handler = handler
-        limit = min(MESSAGE_BYTES_MAX, handler.services.config.max_body_bytes)
+        services = handler.services
+        # Message and body of a call exist side by side for a moment, and have to fit.
+        fitting = services.bodies.limit_bytes // 2
+        limit = min(MESSAGE_BYTES_MAX, services.config.max_body_bytes, fitting)
         self._socket = Socket(
             handler.request,  # type: ignore[arg-type]
             message_bytes_max=limit,
+            bodies=handler.services.bodies,
             headers={"X-Gateway-Trace": handler.call_id.hex},
         )
         self._limit = limit
@@ -325,7 +311,7 @@ class _SocketServer:
             reading.cancel()
             await asyncio.wait((reading,))
 
-    async def _next(self, reading: asyncio.Task[None], seconds: float) -> bytes | None:
+    async def _next(self, reading: asyncio.Task[None], seconds: float) -> Message | None:
         """Return the next message; None once the socket is closed or timed out."""
         getting = asyncio.ensure_future(self._socket.message())
         try:
@@ -352,24 +338,16 @@ class _SocketServer:
             self._socket.send(_error_message(400, error))
         self._socket.close(GOING_AWAY, "time is over")
 
-    async def _serve(self, message: bytes, reading: asyncio.Task[None]) -> None:
+    async def _serve(self, message: Message, reading: asyncio.Task[None]) -> None:
         """Serve one message. A disconnect of the client ends its call."""
         if self._socket.is_closing or _is_processed(message):
+            message.forget()
             return
-        try:
-            body, items, is_warm_up = body_of(message, self._conversation)
-            if len(body) > self._limit:
-                raise GatewayError(REQUEST_TOO_LARGE, "The conversation is too long to be sent.")
-        except NotFound:
-            self._refuse_continuation()
-            return
-        except (InvalidRequest, GatewayError) as error:
-            self._refuse(invalid_request(error) if isinstance(error, InvalidRequest) else error)
-            return
-        turn = Turn(self._socket, items)
-        handler = self._handler
-        call = self._call = SocketRequest(handler.request, self._application, body, turn)
-        running = asyncio.create_task(call.run(WarmUpHandler if is_warm_up else type(handler)))
+        handler, account_id = self._handler, self._handler.principal.account_id
+        turn = Turn(self._socket, self._application.sockets, account_id)
+        call = self._call = SocketRequest(handler.request, self._application, message, turn)
+        serving = partial(self._run, call, turn)
+        running = asyncio.create_task(call.run(type(handler), serving))
         try:
             await asyncio.wait((running, reading), return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -380,12 +358,54 @@ class _SocketServer:
         finally:
             await asyncio.wait((running,))
             self._call = None
+            self._conversation.take(turn)
             if not running.cancelled():
                 running.result()
-        if turn.response_id:
-            self._conversation.keep(turn.response_id, turn.items)
         if self._is_leaving:
             self._go_away()
+
+    async def _run(self, call: SocketRequest, turn: Turn, handler: TornadoHandler) -> None:
+        """Make the message, which has passed the checks, the body of a call, and serve that.
+
+        Raises GatewayError.
+        """
+        assert isinstance(handler, ApiHandler)
+        call.reserve(2 * len(call.body))
+        created, body = await self._read(handler)
+        continued, size = None, len(body)
+        if created.previous_response_id is not None:
+            continued = self._conversation.items_of(created.previous_response_id)
+            size += continued.bytes
+        if size > self._limit:
+            raise GatewayError(REQUEST_TOO_LARGE, "The conversation is too long to be sent.")
+        call.reserve(len(body) + size)
+        if continued is not None:
+            # The room for this body may have been theirs.
+            self._conversation.items_of(created.previous_response_id or "")
+            turn.continued = continued
+        turn.keep(body[created.start : created.end])
+        call.body = created.continued(body, () if continued is None else continued.pieces)
+        del body
+        call.reserve(len(call.body))
+        if created.generates:
+            endpoint = handler.endpoint()
+            assert endpoint is not None
+            await endpoint()
+        else:
+            await warm_up(handler)
+
+    async def _read(self, handler: ApiHandler) -> tuple[CreateMessage, bytes]:
+        """Return the message of a request and the body of its call. Raises GatewayError."""
+        message = handler.request.body
+        try:
+            if weight_of(message) <= READ_VALUES_MAX:
+                return read_create(message)
+            helpers = handler.services.offload.of(handler.principal.account_id)
+            created, body = await offloaded(helpers, rewritten, message, read_create)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        assert body is not None
+        return created, body
 
     def _go_away(self) -> None:
         """Close the socket after the call under way, because the process ends."""
@@ -393,26 +413,9 @@ class _SocketServer:
         if self._call is None:
             self._socket.close(RESTARTING, "the gateway restarts")
 
-    def _refuse(self, error: GatewayError) -> None:
-        kind = error.kind
-        shown = {"type": kind.chat_type, "code": kind.code, "message": error.message}
-        self._socket.send(_error_message(error.http_status, {**shown, "param": error.param}))
 
-    def _refuse_continuation(self) -> None:
-        error = {
-            "type": "invalid_request_error",
-            "code": "previous_response_not_found",
-            "message": "The response to be continued is not kept here: send the whole input.",
-            "param": "previous_response_id",
-        }
-        self._socket.send(_error_message(INVALID_REQUEST.http_status, error))
-
-
-def _is_processed(message: bytes) -> bool:
-    """Whether a message only acknowledges a response."""
-    if len(message) > 1024:
+def _is_processed(message: Message) -> bool:
+    """Whether a message only acknowledges a response, which is no call and passes no check."""
+    if message.received_bytes > PROCESSED_BYTES_MAX:
         return False
-    try:
-        return _MESSAGE.decode(message).type == "response.processed"
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
+    return is_processed(message.peek())

@@ -23,7 +23,7 @@ The memory of a connection whose client has shown no key is at most CONNECTION_B
     the head before it          REMEMBERED_BYTES_MAX, and what was found in it
     unsent bytes                the transport's high-water mark (64 KB), and one response
 
-Only handlers keep bodies (`parser.py`), and no handler accepts one before it knows the key.
+Only handlers keep bodies (`body.py`), and no handler accepts one before it knows the key.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ from typing import cast
 from channels.resources import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import FOREVER, UNREAD_SECONDS, Deadlines, HttpApplication, Outbound
+from gw.http.body import BODY_SECONDS
 from gw.http.head import Fault, Head
 from gw.http.parser import START, TURN_LINES, RequestParser
 from gw.http.request import Request
 from gw.http.tornado_adapter import RequestHeaders
 
 HEAD_SECONDS = 30.0
-# A body that takes longer is given up.
-BODY_SECONDS = 120.0
 # An idle connection is closed after this time. Longer than the keep-alive of common load balancers,
 # so that they close first.
 IDLE_SECONDS = 75.0

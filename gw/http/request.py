@@ -30,8 +30,8 @@ from gw.http.application import (
     chunk_of,
     response_head,
 )
+from gw.http.body import InboundBody, declared_bytes
 from gw.http.head import LENGTH_DIGITS_MAX, Head
-from gw.http.parser import InboundBody, declared_bytes
 from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest, http_date
 from metrics.logs import redact
 
@@ -386,7 +386,7 @@ class Request(TornadoRequest):
             handler.tell(error)
 
     def _refuse(self, handler: TornadoHandler, error: BaseException) -> None:
-        """Respond before the body is complete, and let the client finish sending (`parser.py`).
+        """Respond before the body is complete, and let the client finish sending (`body.py`).
 
         The response is sent at once; the connection continues only after the end of the body.
         """

@@ -6,22 +6,27 @@ may become a `SocketRequest`, which an endpoint's handler serves like one over H
 limited and counted as one, and its response is sent to a `Sink`. The parts of Tornado's internals
 in use are listed in `tests/unit/http/test_tornado_adapter.py`.
 
-Besides its writes, a connection holds at most one incoming message of `message_bytes_max`,
-MESSAGES_WAITING_MAX waiting ones, and READ_AHEAD_BYTES.
+Besides its writes, a connection holds what no budget counts: at most SMALL_BODY_BYTES of an
+incoming message and of MESSAGES_WAITING_MAX waiting ones, a piece, and READ_AHEAD_BYTES. The rest
+of a larger message is read once its request has passed the checks, and counts in the budget of
+bodies.
 """
 
 from __future__ import annotations
 
 import asyncio
+import struct
 from asyncio import Future
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
 from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
+from tornado.util import _websocket_mask
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
+from channels.resources import BodyBudget
 from gw.errors import (
     ENDING,
     INVALID_REQUEST,
@@ -31,6 +36,7 @@ from gw.errors import (
     GatewayError,
 )
 from gw.http.application import HttpApplication, Outbound
+from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
 from gw.http.tornado_adapter import BudgetedBody, RequestHeaders, TornadoHandler, TornadoRequest
 from metrics.logs import EventLog
 
@@ -39,14 +45,19 @@ MESSAGES_WAITING_MAX = 1
 READ_AHEAD_BYTES = 64 * 1024
 # The interval of pings, and the timeout of a pong.
 PING_SECONDS, PONG_SECONDS = 30.0, 20.0
-# A smaller message does not count for the budget of bodies of the process.
-SMALL_MESSAGE_BYTES = 64 * 1024
+# The size of one read of a message, a multiple of a mask's length.
+PIECE_BYTES = 64 * 1024
+
+# What is kept by one socket, and by all of a process; and what a piece takes besides its bytes.
+SOCKET_KEPT_BYTES_MAX = 16 * 1024 * 1024
+KEPT_BYTES_MAX = 256 * 1024 * 1024
+PIECE_OVERHEAD_BYTES = 64
 
 # The sockets of one account in a process.
 ACCOUNT_SOCKETS_MAX = 100
 
 VERSION = "13"
-_TEXT = 0x1
+_CONTINUED, _TEXT = 0x0, 0x1
 # Headers of a hand-shake that its requests do not have.
 _OF_HANDSHAKE = ("Upgrade", "Connection", "Content-Length", "Transfer-Encoding", "Expect")
 _SOCKET = "Sec-Websocket-"
@@ -98,12 +109,35 @@ class Served(Protocol):
         """Accept the hand-shake; further bytes are for the transport's next protocol."""
 
 
-class SocketBook:
-    """The sockets of a process: their number per account, and their buffers. One per process."""
+class Kept:
+    """Pieces that a socket keeps for its next request, as long as there is room for them."""
 
-    def __init__(self) -> None:
+    __slots__ = ("account_id", "bytes", "is_gone", "pieces")
+
+    def __init__(self, account_id: str) -> None:
+        self.account_id = account_id
+        self.pieces: list[bytes] = []
+        self.bytes = 0
+        self.is_gone = False
+
+    def __repr__(self) -> str:
+        return f"<Kept {len(self.pieces)} pieces of {self.bytes} bytes{' gone' * self.is_gone}>"
+
+
+class SocketBook:
+    """The sockets of a process: their number per account, and what they keep. One per process.
+
+    What is kept takes at most half of the budget of bodies, and makes room for any body, the oldest
+    first. An account keeps as much as remains free besides it, so that there is room for the next.
+    """
+
+    def __init__(self, bodies: BodyBudget) -> None:
         self.open: Counter[str] = Counter()
         self.kept_bytes = 0
+        self._of_account: Counter[str] = Counter()
+        self._kept: dict[Kept, None] = {}  # the longest untouched first
+        self._bodies = bodies
+        bodies.reclaim = self._reclaim
 
     def __repr__(self) -> str:
         return f"<SocketBook {self.open.total()} open {self.kept_bytes} bytes>"
@@ -120,6 +154,60 @@ class SocketBook:
         self.open[account_id] -= 1
         if not self.open[account_id]:
             del self.open[account_id]
+
+    def keep(self, kept: Kept, piece: bytes) -> None:
+        """Add a piece, or drop all of it where there is no room."""
+        if kept.is_gone:
+            return
+        size, account_id = len(piece) + PIECE_OVERHEAD_BYTES, kept.account_id
+        limit = min(KEPT_BYTES_MAX, self._bodies.limit_bytes // 2)
+        free, of_account = limit - self.kept_bytes - size, self._of_account[account_id]
+        if (
+            kept.bytes + size > SOCKET_KEPT_BYTES_MAX
+            or free < 0
+            or (of_account and of_account + size > free)
+            or not self._bodies.take_spare(size)
+        ):
+            self.drop(kept)
+            return
+        kept.pieces.append(piece)
+        self._count(kept, size)
+
+    def join(self, kept: Kept, more: Kept) -> None:
+        """Add what another one has, or drop both where that is too much."""
+        if more.is_gone or kept.bytes + more.bytes > SOCKET_KEPT_BYTES_MAX:
+            self.drop(kept)
+        if kept.is_gone:
+            self.drop(more)
+            return
+        kept.pieces += more.pieces
+        kept.bytes += more.bytes
+        more.pieces, more.bytes = [], 0
+        self._kept.pop(more, None)
+        self._kept.pop(kept, None)
+        self._kept[kept] = None
+
+    def drop(self, kept: Kept) -> None:
+        """Keep it no longer. A second call does nothing."""
+        self._bodies.give_back(kept.bytes)
+        self._count(kept, -kept.bytes)
+        self._kept.pop(kept, None)
+        kept.pieces, kept.is_gone = [], True
+
+    def _count(self, kept: Kept, size: int) -> None:
+        kept.bytes += size
+        self.kept_bytes += size
+        self._of_account[kept.account_id] += size
+        if not self._of_account[kept.account_id]:
+            del self._of_account[kept.account_id]
+        self._kept.setdefault(kept)
+
+    def _reclaim(self, size_bytes: int) -> None:
+        enough = self.kept_bytes - size_bytes
+        for kept in list(self._kept):
+            if self.kept_bytes <= enough:
+                return
+            self.drop(kept)
 
 
 class SocketStream(asyncio.BufferedProtocol):
@@ -193,6 +281,140 @@ class SocketStream(asyncio.BufferedProtocol):
         return self._is_lost or self._out.transport.is_closing()
 
 
+class Message:
+    """One message of a client. A large one is a request before it is received, as a POST is.
+
+    Up to SMALL_BODY_BYTES are taken in at once, as much as comes with the head of a POST. The rest
+    waits for `whole`, and is dropped after `forget`.
+    """
+
+    def __init__(self, limit_bytes: int, budget: BodyBudget) -> None:
+        self.received_bytes = 0
+        self.is_announced = False  # it has been given to whoever serves it
+        self._inbound = InboundBody({}, limit_bytes, budget)
+        self._is_dropped = False
+        self._fault: GatewayError | None = None
+        loop = asyncio.get_running_loop()
+        self._accepted: Future[None] = loop.create_future()
+        self._ended: Future[None] = loop.create_future()
+
+    def __repr__(self) -> str:
+        return f"<Message {self.received_bytes} bytes>"
+
+    # Called by the protocol
+
+    def is_large_with(self, more_bytes: int) -> bool:
+        """Whether so many more bytes make it a large one."""
+        return self.received_bytes + more_bytes > SMALL_BODY_BYTES
+
+    def expect(self, more_bytes: int) -> None:
+        """So many bytes are about to be fed."""
+        self._inbound.expect(more_bytes)
+
+    async def feed(self, piece: bytes) -> None:
+        """Take in a piece, once it may be."""
+        if self.is_large_with(len(piece)) and not self._accepted.done():
+            await self._accepted
+        self.received_bytes += len(piece)
+        if self._is_dropped or self._fault is not None:
+            return
+        try:
+            self._inbound.feed(piece)
+        except GatewayError as error:
+            self._fault = error
+            self._inbound.forget()
+            self.end()
+
+    def end(self) -> None:
+        """Nothing more is taken in."""
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # Called by whoever serves it
+
+    async def whole(self) -> bytes:
+        """Accept the rest, and return all of it. Raises GatewayError without room for it."""
+        self._accept()
+        await self._ended
+        if self._fault is not None:
+            raise self._fault
+        return self._inbound.take()
+
+    def peek(self) -> bytes:
+        """Return what was received of a small one."""
+        return self._inbound.peek()
+
+    def reserve(self, size_bytes: int) -> None:
+        """Count it as this many bytes. Raises GatewayError without room for them."""
+        self._inbound.reserve(size_bytes)
+
+    def forget(self) -> None:
+        """Return its bytes to the budget, and drop what still comes."""
+        self._is_dropped = True
+        self._inbound.forget()
+        self._accept()
+
+    def _accept(self) -> None:
+        if not self._accepted.done():
+            self._accepted.set_result(None)
+
+
+class _MessageProtocol(WebSocketProtocol13):
+    """Tornado's protocol, which reads a message piece by piece and not frame by frame.
+
+    So its bytes are counted before they are there, and are kept once.
+    """
+
+    _message: Message | None = None  # under way
+
+    def __init__(self, socket: Socket, params: _WebSocketParams) -> None:
+        super().__init__(cast(Any, socket), False, params)
+        self._socket = socket
+
+    async def _receive_frame(self) -> None:
+        """Read a frame (RFC 6455, 5.2), which must be masked."""
+        first, second = await self._read_bytes(2)
+        is_final, opcode, length = first & self.FIN, first & self.OPCODE_MASK, second & 0x7F
+        is_control = opcode & 0x8
+        if first & self.RSV_MASK or not second & 0x80:
+            return self._abort()
+        if is_control and (length > 125 or not is_final):
+            return self._abort()
+        if length == 126:
+            (length,) = struct.unpack("!H", await self._read_bytes(2))
+        elif length == 127:
+            (length,) = struct.unpack("!Q", await self._read_bytes(8))
+        if not is_control and (opcode == _CONTINUED) != (self._message is not None):
+            return self._abort()
+        message = self._message or self._socket.new_message()
+        if message.received_bytes + length > self.params.max_message_size:
+            self.close(1009, "message too big")
+            return self._abort()
+        mask = await self._read_bytes(4)
+        if is_control:
+            data = _websocket_mask(mask, await self._read_bytes(length))
+            self._handle_message(opcode, data)
+            return None
+        if opcode not in (_CONTINUED, _TEXT):
+            message.forget()
+            self.close(1003, "Messages are text.")
+        self._message = None if is_final else message
+        await self._receive_payload(message, mask, length)
+        if is_final:
+            message.end()
+            await self._socket.announce(message)
+        return None
+
+    async def _receive_payload(self, message: Message, mask: bytes, length: int) -> None:
+        message.expect(length)
+        while length:
+            piece = _websocket_mask(mask, await self._read_bytes(min(length, PIECE_BYTES)))
+            length -= len(piece)
+            if message.is_large_with(len(piece)):
+                await self._socket.announce(message)
+            await message.feed(piece)
+
+
 class Socket:
     """The messages of one WebSocket. `serve` accepts the hand-shake and reads until it is closed.
 
@@ -202,17 +424,26 @@ class Socket:
     open_args: tuple[Any, ...] = ()
     open_kwargs: Mapping[str, Any] = {}
 
-    def __init__(self, request: Served, *, message_bytes_max: int, headers: Mapping[str, str]):
+    def __init__(
+        self,
+        request: Served,
+        *,
+        message_bytes_max: int,
+        bodies: BodyBudget,
+        headers: Mapping[str, str],
+    ) -> None:
         self.request = request
         self._headers = dict(headers)
         self._stream: SocketStream | None = None
-        self._messages: asyncio.Queue[bytes] = asyncio.Queue(MESSAGES_WAITING_MAX)
+        self._message_bytes_max = message_bytes_max
+        self._bodies = bodies
+        self._messages: asyncio.Queue[Message] = asyncio.Queue(MESSAGES_WAITING_MAX)
         params = _WebSocketParams(
             ping_interval=PING_SECONDS,
             ping_timeout=PONG_SECONDS,
             max_message_size=message_bytes_max,
         )
-        self._protocol = WebSocketProtocol13(cast(Any, self), False, params)
+        self._protocol = _MessageProtocol(self, params)
 
     def __repr__(self) -> str:
         return f"<Socket {'closing' if self.is_closing else 'open'}>"
@@ -225,8 +456,8 @@ class Socket:
     def is_closing(self) -> bool:
         return self._stream is None or self._protocol.is_closing()
 
-    async def message(self) -> bytes:
-        """Return the next message, in UTF-8."""
+    async def message(self) -> Message:
+        """Return the next message: a small one whole, a large one once it has begun."""
         return await self._messages.get()
 
     def send(self, text: bytes) -> Future[None]:
@@ -273,11 +504,15 @@ class Socket:
     def open(self) -> None:
         """Send nothing: only requests have responses."""
 
-    def on_message(self, message: str | bytes) -> Any:
-        if isinstance(message, bytes):
-            self.close(1003, "Messages are text.")
-            return None
-        return self._messages.put(message.encode())
+    def new_message(self) -> Message:
+        """Return a message of which nothing is received yet."""
+        return Message(self._message_bytes_max, self._bodies)
+
+    async def announce(self, message: Message) -> None:
+        """Give a message to whoever serves it, once; reading waits while another waits."""
+        if not (message.is_announced or self.is_closing):
+            message.is_announced = True
+            await self._messages.put(message)
 
     def on_ping(self, data: bytes) -> None:
         """Do nothing: the protocol responds."""
@@ -304,27 +539,19 @@ class Sink(Protocol):
         """The response is complete."""
 
 
-class _BudgetedMessage:
-    """The bytes of a message in the budget of bodies of the process."""
-
-    def __init__(self, application: HttpApplication, size: int) -> None:
-        """Raises GatewayError when the budget is exceeded."""
-        self._budget = application.services.bodies
-        self._size = size if size > SMALL_MESSAGE_BYTES else 0
-        if self._size:
-            self._budget.take(self._size)
-
-    def forget(self) -> None:
-        size, self._size = self._size, 0
-        if size:
-            self._budget.give_back(size)
-
-
 class SocketRequest(TornadoRequest):
-    """One request from a message: a POST to the path of the hand-shake, with its headers."""
+    """One request from a message: a POST to the path of the hand-shake, with its headers.
+
+    It passes what a POST passes, in the same order: the shedding of an overload, the checks of its
+    handler, then the budget of bodies, and only then is anything parsed.
+    """
 
     def __init__(
-        self, handshake: TornadoRequest, application: HttpApplication, body: bytes, sink: Sink
+        self,
+        handshake: TornadoRequest,
+        application: HttpApplication,
+        message: Message,
+        sink: Sink,
     ) -> None:
         fields = {
             name: [value]
@@ -336,36 +563,39 @@ class SocketRequest(TornadoRequest):
         )
         self.read_target()
         self._application = application
-        self._whole = body
+        self._message: Message | None = message
         self._sink = sink
-        self._budgeted: _BudgetedMessage | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_cut = False
         self._route = ""  # the metrics' label
 
     def __repr__(self) -> str:
-        return f"<SocketRequest {self.path} {len(self._whole)} bytes>"
+        return f"<SocketRequest {self.path} {self._message}>"
 
-    async def run(self, make: Callable[[HttpApplication, TornadoRequest], TornadoHandler]) -> None:
-        """Let a handler check and serve it, like one over HTTP. Raises StreamClosedError."""
+    async def run(
+        self, make: type[TornadoHandler], serve: Callable[[TornadoHandler], Awaitable[None]]
+    ) -> None:
+        """Let a handler check it, then serve it by `serve`. Raises StreamClosedError."""
         services = self._application.services
         self.submitted_at = services.clock.now()
         self._task = asyncio.current_task()
+        self._route = make.route
+        early = self._application.early_response(self, make)
+        if early is not None:
+            self.respond(early.status, "", dict(early.headers), early.body, is_whole=True)
+            self.forget_body()
+            return
         services.in_flight.enter(self)
         handler = make(self._application, self)
-        self._route = handler.route
         try:
             if services.in_flight.is_refusing:
                 raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
             checking = handler.check()
             if checking is not None:
                 await checking
-            self._budgeted = _BudgetedMessage(self._application, len(self._whole))
-            self.body, self._whole = self._whole, b""
+            await self._receive()
             handler.body_received()
-            endpoint = handler.endpoint()
-            assert endpoint is not None
-            await endpoint()
+            await serve(handler)
         except asyncio.CancelledError:
             if not self._is_cut:
                 raise
@@ -380,6 +610,20 @@ class SocketRequest(TornadoRequest):
             handler.release()
             self.forget_body()
             services.in_flight.leave(self)
+
+    async def _receive(self) -> None:
+        assert self._message is not None
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                self.body = await self._message.whole()
+        except TimeoutError:
+            late = f"The message was not complete within {BODY_SECONDS:.0f} seconds."
+            raise GatewayError(INVALID_REQUEST, late) from None
+
+    def reserve(self, size_bytes: int) -> None:
+        """Count the body as this many bytes in the budget. Raises GatewayError without room."""
+        if self._message is not None:
+            self._message.reserve(size_bytes)
 
     def _fail(self, handler: TornadoHandler, error: Exception) -> None:
         handler.log_exception(type(error), error, error.__traceback__)
@@ -402,13 +646,14 @@ class SocketRequest(TornadoRequest):
     # Called by the handler.
 
     def forget_body(self) -> None:
-        self.body = self._whole = b""
-        if self._budgeted is not None:
-            self._budgeted.forget()
+        self.body = b""
+        message, self._message = self._message, None
+        if message is not None:
+            message.forget()
 
     def take_body(self) -> BudgetedBody | None:
-        budgeted, self._budgeted = self._budgeted, None
-        return budgeted
+        message, self._message = self._message, None
+        return message
 
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool

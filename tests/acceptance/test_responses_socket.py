@@ -50,7 +50,12 @@ def turn(socket: ClientConnection, message: Any) -> list[dict[str, Any]]:
     while True:
         event = json.loads(socket.recv(timeout=PATIENCE_SECONDS))
         events.append(event)
-        if event["type"] in ("response.completed", "response.failed", "error"):
+        if event["type"] in (
+            "response.completed",
+            "response.incomplete",
+            "response.failed",
+            "error",
+        ):
             return events
 
 
@@ -113,6 +118,29 @@ def test_a_turn_continues_the_last_one_with_what_went_in_and_came_out(
     assert [(one["type"], one["status"]) for one in gone] == [("error", 400)]
     assert gone[0]["error"]["code"] == "previous_response_not_found"
     assert turn(socket, SAY)[-1]["type"] == "response.completed"
+
+
+def test_a_turn_that_was_cut_is_continued_with_what_came_of_it(
+    h: House, socket: ClientConnection
+) -> None:
+    h.upstream.fault("first", text="One and", finish_reason="length")
+    first = turn(socket, SAY)[-1]
+    assert first["type"] == "response.incomplete"
+    more = {**SAY, "input": "Go on", "previous_response_id": first["response"]["id"]}
+    assert turn(socket, more)[-1]["type"] == "response.incomplete"
+    before, cut, after = h.upstream.last_body()["input"]
+    assert before == HELLO[0]
+    assert cut["content"][0]["text"] == "One and"
+    assert after["content"] == "Go on"
+
+
+def test_an_account_without_money_has_no_message_received(h: House) -> None:
+    poor = h.tenant(nano_usd=0)
+    large = json.dumps({**SAY, "input": "x" * 15_000_000})
+    with open_socket(h, poor.key) as opened:
+        for message in (SAY, {**SAY, "generate": False}, large, SAY):
+            (error,) = turn(opened, message)
+            assert (error["status"], error["error"]["code"]) == (402, "quota_exceeded")
 
 
 def test_every_call_is_checked_by_itself(h: House, tenant: Tenant) -> None:

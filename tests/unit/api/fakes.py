@@ -14,6 +14,7 @@ from actors.store.connection import StoreUnavailable
 from actors.wallet.ledger import Spending
 from actors.wallet.messages import Claim
 from channels.registry import Registry
+from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.base import GatewayApplication
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
@@ -196,6 +197,7 @@ class World:
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
     kept: FakeStoredResponses = field(default_factory=FakeStoredResponses)
     config: FakeConfig = field(default_factory=FakeConfig)
+    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
     redact: Callable[[str], str] = str
     wiki: Any = None  # a `WikiServices`, for tests that read knowledge bases
 
@@ -232,6 +234,7 @@ class World:
             agents=cast(Any, None),
             in_flight=self.in_flight,
             overload=self.overload,
+            bodies=self.bodies,
         )
 
     def application(self) -> GatewayApplication:

@@ -54,6 +54,7 @@ BESIDE_THE_TABLE = """
 426 | invalid_request_error | upgrade_required                | invalid_request_error | UNIMPLEMENTED
 413 | invalid_request_error | request_too_large               | request_too_large     | INVALID_ARGUMENT
 429 | rate_limit_error      | logs_rate_limited               | rate_limit_error      | RESOURCE_EXHAUSTED
+400 | invalid_request_error | previous_response_not_found     | invalid_request_error | INVALID_ARGUMENT
 400 | invalid_request_error | model_no_vision                 | invalid_request_error | INVALID_ARGUMENT
 """  # noqa: E501
 

@@ -16,9 +16,10 @@ from typing import Any, cast
 import pytest
 
 from gw.http import application, connection
+from gw.http.body import InboundBody
 from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX, Connection
 from gw.http.head import HEAD_BYTES_MAX
-from gw.http.parser import TURN_LINES, InboundBody, RequestParser
+from gw.http.parser import TURN_LINES, RequestParser
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.support.rows import each

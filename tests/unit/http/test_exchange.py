@@ -8,7 +8,7 @@ import pytest
 from channels.resources import BodyBudget
 from gw.errors import GatewayError
 from gw.http.application import JOINED_BYTES_MAX
-from gw.http.parser import SMALL_BODY_BYTES, InboundBody
+from gw.http.body import SMALL_BODY_BYTES, InboundBody
 from gw.http.request import LINGER_FACTOR, LINGER_SECONDS, Request, UnreadBody
 from tests.support.aio import eventually
 from tests.support.rows import cases, each

@@ -17,6 +17,7 @@ from tornado.routing import PathMatches
 from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
+from channels.resources import BodyBudget
 from gw.api.base import ApiHandler, GatewayApplication, NotFoundHandler
 from gw.app import routes
 from gw.errors import GatewayError
@@ -51,6 +52,8 @@ READ: dict[Callable[..., Any], str] = {
     RequestHandler.write: "0317e5d8fc77525d",
     RequestHandler.flush: "3ae7fe815121807e",
     RequestHandler.finish: "17106b3ecf893637",
+    WebSocketProtocol13._receive_frame: "1f0ef857d4df556b",
+    WebSocketProtocol13._handle_message: "61f43d09e004be77",
 }
 
 
@@ -220,7 +223,14 @@ def test_earlier_rule_goes_before_an_exact_one() -> None:
 def test_tornado_has_what_is_used_of_it() -> None:
     frame = inspect.signature(WebSocketProtocol13._write_frame)
     assert list(frame.parameters) == ["self", "fin", "opcode", "data", "flags"]
-    for name in ("_abort", "accept_connection", "close", "is_closing"):
+    for name in (
+        "_abort",
+        "_handle_message",
+        "_read_bytes",
+        "accept_connection",
+        "close",
+        "is_closing",
+    ):
         assert callable(getattr(WebSocketProtocol13, name))
     names = ["ping_interval", "ping_timeout", "max_message_size", "compression_options"]
     assert list(inspect.signature(_WebSocketParams).parameters) == names
@@ -249,7 +259,7 @@ def test_a_hand_shake_that_is_none_is_refused(name: str, value: str, status: int
 
 
 def test_an_account_has_so_many_sockets_and_no_more() -> None:
-    book = SocketBook()
+    book = SocketBook(BodyBudget(1))
     for _ in range(ACCOUNT_SOCKETS_MAX):
         book.enter("a")
     with pytest.raises(GatewayError):
