@@ -21,6 +21,7 @@ from actors.recovery import Heartbeat
 from actors.routing import ChannelDirectory
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.resources import OpenFiles
@@ -84,6 +85,7 @@ class Ledger:
     writer: LedgerWriter
     wallets: Wallets
     neighbours: Neighbours
+    recorder: Recorder
 
 
 def make_process(

@@ -48,7 +48,7 @@ from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
 from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
-from gw.http.admin import AdminServer, Readiness, make_admin_application
+from gw.http.admin import READY, AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.server import Server, check_free
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
@@ -152,7 +152,7 @@ def start_ledger(process: Process, database: Database) -> Ledger:
     )
     wallets.call_back = neighbours.give_back
     process.supervisor.start("ledger", writer.run)
-    return Ledger(writer=writer, wallets=wallets, neighbours=neighbours)
+    return Ledger(writer=writer, wallets=wallets, neighbours=neighbours, recorder=recorder)
 
 
 async def register(process: Process, store: Store, ledger: Ledger) -> Registration:
@@ -502,9 +502,7 @@ class Gateway:
         tls = server_context(config)
         # A worker's own is for its parent alone, on this host.
         is_worker = PROOF_VARIABLE in process.environ
-        admin = make_admin(
-            process, store, http, self._why_not_ready, tls=None if is_worker else tls
-        )
+        admin = make_admin(process, store, http, self._readiness, tls=None if is_worker else tls)
         self.metrics.config.certificate(expires_at(config))
         check_files(config)
         public = Server(
@@ -559,7 +557,11 @@ class Gateway:
         _LOG.info("stopped")
         return is_settled
 
-    async def _why_not_ready(self) -> str | None:
+    async def _readiness(self) -> Mapping[str, str]:
+        body = {"status": self._why_not_ready() or READY}
+        return body if self._ledger.recorder.is_up else {**body, "recorder": "off"}
+
+    def _why_not_ready(self) -> str | None:
         if self._process.in_flight.is_draining:
             return "draining"
         # Deregistered, or frozen for a while.

@@ -164,6 +164,11 @@ class Recorder:
     def __len__(self) -> int:
         return len(self._slots)
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a file, so that what calls have delivered outlives the process."""
+        return self._file is not None
+
     def open(self, folder: Path, process_id: str, *, slots: int = SLOTS) -> bool:
         """Make the file of this process; on failure log it, set the metric and return False."""
         path = folder / FOLDER / (process_id + SUFFIX)

@@ -11,7 +11,7 @@ import gzip
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
@@ -39,7 +39,10 @@ HEADER_BYTES_MAX = 64 * 1024
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
-Readiness = Callable[[], Awaitable[str | None]]  # the reason, or None when ready
+# The body of `/readyz`. Its `status` is "ok", or the reason against it in a word or two; `recorder`
+# is there where a process runs without one.
+Readiness = Callable[[], Awaitable[Mapping[str, str]]]
+READY = "ok"
 
 
 # Names outside the public DNS, which no web page of a stranger can use.
@@ -132,11 +135,11 @@ class ReadinessHandler(_AdminHandler):
     """`/readyz`: 200 while new requests may be sent here, else 503 with the reason."""
 
     async def get(self) -> None:
-        why_not: str | None = await self.settings["readiness"]()
-        if why_not is not None:
+        body: Mapping[str, str] = await self.settings["readiness"]()
+        if body["status"] != READY:
             self.set_status(503)
             self.set_header("Retry-After", RETRY_AFTER)
-        self.write(dumps({"status": why_not or "ok"}))
+        self.write(dumps(body))
 
     head = get
 
@@ -154,7 +157,7 @@ def make_admin_application(
     respond: Respond | None = None,
     peer_proof: str = "",
 ) -> Application:
-    """Build the application; `readiness` returns the reason in a word or two, e.g. "draining".
+    """Build the application.
 
     `respond` is the admin API, if it is enabled; `peer_proof` authenticates a parent that forwards
     its clients' requests (`admin_api.py`).

@@ -15,7 +15,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,7 @@ from gw.config.credentials import check_files, renew, server_context
 from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
 from gw.config.readers import ConfigFaults
 from gw.errors import RETRY_AFTER
-from gw.http.admin import AdminServer, make_admin_application
+from gw.http.admin import READY, AdminServer, make_admin_application
 from gw.http.admin_api import (
     PEER_HEADER,
     PREFIX,
@@ -119,7 +119,7 @@ class Parent:
             application = make_admin_application(
                 self._config,
                 render=self._render,
-                readiness=self._why_not_ready,
+                readiness=self._readiness,
                 new_id=new_call_id,
                 respond=self._respond,
             )
@@ -199,14 +199,17 @@ class Parent:
         # In a thread: the workers wait for replies of this loop.
         return await asyncio.to_thread(joined, self._metrics.render(accept), named, accept=accept)
 
-    async def _why_not_ready(self) -> str | None:
+    async def _readiness(self) -> Mapping[str, str]:
         if self._is_draining:
-            return "draining"
+            return {"status": "draining"}
         responses = await asyncio.gather(
             *(self._ask(worker, "/readyz") for worker in self._fleet.workers)
         )
         late = [str(index) for index, (status, _) in enumerate(responses) if status != 200]
-        return f"not ready: process {', '.join(late)}" if late else None
+        body = {"status": f"not ready: process {', '.join(late)}" if late else READY}
+        # A worker's body is one of this program's own.
+        bare = [str(index) for index, (_, page) in enumerate(responses) if '"recorder"' in page]
+        return {**body, "recorder": f"off: process {', '.join(bare)}"} if bare else body
 
     async def _respond(self, request: AdminRequest) -> AdminResponse:
         """Forward a request to the admin API to the first reachable worker."""

@@ -55,6 +55,21 @@ def readiness(h: House) -> int:
     return Admin(h.gateway.admin_url).get("/readyz").status
 
 
+def test_gateway_without_its_recorder_serves_and_says_so(
+    postgres: PostgresForTests, tmp_path: Path
+) -> None:
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "recorder").write_text("no folder", encoding="utf-8")
+    with postgres.database() as url, house(url, tmp_path, processes=2) as h:
+        reply = Admin(h.gateway.admin_url).get("/readyz")
+        assert (reply.status, reply.json) == (
+            200,
+            {"status": "ok", "recorder": "off: process 0, 1"},
+        )
+        assert h.client.chat().status == 200
+        assert set(h.metrics("gw_recorder_up").values()) == {0.0}
+
+
 def calls_by_process(h: House) -> dict[str, float]:
     """Finished calls as each process counts them; the process is the last but one label."""
     found: dict[str, float] = {}

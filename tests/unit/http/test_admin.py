@@ -2,8 +2,9 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from tornado.web import Application
 
 from gw.config.config import ListenAddress
 from gw.http import admin
-from gw.http.admin import HEADER_BYTES_MAX, AdminServer, make_admin_application
+from gw.http.admin import HEADER_BYTES_MAX, READY, AdminServer, make_admin_application
 from tests.unit.api.fakes import FakeMetrics
 from tests.unit.config.reading import read
 from tests.unit.http.client import Address, Client
@@ -24,6 +25,7 @@ class Probe:
     """Why the process is not ready, if it is not."""
 
     why_not: str | None = None
+    more: Mapping[str, str] = MappingProxyType({})
 
 
 @pytest.fixture
@@ -36,8 +38,8 @@ def app(probe: Probe) -> Application:
     async def render(accept: str) -> tuple[bytes, str]:
         return FakeMetrics().render(accept)
 
-    async def readiness() -> str | None:
-        return probe.why_not
+    async def readiness() -> Mapping[str, str]:
+        return {"status": probe.why_not or READY, **probe.more}
 
     config = read("admin_listen: gw1.example.com:0\nadmin_hosts: [Metrics.Example.com]")
     return make_admin_application(config, render=render, readiness=readiness, new_id=uuid4)
