@@ -280,8 +280,9 @@ def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any
         return {"type": "error", "error": shown}
     if shape is ErrorShape.GEMINI:
         shown = {"code": error.http_status, "message": message, "status": kind.gemini_status}
-        if error.details is not None:
-            shown["details"] = error.details
+        details = _retry_info(error) if error.details is None else error.details
+        if details is not None:
+            shown["details"] = details
         return {"error": shown}
     body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
     if shape is ErrorShape.IMAGES:
@@ -289,6 +290,14 @@ def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any
     elif error.upstream_param is not None:
         body["param"] = error.upstream_param
     return {"error": body}
+
+
+def _retry_info(error: GatewayError) -> list[dict[str, str]] | None:
+    """Return when to come back after a 429, as clients of the gemini shape read it."""
+    seconds = error.headers.get("Retry-After", "")
+    if error.http_status != 429 or not seconds.isdecimal():
+        return None
+    return [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{seconds}s"}]
 
 
 def _encodable(text: str) -> str:

@@ -323,13 +323,15 @@ def _refuse_tools(
         reached=reached,
     )
     if lacking is not None:
-        raise GatewayError(
-            TOOL_NOT_SUPPORTED,
-            f"The built-in tool `{lacking}` is not supported by the channels of this model.",
-            param="tools",
-        )
+        message = f"The built-in tool `{lacking}` is not supported by the channels of this model."
+        if dialect.protocol == RESPONSES.protocol and lacking == _SEARCH:
+            message += f" {_CODEX}"
+        raise GatewayError(TOOL_NOT_SUPPORTED, message, param="tools")
 
 
+_SEARCH = "web_search"
+# It asks for the tool unless its configuration says otherwise.
+_CODEX = 'Codex sends none with `web_search = "disabled"` in its config.toml.'
 _STRICT_HEADER = "X-Protocol-Strict"
 _HEADERS_READ = frozenset(map(spelled, (*CONVERSATION_HEADERS, _STRICT_HEADER)))
 _PASSED_ON = SseFraming()

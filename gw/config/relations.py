@@ -237,7 +237,7 @@ def check_price_units(price: Section, endpoint_type: str | None) -> None:
             )
         price.location(key).blame(
             found=f"{key}, which {endpoint_type or 'a chat model'} is not billed by",
-            allowed=f"the prices {', '.join(billed)}",
+            allowed=f"the prices {', '.join(billed)}" if billed else "no price, as it is free",
             hint=hint,
         )
 

@@ -211,6 +211,8 @@ def _line(node: Any) -> int:
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _TICKS = re.compile(r"`+")
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
+# What ends a link's target; in a table a pipe has to be escaped.
+_TARGET_END = re.compile(r"\\?\||#")
 _HEADING = re.compile(r"# +(.*)")
 _CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
 
@@ -220,7 +222,7 @@ def links(body: str) -> list[str]:
     found: dict[str, None] = {}
     for block in _blocks(body):
         for match in _LINK.finditer(_without_spans(block)):
-            target = re.split(r"[|#]", match[1], maxsplit=1)[0].strip()
+            target = _TARGET_END.split(match[1], maxsplit=1)[0].strip()
             if target:
                 found[target] = None
     return list(found)

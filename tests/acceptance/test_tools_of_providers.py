@@ -94,7 +94,10 @@ def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: 
 def assert_refused(h: House, tenant: Tenant, reply: Reply, protocol: str) -> None:
     assert reply.status == 400, reply.body
     assert REFUSED[protocol].items() <= reply.json["error"].items()
-    assert "not supported by the channels" in reply.json["error"]["message"]
+    message = reply.json["error"]["message"]
+    assert "not supported by the channels" in message
+    is_codex = protocol == "responses" and "`web_search`" in message
+    assert ('`web_search = "disabled"`' in message) is is_codex
     row = h.row(reply.trace)
     assert (row["status"], row["error_code"]) == ("rejected", "tool_not_supported")
     assert tenant.client.remaining_nano_usd() == 10**9

@@ -99,6 +99,7 @@ _KNOWN = {
     "image": {"type", "source"},
     "document": {"type", "source", "title"},
     "search_result": {"type", "source", "title", "content"},
+    "tool_reference": {"type", "tool_name"},
     "tool_use": {"type", "id", "name", "input"},
     "tool_result": {"type", "tool_use_id", "content", "is_error"},
 }
@@ -158,6 +159,10 @@ class BlockReader:
             parts = [self._read_call(block, extras)]
         elif kind == "tool_result":
             parts = [self._read_result(block, extras)]
+        elif kind == "tool_reference":
+            # A tool that the provider's search found: its name is the result.
+            self.left_over["messages.tool_reference"] = True
+            parts = [Text(f"Tool found: {_string(block, 'tool_name') or ''}", extras)]
         elif kind == "search_result":
             # Its text is kept, but not that it was a search result.
             self.left_over["messages.search_result"] = True

@@ -114,6 +114,19 @@ def test_every_error_is_rendered_in_every_shape(
     assert rendered == expected
 
 
+def test_429_says_in_the_native_shape_when_to_come_back() -> None:
+    kind, headers = kind_of("rate_limit_exceeded"), {"Retry-After": "7"}
+    error = GatewayError(kind, "Slow down.", headers=headers)
+    found = json.loads(render(ErrorShape.GEMINI, error))["error"]
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
+    assert found["details"] == [info]
+    assert "details" not in json.loads(render(ErrorShape.MESSAGES, error))["error"]
+    told = GatewayError(kind, "Slow down.", headers=headers, details=[{"@type": "own"}])
+    assert json.loads(render(ErrorShape.GEMINI, told))["error"]["details"] == [{"@type": "own"}]
+    other = GatewayError(kind_of("no_channel_available"), "None.", headers=headers)
+    assert "details" not in json.loads(render(ErrorShape.GEMINI, other))["error"]
+
+
 # status | chat code | chat type | messages type | native status
 UPSTREAM_TABLE = """
 400 | invalid_request     | invalid_request_error | invalid_request_error | INVALID_ARGUMENT

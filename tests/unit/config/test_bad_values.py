@@ -392,6 +392,9 @@ def test_price_by_a_unit_that_the_endpoint_is_not_billed_by_is_a_fault() -> None
     assert fault.path == "models[0].price.per_second"
     assert "per_image, per_image_large, area_threshold_mp, per_reference" in fault.allowed
     read(model(entry, price="{per_image: 1, per_reference: 0.1, input: 5}"))
+    fault = fault_of(model("endpoint_type: moderations", price="{per_image: 1}"))
+    assert fault.found == "per_image, which moderations is not billed by"
+    assert fault.allowed == "no price, as it is free"
 
 
 def test_model_of_agents_is_one_for_chat_that_can_be_called() -> None:

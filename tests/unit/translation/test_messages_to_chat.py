@@ -89,6 +89,18 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
         ],
         "messages.tool_result.is_error",
     ),
+    "tools that a search found": (
+        None,
+        [
+            assistant([use("c1")]),
+            user([given("c1", [{"type": "tool_reference", "tool_name": one} for one in "fg"])]),
+        ],
+        [
+            {"role": "assistant", "tool_calls": [call("c1")]},
+            result("c1", [text("Tool found: f"), text("Tool found: g")]),
+        ],
+        "messages.tool_reference",
+    ),
     "an image in a result follows all results": (
         None,
         [
