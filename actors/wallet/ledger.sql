@@ -36,8 +36,10 @@ WITH account AS MATERIALIZED (
     UPDATE accounts a SET balance_nano_usd = f.balance
     FROM account f WHERE a.id = f.id AND abs(f.balance) <= %(most)s RETURNING a.id, a.balance_nano_usd
 ), entry AS (
-    INSERT INTO entries (account_id, kind, amount_nano_usd, held_nano_usd)
-    SELECT id, %(kind)s::entry_kind, %(amount)s, 0 FROM booked
+    INSERT INTO entries (account_id, kind, amount_nano_usd, held_nano_usd, created_at)
+    SELECT id, %(kind)s::entry_kind, %(amount)s, 0,
+        greatest(now(), (SELECT max(m.ends_at) FROM entry_months m WHERE m.sealed_at IS NOT NULL))
+    FROM booked
 )
 SELECT b.balance_nano_usd FROM account f LEFT JOIN booked b ON b.id = f.id
 

@@ -32,8 +32,9 @@ SELECT %(call)s, %(account)s, 'duplicate_row', %(by)s, %(row)s, before, %(paid)s
 -- book --
 -- Book the difference between the amount paid for a call and the cost in the remaining row.
 WITH entry AS (
-    INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
-    VALUES (%(account)s, %(key)s, %(call)s, 'correction', %(booked)s, 0)
+    INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd, created_at)
+    VALUES (%(account)s, %(key)s, %(call)s, 'correction', %(booked)s, 0,
+        greatest(now(), (SELECT max(m.ends_at) FROM entry_months m WHERE m.sealed_at IS NOT NULL)))
 ), of_account AS (
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + %(booked)s WHERE id = %(account)s
 )

@@ -119,9 +119,10 @@ FROM holds h JOIN entries_since(%(since)s) e ON e.call_id = h.call_id AND e.kind
 WHERE e.held_nano_usd <> h.amount_nano_usd
 
 -- entry_is_not_of_the_future --
--- No entry is dated later than the clock of the database.
+-- No entry is dated later than the clock of the database, or the last checkpoint if that clock went back.
 SELECT id, account_id, kind, amount_nano_usd, created_at::text FROM entries
-WHERE created_at >= %(since)s AND created_at > now() + interval '5 minutes'
+WHERE created_at >= %(since)s AND created_at > interval '5 minutes'
+    + greatest(now(), (SELECT max(m.ends_at) FROM entry_months m WHERE m.sealed_at IS NOT NULL))
 
 -- trial_is_granted_once --
 -- An account has one trial credit at most, granted when it was created.

@@ -18,8 +18,9 @@ BEGIN
         cost_before_nano_usd, cost_after_nano_usd, booked_nano_usd)
     VALUES (before.request_id, before.account_id, p_cause, p_process, before.id, row_to_json(before),
         before.cost_nano_usd, p_true.cost, difference);
-    INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
-    VALUES (before.account_id, before.key_id, before.request_id, 'correction', difference, 0);
+    INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd, created_at)
+    VALUES (before.account_id, before.key_id, before.request_id, 'correction', difference, 0,
+        greatest(now(), (SELECT max(m.ends_at) FROM entry_months m WHERE m.sealed_at IS NOT NULL)));
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + difference WHERE id = before.account_id;
     UPDATE key_spend SET spent_nano_usd = spent_nano_usd - difference WHERE key_id = before.key_id;
     after := before;

@@ -47,8 +47,12 @@ BEGIN
         UNION ALL
         SELECT account_id, key_id, call_id, 0, amount, 'hold' FROM ended WHERE account_id IS NOT NULL
     ), entry AS (
-        INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
-        SELECT account_id, key_id, call_id, kind, amount, held FROM moved
+        INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd, created_at)
+        SELECT account_id, key_id, call_id, kind, amount, held,
+            -- Never into a month that has its checkpoint, though the clock went back.
+            greatest(now(), (SELECT m.ends_at FROM entry_months m WHERE m.sealed_at IS NOT NULL
+                             ORDER BY m.ends_at DESC LIMIT 1))
+        FROM moved
     ), of_account AS (
         UPDATE accounts a
         SET balance_nano_usd = a.balance_nano_usd + t.amount, held_nano_usd = a.held_nano_usd + t.held

@@ -13,6 +13,7 @@ from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply, encode_settlement
 from actors.wallet.messages import Hold
+from actors.wallet.verify import SQL as VERIFY
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
@@ -333,6 +334,34 @@ async def test_checkpoint_that_is_not_what_was_is_found_and_nothing_is_dropped(
             await keeper(database, at(2024, 12), 1, 2).round()
             kept = "SELECT to_regclass('entries_2024_03') IS NOT NULL"
             assert await database.fetch_one(kept) == (True,)
+
+
+async def test_clock_that_goes_back_into_a_sealed_month_books_after_it(database_url: str) -> None:
+    """The same to the ledger: the month of now is sealed."""
+    async with Database(database_url) as database:
+        await spans_a_border(database)
+        (today,) = (await database.fetch_one("SELECT extract(epoch FROM now())::float8")) or (0,)
+        await keeper(database, today).round()
+        first = await verify(database)
+        assert first.faults == []
+        ends = await database.fetch_one(
+            "SELECT ends_at::text FROM entry_months WHERE ends_at > now() ORDER BY ends_at LIMIT 1"
+        )
+        assert ends is not None
+        span = {"since": first.sealed[-1], "ends": ends[0]}
+        async with database.transaction() as session:
+            for statement in VERIFY["seal"].split(";"):
+                await session.execute(statement, span)
+        await settle_late(database, 4, 2)  # that was held before, and one that recovery settled
+        await settle_late(database, 5, 3)
+        await settle(database, 6, at(2024, 5), is_aged=False)
+        await ledger.top_up(database, ACCOUNT, 5)
+        await ledger.correct(database, ACCOUNT, -3)
+        before = "SELECT count(*) FROM entries WHERE created_at >= %s::timestamptz"
+        assert await database.fetch_one(before, (ends[0],)) == (6,)
+        second = await verify(database)
+        assert (second.faults, second.since) == ([], ends[0])
+        assert (await verify(database, is_everything=True)).faults == []
 
 
 async def test_faulty_month_is_not_sealed(database_url: str) -> None:
