@@ -25,7 +25,7 @@ from channels.http.interfaces import UpstreamClient
 from channels.media.dialects import DIALECTS
 from channels.media.model import addressed
 from channels.registry import ChannelSpec
-from gw.api.services import BASE_URL, ContentLinks, FilmCount, MediaServices
+from gw.api.services import BASE_URL, FILMS_MAX, ContentLinks, LinkReaders, MediaServices
 from gw.calls.bills import UpstreamPrices
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import (
@@ -225,7 +225,7 @@ def make_media_services(
             seconds=timeouts.task_poll,
         ),
         content_links=make_content_links(current, store.secret),
-        films=FilmCount(),
+        films=LinkReaders(FILMS_MAX),
         speech=whole(speaking, timeouts.speech),
         voice=whole(exchanges, timeouts.voice),
         transcript=whole(exchanges, timeouts.transcript),

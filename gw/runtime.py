@@ -301,19 +301,20 @@ class Shutdown:
 
 
 # The connections of a process to its database, in pools, so that kinds of work do not wait for each
-# other.
+# other. An account has at most all but one of a pool's connections, and accounts take turns; three
+# leave it two.
 
 CALL_CONNECTIONS = 4
 # Readers of long call logs wait for each other; reads of keys and balances do not wait for them.
-LOG_CONNECTIONS = 2
+LOG_CONNECTIONS = 3
 LOG_STATEMENT_SECONDS = 10.0
 # One finds, claims and records copies of results; reads of their links use `calls`.
 MEDIA_CONNECTIONS = 2
 # The poller records and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2
 # Searches wait for each other, and no billed work does; retrieval for a call has its own pool.
-KNOWLEDGE_CONNECTIONS = 2
-AGENT_CONNECTIONS = 2
+KNOWLEDGE_CONNECTIONS = 3
+AGENT_CONNECTIONS = 3
 SEARCH_SECONDS = 5.0
 # Requests of operators wait for each other, and calls do not wait for them.
 ADMIN_CONNECTIONS = 2

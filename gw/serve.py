@@ -26,10 +26,12 @@ from actors.store.schema import migrate
 from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
+from channels.answers import AnswerBudget
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.resources import BodyBudget
+from channels.shares import halves
 from gw.admin.channels import ChannelOrders, report_of
 from gw.admin_services import make_admin_api
 from gw.api.base import GatewayApplication, new_call_id
@@ -261,6 +263,7 @@ def make_endpoints(
     process.stack.push_async_callback(media.catalogs.close)
     refusals = RefusalRate(limiter=memory.limiter, clock=clock)
     process.stack.push_async_callback(refusals.close)
+    bodies_bytes = max(config.max_bodies_bytes, config.max_body_bytes)
     services = Services(
         keys=keys,
         wallets=ledger.wallets,
@@ -308,7 +311,8 @@ def make_endpoints(
         agents=pools.agents,
         media_store=media_store,
         in_flight=process.in_flight,
-        bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
+        bodies=BodyBudget(bodies_bytes, max(bodies_bytes // 2, config.max_body_bytes)),
+        answers=AnswerBudget(halves(config.max_answers_bytes, config.max_body_bytes)),
         overload=process.overload,
         offload=offload,
     )

@@ -29,6 +29,7 @@ from actors.store.connection import (
     StoreError,
     StoreUnavailable,
 )
+from channels.shares import OWNER, ShareRefused, Shares
 from metrics.logs import EventLog
 
 # A connection that only executes LISTEN, and reconnects by itself.
@@ -39,6 +40,8 @@ from metrics.logs import EventLog
 
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
+# Statements of one owner that wait for a connection of one pool.
+WAITING_EACH_MAX = 200
 
 
 class Listener:
@@ -271,7 +274,7 @@ async def carried_through(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Database:
-    """A pool of at most `size` connections, opened on demand.
+    """A pool of at most `size` connections, opened on demand; owners take turns (`OWNER`).
 
     `connect_seconds` bounds a connection attempt, `statement_seconds` a statement (enforced by the
     server), `wait_seconds` the wait for a free connection; `on_wait` gets the duration of each wait
@@ -300,8 +303,8 @@ class Database:
         self._on_refused = on_refused
         self._refusals_logged: dict[str, float] = {}  # when, by SQLSTATE
         self._log = log or EventLog("actors.store.database")
-        self._free_slots = asyncio.Semaphore(size)
-        self._in_use = 0
+        # One of several connections is left for other owners, however many statements one has.
+        self._slots = Shares(size, max(1, size - 1), waiting_each=WAITING_EACH_MAX)
         self._idle: list[DatabaseConnection] = []
         self._open: set[DatabaseConnection] = set()
         self._listeners: set[Listener] = set()
@@ -325,7 +328,7 @@ class Database:
     @property
     def in_use(self) -> int:
         """The number of connections in use, including those being opened."""
-        return self._in_use
+        return self._slots.used
 
     @property
     def idle(self) -> int:
@@ -342,12 +345,13 @@ class Database:
 
         Raises SessionsNotKept if a pooler assigns servers to transactions or statements.
         """
-        connection = await self._acquire()
+        owner = OWNER.get()
+        connection = await self._acquire(owner)
         try:
             ((pid,),) = await connection.fetch_all(SERVER_PID)
             is_direct = pid == connection.announced_pid
         finally:
-            self._release(connection)
+            self._release(connection, owner)
         if not is_direct:
             await self._check_pooler()
 
@@ -378,11 +382,12 @@ class Database:
 
     async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]:
         """Run one statement and return its rows."""
-        connection = await self._acquire()
+        owner = OWNER.get()
+        connection = await self._acquire(owner)
         try:
             return await connection.fetch_all(sql, params)
         finally:
-            self._release(connection)
+            self._release(connection, owner)
 
     async def fetch_one(self, sql: str, params: Params = ()) -> Row | None:
         """Run one statement and return its first row, or None."""
@@ -391,21 +396,23 @@ class Database:
 
     async def execute(self, sql: str, params: Params = ()) -> int:
         """Run one statement and return the number of affected rows."""
-        connection = await self._acquire()
+        owner = OWNER.get()
+        connection = await self._acquire(owner)
         try:
             return await connection.execute(sql, params)
         finally:
-            self._release(connection)
+            self._release(connection, owner)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Run the body in one transaction on one connection (see Session.transaction)."""
-        connection = await self._acquire()
+        owner = OWNER.get()
+        connection = await self._acquire(owner)
         try:
             async with Session(connection, self._forget).transaction() as session:
                 yield session
         finally:
-            self._release(connection)
+            self._release(connection, owner)
 
     async def session(self, *, statement_seconds: float | None = None) -> Session:
         """Open a separate connection outside the pool; the caller closes it.
@@ -451,12 +458,9 @@ class Database:
                 sessions.append(session)
             await check_sessions_are_kept(*sessions)
 
-    async def _acquire(self) -> DatabaseConnection:
-        if self._free_slots.locked():
-            await self._wait_for_slot()
-        else:
-            await self._free_slots.acquire()
-        self._in_use += 1
+    async def _acquire(self, owner: str) -> DatabaseConnection:
+        if not self._slots.try_take(owner):
+            await self._wait_for_slot(owner)
         try:
             while self._idle:
                 connection = self._idle.pop()
@@ -465,15 +469,17 @@ class Database:
                 self._forget(connection)
             return await self._connect(self._statement_seconds)
         except BaseException:
-            self._free_slot()
+            self._slots.give_back(owner)
             raise
 
-    async def _wait_for_slot(self) -> None:
+    async def _wait_for_slot(self, owner: str) -> None:
         now = asyncio.get_running_loop().time
         since = now()
         try:
             async with asyncio.timeout(self._wait_seconds):
-                await self._free_slots.acquire()
+                await self._slots.take(owner)
+        except ShareRefused as error:
+            raise StoreUnavailable(f"{WAITING_EACH_MAX} statements of one owner wait") from error
         except TimeoutError as error:
             message = f"all {self._size} connections were busy for {self._wait_seconds} s"
             raise StoreUnavailable(message) from error
@@ -481,16 +487,12 @@ class Database:
             if self._on_wait is not None:
                 self._on_wait(now() - since)
 
-    def _release(self, connection: DatabaseConnection) -> None:
-        self._free_slot()
+    def _release(self, connection: DatabaseConnection, owner: str) -> None:
+        self._slots.give_back(owner)
         if connection.is_fresh and not self._is_closed:
             self._idle.append(connection)
         else:
             self._forget(connection)
-
-    def _free_slot(self) -> None:
-        self._in_use -= 1
-        self._free_slots.release()
 
     async def _connect(self, statement_seconds: float) -> DatabaseConnection:
         if self._is_closed:

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from channels.answers import KEEPER, SMALL_ANSWER_BYTES
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
 from channels.http.interfaces import Sink
 from channels.http.transport import BodyPieces, RequestWriter, has_unacknowledged
@@ -130,6 +131,7 @@ class Http1Response:
             return self._take()  # all of it is buffered, as usual
         size = 0
         first = b""
+        kept, keeper = SMALL_ANSWER_BYTES, KEEPER.get()
         # Allocates at most an eighth more than its content and is never copied as a whole: the
         # system moves the pages of a large one.
         buffer: BytesIO | None = None
@@ -138,6 +140,9 @@ class Http1Response:
             if size > limit:
                 self.close()
                 raise UpstreamMalformed(f"a body of more than {limit} bytes")
+            if size > kept and keeper is not None:
+                kept = size + KEPT_STEP_BYTES
+                await keeper.keep(kept)
             if not first:
                 first = piece
                 continue
@@ -272,6 +277,8 @@ WAITING_BYTES_MAX = 64 * 1024
 HEAD_BYTES_MAX = 32 * 1024
 # Limit of consecutive bytes that are no part of the body: trailers, or chunk extensions.
 BARE_BYTES_MAX = 64 * 1024
+# A large body that is read whole takes its room in steps.
+KEPT_STEP_BYTES = 1024 * 1024
 # A body up to this size is joined to its head, to be written at the end of the loop's turn.
 JOINED_BODY_BYTES_MAX = 16 * 1024
 

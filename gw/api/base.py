@@ -237,6 +237,12 @@ class ApiHandler(TornadoHandler):
         return getattr(self, "principal", None)
 
     @property
+    def owner(self) -> str:
+        """The account of the key; a handler without a key names its link itself."""
+        principal = self.known_principal
+        return "" if principal is None else principal.account_id
+
+    @property
     def is_billed(self) -> bool:
         """Whether this request costs money; polls, lists and deletions do not."""
         return self.billed and self.request.method == "POST"
@@ -484,6 +490,10 @@ class HandlerWriter:
     def finish(self, block: bytes) -> None:
         self._begin_stream()
         self._handler.finish(block)
+
+    def break_off(self, block: bytes) -> None:
+        self._begin_stream()
+        self._handler.break_off(block)
 
     def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
         self._handler.request.before_write = before_write

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -26,10 +26,12 @@ from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
+from channels.answers import ANSWERS_BYTES, AnswerBudget
 from channels.media.canonical import Failed
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.resources import BODIES_BYTES, BodyBudget
+from channels.shares import ShareRefused, Shares, halves
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.calls.call import retry_after_of
@@ -269,29 +271,36 @@ def _path(job_id: str) -> str:
 
 # The services of media endpoints, beside `Services`: use-cases and jobs (`gw/media_services.py`).
 
-# Bound of the films streamed through a process at once: each has two connections and a buffer.
+# Bounds of the files sent through a process at once to clients that show a signed link and no key:
+# films have two connections and a buffer each, copies and source documents one and an open file.
 FILMS_MAX = 200
+FILES_MAX = 1000
+# A player reads a few parts of a file at once; a link may be anywhere.
+LINK_READERS_MAX = 8
 
 
-class FilmCount:
-    """Counts the films streamed through this process."""
+class LinkReaders:
+    """The files of one kind that are being sent: so many in all, a quarter of them of one account,
+    LINK_READERS_MAX of one link."""
 
-    def __init__(self) -> None:
-        self._open = 0
+    def __init__(self, limit: int) -> None:
+        self._accounts = Shares(limit, limit // 4)
+        self._links = Shares(limit, LINK_READERS_MAX)
 
     def __repr__(self) -> str:
-        return f"<FilmCount {self._open}>"
+        return f"<LinkReaders {self._links!r}>"
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Count one film within this context. Raises GatewayError above the bound."""
-        if self._open >= FILMS_MAX:
-            raise GatewayError(NO_CHANNEL_AVAILABLE, "Too many films are read at once. Try again.")
-        self._open += 1
-        try:
+    def reading(self, link: str, account_id: str = "") -> Iterator[None]:
+        """Count one reader of a link within this context. Raises GatewayError above a bound."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._accounts.held(account_id))
+                stack.enter_context(self._links.held(link))
+            except ShareRefused:
+                message = "Too many files are read at once, or this one too often. Try again."
+                raise GatewayError(NO_CHANNEL_AVAILABLE, message) from None
             yield
-        finally:
-            self._open -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +318,7 @@ class MediaServices:
     renewal: LinkRenewal
     content: JobContent
     content_links: ContentLinks
-    films: FilmCount
+    films: LinkReaders
     speech: Media[SubmitCall]
     voice: Media[SubmitCall]
     transcript: Media[SubmitCall]
@@ -403,6 +412,9 @@ class Services:
     media_store: MediaStore | None = None  # None: results stay at their upstreams
     in_flight: RequestsInFlight = field(default_factory=RequestsInFlight)
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
+    copies: LinkReaders = field(default_factory=lambda: LinkReaders(FILES_MAX))
+    sources: LinkReaders = field(default_factory=lambda: LinkReaders(FILES_MAX))
+    answers: AnswerBudget = field(default_factory=lambda: AnswerBudget(halves(ANSWERS_BYTES, 0)))
     overload: Overload = field(default_factory=lambda: Overload(None))
     # Runs the work on large bodies.
     offload: OffloadPool = field(default_factory=OffloadPool)

@@ -208,7 +208,7 @@ class ContentHandler(ApiHandler):
 
     async def on_get(self, task_id: str) -> None:
         job = await self._linked(task_id)
-        with media_of(self).films.reading():
+        with media_of(self).films.reading(job.id, job.account_id):
             response = await self._opened(job)
             try:
                 self._take_head(response)
@@ -320,7 +320,8 @@ class MediaFileHandler(ApiHandler):
             self.finish(b"")
             return
         try:
-            await self._send(kept, source)
+            with self.services.copies.reading(name):
+                await self._send(kept, source)
         finally:
             await source.close()
 

@@ -312,6 +312,7 @@ class DownloadHandler(ApiHandler):
             message = "This link has expired, or was not made by this gateway."
             raise GatewayError(PERMISSION_DENIED, message)
         with ExitStack() as stack:
+            stack.enter_context(self.services.sources.reading(name))
             try:
                 file = await asyncio.to_thread(self._open, name)
             except FileNotFoundError:

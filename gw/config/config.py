@@ -142,6 +142,7 @@ class Config:
     shed_delay_ms: int
     max_body_bytes: int
     max_bodies_bytes: int
+    max_answers_bytes: int
     translations: frozenset[str]
     messages_versions: tuple[str, ...]
     idempotency_max_bytes: int
@@ -188,6 +189,7 @@ _KEYS: Mapping[str, str] = MappingProxyType(
     {
         "max_body_bytes": "max_body_mb",
         "max_bodies_bytes": "max_bodies_mb",
+        "max_answers_bytes": "max_answers_mb",
         "idempotency_max_bytes": "idempotency_max_kb",
     }
 )

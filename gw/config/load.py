@@ -101,6 +101,7 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
         shed_delay_ms=values["shed_delay_ms"],
         max_body_bytes=values["max_body_mb"],
         max_bodies_bytes=values["max_bodies_mb"],
+        max_answers_bytes=values["max_answers_mb"],
         translations=frozenset((*values["translations"], *values["translate"])),
         messages_versions=values["messages_versions"],
         retention_months=values["retention_months"],

@@ -413,6 +413,8 @@ TOP: Schema = {
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
     # For all bodies of a process together; at least one of them.
     "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),
+    # For all large answers of a process together; at least one of them.
+    "max_answers_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 256 * MIB),
     "translations": Key(choices(SETTINGS), ("chat_to_messages", "chat_to_native")),
     "translate": Key(choices(SETTINGS), ()),  # beside those of `translations`
     "messages_versions": Key(

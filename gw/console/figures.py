@@ -27,6 +27,7 @@ from actors.store.connection import StoreError
 from actors.store.database import Database
 from actors.store.queries import load
 from channels.registry import ModelSpec
+from channels.shares import Shares
 from gw.config.config import LiveConfig
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics, Totals
@@ -48,7 +49,10 @@ QUIET_SECONDS = 30.0
 MINUTES = 60
 # The sum of wallets reads every account, so it is read less often.
 WALLETS_EVERY = 5
+# Streams of one process, of which one account, or one session of an operator, has at most
+# STREAMS_EACH_MAX: a few windows.
 STREAMS_MAX = 64
+STREAMS_EACH_MAX = 8
 
 
 class ChannelSample(Struct, frozen=True):
@@ -159,6 +163,7 @@ class Figures:
         self._savings = Savings()
         self._seen: deque[_Seen] = deque()
         self._boards: deque[Board] = deque(maxlen=HISTORY)
+        self.streams = Shares(STREAMS_MAX, STREAMS_EACH_MAX)
         self._watchers: set[asyncio.Event] = set()
         self._wallets = (0, 0, 0)
         self._hour: deque[Totals] = deque(maxlen=MINUTES + 1)
@@ -170,11 +175,6 @@ class Figures:
     def boards(self) -> Sequence[Board]:
         """The last boards, the oldest first; empty without a watcher."""
         return tuple(self._boards)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more watchers are accepted."""
-        return len(self._watchers) >= STREAMS_MAX
 
     def watch(self) -> asyncio.Event:
         """Return an event that is set for each new board, until `leave`."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from tornado.iostream import StreamClosedError
 
+from channels.shares import ShareRefused
 from gw import accounts
 from gw.console.figures import SQL, WINDOW_SECONDS, Board, Figures, saved_nano_usd
 from gw.console.pages import TEXTS, ConsoleHandler, Refusal, Show
@@ -53,8 +54,13 @@ class StreamHandler(ConsoleHandler):
 
     async def get(self) -> None:
         figures = self.services.figures
-        if figures.is_full:
+        try:
+            with figures.streams.held(self.who.owner):
+                await self._stream(figures)
+        except ShareRefused:
             self.refuse(503, "error.streams")
+
+    async def _stream(self, figures: Figures) -> None:
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
         event = figures.watch()

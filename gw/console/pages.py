@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import yaml
-from tornado.http1connection import HTTP1Connection
 from tornado.template import Loader
 from tornado.web import HTTPError, RequestHandler
 
@@ -31,6 +30,7 @@ from actors.store.database import Database
 from actors.store.database import Session as Transaction
 from actors.wallet.ledger import UnknownAccount
 from channels.http.interfaces import UpstreamClient
+from channels.shares import OWNER
 from gw import accounts
 from gw.accounts import Account
 from gw.admin import values
@@ -41,7 +41,7 @@ from gw.console import sessions
 from gw.console.figures import Figures
 from gw.console.sessions import Session
 from gw.errors import GatewayError
-from gw.http.admin import is_inner
+from gw.http.admin import begin_serving, end_serving, is_inner
 from gw.keys.secret import Secret
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -139,8 +139,7 @@ class ConsoleHandler(RequestHandler):
     def initialize(self) -> None:
         self.trace = self.services.new_id().hex
         self.set_header("x-gateway-trace", self.trace)
-        if isinstance(self.request.connection, HTTP1Connection):
-            self.settings["on_use"](self.request.connection.stream)
+        begin_serving(self)
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -148,6 +147,9 @@ class ConsoleHandler(RequestHandler):
             self.set_header(name, value)
         if self.request.protocol == "https":
             self.set_header("Strict-Transport-Security", "max-age=31536000")
+
+    def on_finish(self) -> None:
+        end_serving(self)
 
     def compute_etag(self) -> None:
         """No ETags: a page is rendered for its reader."""
@@ -205,6 +207,7 @@ class ConsoleHandler(RequestHandler):
             database = self.services.database
             self.session = await sessions.find(database, self._token)
             if self.session is not None:
+                OWNER.set(self.session.owner)
                 await sessions.see(database, self.session, self.now)
         if self.session is None and self.needs_session:
             self.refuse(401, "error.session")

@@ -56,6 +56,11 @@ class Session:
         return "operator" if self.account_id is None else "owner"
 
     @property
+    def owner(self) -> str:
+        """The owner of what the session takes shares of (`channels/shares.py`)."""
+        return self.account_id or f"session {self.id}"
+
+    @property
     def is_operator(self) -> bool:
         """Whether the session sees every account, and objects without an account."""
         return self.account_id is None

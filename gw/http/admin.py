@@ -19,16 +19,17 @@ from uuid import UUID
 from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, SSLIOStream
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, RequestHandler, stream_request_body
 
 from gw.config.config import Config, ListenAddress
 from gw.errors import RETRY_AFTER, dumps
-from gw.http.admin_api import PREFIX, AdminApiMixin, Respond
+from gw.http.admin_api import PREFIX, AdminApiMixin, AdminRequest, AdminResponse, Respond
 from gw.http.server import Acceptor, bind
 from metrics.logs import EventLog
 
 GZIP_LEVEL = 5
-# Scrapers and probes are few. A further connection closes the one that has been idle longest.
+# Scrapers and probes are few. A further connection closes the one that has been idle longest, and
+# none that is being served.
 CONNECTIONS_MAX = 32
 # An idle connection is closed after this time.
 IDLE_SECONDS = 75.0
@@ -65,11 +66,29 @@ def is_inner(host: str, hosts: Collection[str]) -> bool:
     return True
 
 
+def begin_serving(handler: RequestHandler) -> None:
+    """Keep the connection of a request, which is complete, until `end_serving`."""
+    server: AdminServer | None = handler.settings.get("server")
+    if server is not None and isinstance(handler.request.connection, HTTP1Connection):
+        server.begin(handler.request.connection.stream)
+
+
+def end_serving(handler: RequestHandler) -> None:
+    """The request has its response: its connection may be closed to make room."""
+    server: AdminServer | None = handler.settings.get("server")
+    if server is not None and isinstance(handler.request.connection, HTTP1Connection):
+        server.end(handler.request.connection.stream)
+
+
+@stream_request_body
 class _AdminHandler(RequestHandler):
-    def initialize(self) -> None:
-        on_use = self.settings.get("on_use")
-        if on_use is not None and isinstance(self.request.connection, HTTP1Connection):
-            on_use(self.request.connection.stream)
+    """Any response. A body is dropped piece by piece, unless the handler is for one."""
+
+    def data_received(self, chunk: bytes) -> None:
+        """Drop it."""
+
+    def on_finish(self) -> None:
+        end_serving(self)
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -87,8 +106,11 @@ class _AdminHandler(RequestHandler):
 class AdminNotFoundHandler(_AdminHandler):
     """Any other path."""
 
-    def prepare(self) -> None:
+    def respond(self) -> None:
+        """Refuse any method, once the body is there: earlier, a client that sends sees a reset."""
         self.send_error(404)
+
+    get = head = post = put = patch = delete = options = respond
 
 
 class MetricsHandler(_AdminHandler):
@@ -102,6 +124,7 @@ class MetricsHandler(_AdminHandler):
             self.finish(dumps({"error": {"message": message, "code": 421}}))
 
     async def get(self) -> None:
+        begin_serving(self)
         render: Render = self.settings["render"]
         body, content_type = await render(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", content_type)
@@ -126,6 +149,7 @@ class LivenessHandler(_AdminHandler):
     """`/healthz`: the process responds. A busy or draining process is alive."""
 
     def get(self) -> None:
+        begin_serving(self)
         self.write(dumps({"status": "ok"}))
 
     head = get
@@ -135,6 +159,7 @@ class ReadinessHandler(_AdminHandler):
     """`/readyz`: 200 while new requests may be sent here, else 503 with the reason."""
 
     async def get(self) -> None:
+        begin_serving(self)
         body: Mapping[str, str] = await self.settings["readiness"]()
         if body["status"] != READY:
             self.set_status(503)
@@ -146,6 +171,11 @@ class ReadinessHandler(_AdminHandler):
 
 class AdminApiHandler(AdminApiMixin, _AdminHandler):
     """`/admin/v1/…`."""
+
+    async def passed_on(self, request: AdminRequest) -> AdminResponse:
+        """See AdminApiMixin."""
+        begin_serving(self)
+        return await super().passed_on(request)
 
 
 def make_admin_application(
@@ -211,7 +241,8 @@ class AdminServer:
             protocol=scheme,
         )
         self._streams: dict[IOStream, None] = {}  # least recently used first
-        application.settings["on_use"] = self._used
+        self._serving: set[IOStream] = set()  # those with a request that is being answered
+        application.settings["server"] = self
         self._acceptor: Acceptor | None = None
 
     def __repr__(self) -> str:
@@ -242,17 +273,36 @@ class AdminServer:
                 connection, server_side=True, do_handshake_on_connect=False
             )
             stream = SSLIOStream(wrapped, max_buffer_size=buffer_bytes)
-        if len(self._streams) >= self._connections_max:
-            self._streams = {one: None for one in self._streams if not one.closed()}
-        if len(self._streams) >= self._connections_max:
-            oldest = next(iter(self._streams))
-            del self._streams[oldest]
-            oldest.close()
+        if len(self._streams) >= self._connections_max and not self._make_room():
+            stream.close()
+            return
         self._streams[stream] = None
         self._server.handle_stream(stream, address)
 
-    def _used(self, stream: IOStream) -> None:
-        """Mark a connection as used, so that it is the last to be closed."""
+    def _make_room(self) -> bool:
+        """Close the connection that was used longest ago; False if all are being served.
+
+        One whose client has not read its response gives way after those without a request.
+        """
+        self._streams = {one: None for one in self._streams if not one.closed()}
+        self._serving.intersection_update(self._streams)
+        if len(self._streams) < self._connections_max:
+            return True
+        idle = [one for one in self._streams if one not in self._serving]
+        oldest = next((one for one in idle if not one.writing()), None) or next(iter(idle), None)
+        if oldest is None:
+            return False
+        del self._streams[oldest]
+        oldest.close()
+        return True
+
+    def begin(self, stream: IOStream) -> None:
+        """A request of this connection is being answered: it is not closed to make room."""
         if stream in self._streams:
             del self._streams[stream]
             self._streams[stream] = None
+            self._serving.add(stream)
+
+    def end(self, stream: IOStream) -> None:
+        """Its response is written."""
+        self._serving.discard(stream)

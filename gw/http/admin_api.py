@@ -80,8 +80,7 @@ class AdminApiMixin(RequestHandler):
         if self._size > BODY_BYTES_MAX:
             self._refuse_body()
             return
-        respond: Respond = self.settings["respond"]
-        response = await respond(
+        response = await self.passed_on(
             AdminRequest(
                 method=self.request.method or "",
                 path=self.request.path.removeprefix(PREFIX),
@@ -96,6 +95,11 @@ class AdminApiMixin(RequestHandler):
         for name, value in response.headers.items():
             self.set_header(name, value)
         self.finish(response.body)
+
+    async def passed_on(self, request: AdminRequest) -> AdminResponse:
+        """Return the response of the API."""
+        respond: Respond = self.settings["respond"]
+        return await respond(request)
 
     # HEAD is Tornado's 405: no path has it, and a parent would wait for the worker's body.
     get = post = put = patch = delete = options = respond

@@ -16,6 +16,7 @@ from tornado.routing import Rule
 from tornado.web import Application
 
 from actors.clock import Clock
+from channels.answers import AnswerBudget
 from channels.resources import BodyBudget
 from gw.http.tornado_adapter import (
     RequestHeaders,
@@ -196,8 +197,10 @@ class Outbound:
             drained.exception()  # marks it as retrieved: awaiting it is optional
 
 
-# A client that reads nothing of a full write buffer for so long is disconnected.
+# A client that reads less of a full write buffer within this time is disconnected; 4 KB a second,
+# at which a film of an hour takes a day, is a tenth of a slow mobile connection.
 UNREAD_SECONDS = 60.0
+UNREAD_BYTES_MIN = 240 * 1024
 FOREVER = float("inf")
 
 
@@ -394,6 +397,9 @@ class ServerServices(Protocol):
 
     @property
     def bodies(self) -> BodyBudget: ...
+
+    @property
+    def answers(self) -> AnswerBudget: ...
 
 
 class HttpApplication(Application):

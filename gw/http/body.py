@@ -27,15 +27,19 @@ class InboundBody:
         "_buffer",
         "_declared_bytes",
         "_limit_bytes",
+        "_owner",
         "_received_bytes",
         "_room_bytes",
         "_taken_bytes",
     )
 
-    def __init__(self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget) -> None:
-        """Raises GatewayError when the headers alone require a refusal."""
+    def __init__(
+        self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget, owner: str = ""
+    ) -> None:
+        """`owner` has the body. Raises GatewayError when the headers alone require a refusal."""
         declared = declared_bytes(headers, limit_bytes)
         self._budget = budget
+        self._owner = owner
         self._buffer: BytesIO | None = None
         self._room_bytes = 0  # of the buffer
         self._limit_bytes = limit_bytes
@@ -78,24 +82,24 @@ class InboundBody:
         """
         size_bytes = size_bytes if size_bytes > SMALL_BODY_BYTES else 0
         if size_bytes > self._taken_bytes:
-            if not self._budget.take(size_bytes - self._taken_bytes):
+            if not self._budget.take(size_bytes - self._taken_bytes, self._owner):
                 raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
         else:
-            self._budget.give_back(self._taken_bytes - size_bytes)
+            self._budget.give_back(self._taken_bytes - size_bytes, self._owner)
         self._taken_bytes = size_bytes
 
     def forget(self) -> None:
         """Return the body's bytes to the budget. A second call does nothing."""
         self._buffer = None
         if self._taken_bytes:
-            self._budget.give_back(self._taken_bytes)
+            self._budget.give_back(self._taken_bytes, self._owner)
             self._taken_bytes = 0
 
     def _make_room(self, buffer: BytesIO, received: int) -> None:
         """Double the buffer up to the declared size; without one it grows by an eighth."""
         room = max(received, min(self._declared_bytes, 2 * received))
         if room > SMALL_BODY_BYTES:
-            if not self._budget.take(room - self._taken_bytes):
+            if not self._budget.take(room - self._taken_bytes, self._owner):
                 raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
             self._taken_bytes = room
         self._room_bytes = room

@@ -13,7 +13,8 @@ response bytes (`Deadlines`):
       while the process drains  DRAIN_GRACE_SECONDS a piece   closed
     the rest of a body          BODY_SECONDS                  aborted
     a response                  the call's own timeout        –
-    the client reads a part     UNREAD_SECONDS                aborted
+    the client reads a part,    UNREAD_SECONDS                aborted
+    UNREAD_BYTES_MIN or all
     the client reads the end    LINGER_SECONDS                closed, or as above
 
 The memory of a connection whose client has shown no key is at most CONNECTION_BYTES_MAX:
@@ -37,7 +38,14 @@ from typing import cast
 
 from channels.resources import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.application import FOREVER, UNREAD_SECONDS, Deadlines, HttpApplication, Outbound
+from gw.http.application import (
+    FOREVER,
+    UNREAD_BYTES_MIN,
+    UNREAD_SECONDS,
+    Deadlines,
+    HttpApplication,
+    Outbound,
+)
 from gw.http.body import BODY_SECONDS
 from gw.http.head import Fault, Head
 from gw.http.parser import START, TURN_LINES, RequestParser
@@ -414,7 +422,8 @@ class Connection(asyncio.BufferedProtocol):
         deadlines, now = self._deadlines, self._server.loop.time()
         unsent_bytes = self.out.unsent_bytes
         if deadlines.reader_until <= now:
-            if unsent_bytes >= deadlines.unsent_bytes > 0:
+            before = deadlines.unsent_bytes
+            if before and unsent_bytes > max(0, before - UNREAD_BYTES_MIN):
                 self.abort()
                 return
             if unsent_bytes:

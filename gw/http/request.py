@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
+import struct
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from enum import Enum, auto
@@ -20,6 +22,8 @@ from typing import Any
 from tornado.httputil import HTTPHeaders, HTTPInputError
 from tornado.iostream import StreamClosedError
 
+from channels.answers import KEEPER, SMALL_ANSWER_BYTES, Answer
+from channels.shares import OWNER
 from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, render
 from gw.http.application import (
     LAST_CHUNK,
@@ -122,6 +126,18 @@ class UnreadBody:
 
 _BODYLESS = (204, 304)
 
+# SO_LINGER, on and of no length: the system closes the connection by a reset.
+_RESETS = struct.pack("ii", 1, 0)
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Reset a connection: what is unsent is dropped, and the client sees an error."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and not transport.is_closing():
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS)
+    transport.abort()
+
+
 CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its response
 
 
@@ -150,6 +166,8 @@ class Request(TornadoRequest):
     _task: asyncio.Task[Any] | None = None
     _sent: Future[None] | None = None  # done when the response is sent
     _is_chunked = False
+    _answer: Answer | None = None  # if it is large
+    _has_left = False  # flight
 
     def __init__(
         self,
@@ -291,7 +309,9 @@ class Request(TornadoRequest):
         try:
             if body is None:
                 bodies = self._application.services.bodies
-                body = self._body = InboundBody(self.headers, self._body_bytes_max, bodies)
+                body = self._body = InboundBody(
+                    self.headers, self._body_bytes_max, bodies, handler.owner
+                )
             if isinstance(body, InboundBody):
                 body.feed(data)
             elif not body.drop(data):
@@ -345,7 +365,7 @@ class Request(TornadoRequest):
     async def _serve(self, handler: TornadoHandler) -> None:
         """Run the endpoint and finish the response, also one that the endpoint left incomplete.
 
-        A cancelled stream ends where it is; nothing is written to a closed connection.
+        A cancelled or failed stream is cut where it is; nothing is written to a closed connection.
         """
         if self._out.is_closed:  # the client left right after its last byte
             self._handler = self._task = None
@@ -354,6 +374,8 @@ class Request(TornadoRequest):
         endpoint = handler.endpoint()
         assert endpoint is not None
         self._state = HANDLING
+        OWNER.set(handler.owner)
+        KEEPER.set(self)
         try:
             await endpoint(*handler.path_args)
             if not self.is_finished:
@@ -374,9 +396,10 @@ class Request(TornadoRequest):
             if self.is_finished:
                 self._leave_flight()
             else:
-                if self.has_head_out and handler.has_stated_length:
-                    self.abort()  # else the client would read the next response as the rest of it
-                handler.finish()
+                if self.has_head_out:
+                    handler.break_off()
+                else:
+                    handler.finish()
 
     def _fail(self, handler: TornadoHandler, error: BaseException) -> None:
         """Log the error, and respond with it unless the head is sent already."""
@@ -457,6 +480,9 @@ class Request(TornadoRequest):
 
     def _leave(self, _: object = None) -> None:
         self.forget_body()
+        self._has_left = True
+        if self._answer is not None:
+            self._answer.end()
         self._application.services.in_flight.leave(self)
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
@@ -475,6 +501,20 @@ class Request(TornadoRequest):
             self._application.services.metrics.http_response(route=route, status=status)
 
     # --- Its response ---
+
+    async def keep(self, size_bytes: int) -> None:
+        """See AnswerKeeper; work that outlives the request is not counted."""
+        if not self._has_left:
+            await self._whole_answer().grow(size_bytes)
+
+    def _whole_answer(self) -> Answer:
+        answer = self._answer
+        if answer is None:
+            budget, handler = self._application.services.answers, self._handler
+            owner = "" if handler is None else handler.owner
+            answer = budget.begin(owner, self.abort, lambda: self._out.unsent_bytes)
+            self._answer = answer
+        return answer
 
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
@@ -508,6 +548,8 @@ class Request(TornadoRequest):
                 headers["Connection"] = "keep-alive"
         data = response_head(status, reason, headers)
         self.has_head_out = True
+        if self._answer is not None or len(chunk) > SMALL_ANSWER_BYTES:
+            self._whole_answer().sent(len(chunk))
         if chunk and has_body:
             data += chunk_of(chunk) if self._is_chunked else chunk
         if self.before_write is not None:
@@ -533,12 +575,24 @@ class Request(TornadoRequest):
         return self._out.write(chunk)
 
     def abort(self) -> None:
-        self._out.transport.abort()
+        reset(self._out.transport)
 
     def finish(self, chunk: bytes, status: int) -> Future[None]:
         if self._is_chunked:
             chunk = (chunk_of(chunk) if chunk else b"") + LAST_CHUNK
         return self._complete(status, self._out.write(chunk))
+
+    def break_off(self, chunk: bytes, status: int) -> None:
+        """See TornadoRequest: the body ends without its last chunk (RFC 9112, 8), or by a reset.
+
+        Without chunks the end of the connection would end the body, or be an error already.
+        """
+        self.keeps_alive = False
+        if chunk and self._is_chunked:
+            chunk = chunk_of(chunk)
+        self._complete(status, self._out.write(chunk))
+        if not self._is_chunked:
+            self.abort()
 
     def _complete(self, status: int, sent: Future[None]) -> Future[None]:
         """The last byte is written: `sent` is done when more may be."""

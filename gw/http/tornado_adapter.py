@@ -216,6 +216,10 @@ class TornadoRequest(HTTPServerRequest):
         """Send the end of a response whose head is sent, and count its status."""
         raise NotImplementedError
 
+    def break_off(self, chunk: bytes, status: int) -> None:
+        """End an incomplete response, whose head is sent, so that its client notices."""
+        raise NotImplementedError
+
 
 @lru_cache(_HOSTS_KEPT)
 def _checked_host(host: str) -> str:
@@ -256,6 +260,11 @@ class TornadoHandler(RequestHandler):
     _reason = "OK"
 
     # Called by the driver
+
+    @property
+    def owner(self) -> str:
+        """The account, link or session that the request takes shares of (`channels/shares.py`)."""
+        return ""
 
     @classmethod
     def allowed_methods(cls) -> list[str]:
@@ -353,6 +362,14 @@ class TornadoHandler(RequestHandler):
         )
         self._headers_written = self._finished = True
         return sent
+
+    def break_off(self, chunk: bytes = b"") -> None:
+        """End a response whose body is incomplete, and may not look whole."""
+        self.write(chunk)
+        if not self._headers_written:
+            self.flush()
+        self._finished = True
+        self.request.break_off(self._written(), self._status_code)
 
     def _written(self) -> bytes:
         buffer = self._write_buffer

@@ -668,6 +668,9 @@ class SocketRequest(TornadoRequest):
     def abort(self) -> None:
         """End an incomplete response: the sink finds that out by the chunks received."""
 
+    def break_off(self, chunk: bytes, status: int) -> None:
+        self.finish(chunk, status)  # messages have terminal events of their own
+
     def finish(self, chunk: bytes, status: int) -> Future[None]:
         self.is_finished = True
         self._sink.take(chunk)

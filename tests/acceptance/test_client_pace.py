@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.support.client import HELLO, Call, Client
-from tests.support.house import House
+from tests.support.house import House, house
+from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -110,3 +111,26 @@ def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: House, tenant: Te
         h.upstream.wait(cancelled=readers, active=0)
     until(lambda: h.held_nano_usd(tenant) == 0, what="no open hold")
     assert {row["status"] for row in h.rows(tenant)} == {"interrupted"}
+
+
+def test_slow_readers_of_whole_answers_share_a_bound_and_others_are_served(
+    postgres: PostgresForTests, tmp_path: Path
+) -> None:
+    """One account cannot fill the memory with answers that it does not read."""
+    readers, size = 16, 8 << 20
+    settings: dict[str, Any] = {"max_body_mb": 10, "max_answers_mb": 20}  # 10 MB for one account
+    with postgres.database() as url, house(url, tmp_path, **settings) as h, ExitStack() as stack:
+        tenant, other = h.tenant(nano_usd=500 * 10**9), h.tenant(nano_usd=500 * 10**9)
+        other.client.chat()
+        before = resident_bytes(h)
+        sim = {"chars": size}
+        for _ in range(readers):
+            call = tenant.client.begin_chat(sim=sim, receive_buffer_bytes=16_384)
+            stack.enter_context(call)
+        h.upstream.wait(requests=readers + 1)
+        for _ in range(3):  # and meanwhile those that can be read are
+            assert other.client.chat(sim=sim).status == 200
+        most = resident_bytes(h) - before
+        assert most < 9 * size, f"{most >> 20} MiB for {readers} slow readers"
+        stack.close()
+        until(lambda: h.held_nano_usd(tenant) == 0, what="no open hold")

@@ -21,7 +21,8 @@ from actors.store.connection import (
     StoreError,
     StoreUnavailable,
 )
-from actors.store.database import Database, Session, carried_through
+from actors.store.database import WAITING_EACH_MAX, Database, Session, carried_through
+from channels.shares import OWNER
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.transactions import transaction
@@ -219,6 +220,41 @@ async def test_many_users_share_few_connections(empty_url: str) -> None:
         )
         assert len(set(backends)) == 3
         assert repr(database) == "<Database up 3 open 3 idle>"
+
+
+async def test_statement_of_one_owner_waits_for_one_of_anothers_queue_at_most(
+    empty_url: str,
+) -> None:
+    ended: list[str] = []
+
+    async def search(owner: str) -> None:
+        OWNER.set(owner)
+        await database.fetch_one("SELECT pg_sleep(0.01)")
+        ended.append(owner)
+
+    async with Database(empty_url, size=2, wait_seconds=60.0) as database:
+        many = [asyncio.create_task(search("greedy")) for _ in range(150)]
+        await asyncio.sleep(0)
+        await asyncio.create_task(search("other"))
+        assert ended.count("greedy") <= 2
+        await asyncio.gather(*many)
+        assert database.in_use == 0
+
+
+async def test_statements_of_one_owner_that_wait_have_a_bound(empty_url: str) -> None:
+    async def ask(owner: str) -> None:
+        OWNER.set(owner)
+        await database.fetch_one("SELECT 1")
+
+    async with Database(empty_url, size=1) as database:
+        async with database.transaction():
+            waiting = [asyncio.create_task(ask("greedy")) for _ in range(WAITING_EACH_MAX)]
+            await asyncio.sleep(0)
+            with pytest.raises(StoreUnavailable, match="of one owner wait"):
+                await asyncio.create_task(ask("greedy"))
+            waiting.append(asyncio.create_task(ask("other")))
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
 
 
 async def test_unfinished_transaction_never_returns_to_the_pool(empty_url: str) -> None:

@@ -13,10 +13,10 @@ from channels.conversation import METADATA_BYTES_MAX, session_of
 from channels.dialects import transcriptions
 from channels.json import COUNTED_BYTES_MAX, READ_VALUES_MAX, JsonObject
 from channels.registry import Registry
-from gw.api import services, submit
+from gw.api import submit
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import ModelCall, number_of, permitted_model
-from gw.api.services import FilmCount
+from gw.api.services import FILMS_MAX, LINK_READERS_MAX, LinkReaders
 from gw.api.submit import DetachableWriter, detached
 from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
@@ -226,20 +226,33 @@ def test_what_is_no_number_of_a_span_is_left_out() -> None:
     ]
 
 
-# --- Films that are read through a process at once are bounded ---
+# --- Files that are read through a process at once are bounded, in all and by link ---
 
 
-def test_one_film_too_many_is_refused_until_another_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(services, "FILMS_MAX", 2)
-    count = FilmCount()
-    with count.reading():
-        with ExitStack() as others:
-            others.enter_context(count.reading())
-            with pytest.raises(GatewayError) as refused, count.reading():
-                pass
-            assert refused.value.http_status == 503
-            assert refused.value.headers["Retry-After"]
-        with count.reading():
-            pass
+def refused(readers: LinkReaders, link: str, account_id: str = "") -> bool:
+    try:
+        with readers.reading(link, account_id):
+            return False
+    except GatewayError as error:
+        return error.http_status == 503 and error.headers["Retry-After"] == "1"
+
+
+def test_one_film_too_many_is_refused_until_another_has_ended() -> None:
+    readers = LinkReaders(2)
+    with readers.reading("a"):
+        with readers.reading("b"):
+            assert refused(readers, "c")
+        assert not refused(readers, "c")
+
+
+def test_one_link_or_account_leaves_room_for_others() -> None:
+    readers = LinkReaders(FILMS_MAX)
+    with ExitStack() as stack:
+        for _ in range(LINK_READERS_MAX):
+            stack.enter_context(readers.reading("film", "acct_1"))
+        assert refused(readers, "film", "acct_1")
+        for number in range(FILMS_MAX // 4 - LINK_READERS_MAX):
+            stack.enter_context(readers.reading(str(number), "acct_1"))
+        assert refused(readers, "another", "acct_1")
+        assert not refused(readers, "theirs", "acct_2")
+    assert not refused(readers, "film", "acct_1")

@@ -54,6 +54,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "shed_delay_ms": ("shed_delay_ms", 7),
     "worker_silence_seconds": ("worker_silence_seconds", 7.0),
     "max_bodies_bytes": ("max_bodies_mb", 7),
+    "max_answers_bytes": ("max_answers_mb", 7),
     "public_url": ("public_url", "https://api.example"),
     "media_store": ("media_store", replace(RUNNING.media_store, kind="local")),
 }

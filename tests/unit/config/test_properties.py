@@ -102,6 +102,7 @@ tops = st.fixed_dictionaries(
         "log_level": st.sampled_from(tuple(LEVELS)) | st.none(),
         "max_body_mb": st.integers(1, 1024),
         "max_bodies_mb": st.integers(1, 4096),
+        "max_answers_mb": st.integers(1, 4096),
         "idempotency_max_kb": st.integers(0, 4096),
         "retention_months": st.integers(1, 1200) | st.none(),
         "credits_per_usd": st.integers(1, 100_000),
@@ -189,6 +190,7 @@ def assert_top(config: Config, data: dict[str, Any]) -> None:
     assert config.drain_seconds == data.get("drain_seconds", 30)
     assert config.max_body_bytes == data.get("max_body_mb", 64) * 1024 * 1024
     assert config.max_bodies_bytes == data.get("max_bodies_mb", 512) * 1024 * 1024
+    assert config.max_answers_bytes == data.get("max_answers_mb", 256) * 1024 * 1024
     assert config.idempotency_max_bytes == data.get("idempotency_max_kb", 1024) * 1024
     assert config.retention_months == data.get("retention_months")
     assert config.credits_per_usd == data.get("credits_per_usd", 1000)

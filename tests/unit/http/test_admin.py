@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
@@ -16,9 +17,12 @@ from tornado.web import Application
 from gw.config.config import ListenAddress
 from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, READY, AdminServer, make_admin_application
+from tests.support.aio import eventually
 from tests.unit.api.fakes import FakeMetrics
 from tests.unit.config.reading import read
 from tests.unit.http.client import Address, Client
+
+MB = 1024 * 1024
 
 
 class Probe:
@@ -211,3 +215,48 @@ async def test_more_connections_than_a_few_close_the_one_used_least_lately(
         assert await others.pop(1).ended()
         assert (await others[1].ask(healthz)).status == 200
         assert (await first.ask(healthz)).status == 200
+
+
+async def test_connection_that_is_served_gives_way_to_nobody(app: Application) -> None:
+    """Silent strangers give way to each other; where all are served the newcomer is closed."""
+    may_respond = asyncio.Event()
+
+    async def render(accept: str) -> tuple[bytes, str]:
+        await may_respond.wait()
+        return b"page", "text/plain"
+
+    app.settings["render"] = render
+    metrics = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with AsyncExitStack() as stack, connecting(app) as served:
+        server: AdminServer = app.settings["server"]
+        _, port = served.writer.get_extra_info("peername")
+        await served.send(metrics)
+        await eventually(lambda: len(server._serving) == 1)
+        for _ in range(3 * admin.CONNECTIONS_MAX):
+            stranger = await stack.enter_async_context(Address(port).client())
+            await stranger.send(b"POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+        others = [await stack.enter_async_context(Address(port).client()) for _ in range(31)]
+        for other in others:
+            await other.send(metrics)
+        await eventually(lambda: len(server._serving) == admin.CONNECTIONS_MAX)
+        newcomer = await stack.enter_async_context(Address(port).client())
+        assert await newcomer.ended()
+        may_respond.set()
+        for client in (served, *others):
+            assert (await client.answer()).body == b"page"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/nothing"])
+async def test_body_that_nobody_asked_for_is_not_kept(app: Application, path: str) -> None:
+    async with connecting(app) as client:
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {80 * MB}\r\n\r\n"
+        await client.send(head.encode())
+        tracemalloc.start()
+        try:
+            for _ in range(80):
+                client.writer.write(bytes(MB))
+                await client.writer.drain()
+            assert (await client.answer()).status in (404, 405)
+            assert tracemalloc.get_traced_memory()[1] < 8 * MB
+        finally:
+            tracemalloc.stop()

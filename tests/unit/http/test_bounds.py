@@ -178,7 +178,7 @@ async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
         await eventually(lambda: sock.has_ended)
 
 
-async def test_client_that_takes_some_of_its_answers_is_waited_for(
+async def test_client_that_keeps_the_least_pace_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(application, "UNREAD_SECONDS", 20.0)
@@ -187,10 +187,10 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
     async with connected(World()) as (one, sock):
         one.data_received(FREE)
         await eventually(lambda: b"HTTP/1.1 200 " in sock.written)
-        sock.unsent_bytes = 100_000
+        sock.unsent_bytes = 1_000_000
         one.pause_writing()
-        for unsent_bytes in (99_000, 98_000, 97_000):  # more slowly than it may be idle
-            sock.unsent_bytes = unsent_bytes
+        for _ in range(3):  # more slowly than it may be idle
+            sock.unsent_bytes -= application.UNREAD_BYTES_MIN
             jump(application.UNREAD_SECONDS)
             for _ in range(3):
                 await asyncio.sleep(0.001)
@@ -199,6 +199,21 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
         one.resume_writing()
         jump(application.UNREAD_SECONDS)
         await eventually(lambda: sock.has_ended)  # now it is idle
+
+
+async def test_client_that_takes_its_answers_too_slowly_is_cut() -> None:
+    async with connected(World()) as (one, sock):
+        one.data_received(echo(b"{}"))
+        sock.unsent_bytes = 1_000_000
+        one.pause_writing()
+        sock.unsent_bytes -= application.UNREAD_BYTES_MIN
+        jump(application.UNREAD_SECONDS)
+        for _ in range(3):
+            await asyncio.sleep(0.001)
+        assert not sock.has_ended
+        sock.unsent_bytes -= application.UNREAD_BYTES_MIN - 1
+        jump(application.UNREAD_SECONDS)
+        await eventually(lambda: sock.has_ended)
 
 
 async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing() -> None:

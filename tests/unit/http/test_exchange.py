@@ -243,7 +243,7 @@ BODY_BYTES = 300 * 1024
 
 
 def inbound(headers: dict[str, str], limit_bytes: int = LIMIT) -> InboundBody:
-    return InboundBody(headers, limit_bytes, BodyBudget(10 * limit_bytes))
+    return InboundBody(headers, limit_bytes, BodyBudget(10 * limit_bytes, 10 * limit_bytes), "a")
 
 
 def test_a_single_piece_is_not_copied() -> None:
@@ -285,8 +285,8 @@ def test_a_size_that_is_only_announced_takes_no_memory() -> None:
 
 
 def test_large_bodies_of_a_process_have_a_bound_together() -> None:
-    budget = BodyBudget(3 * SMALL_BODY_BYTES)
-    bodies = [InboundBody({}, MB, budget) for _ in range(3)]
+    budget = BodyBudget(3 * SMALL_BODY_BYTES, 3 * SMALL_BODY_BYTES)
+    bodies = [InboundBody({}, MB, budget, "a") for _ in range(3)]
     for body in bodies[:2]:
         body.feed(b"x" * SMALL_BODY_BYTES)
         body.feed(b"x" * (SMALL_BODY_BYTES // 2))
@@ -303,6 +303,21 @@ def test_large_bodies_of_a_process_have_a_bound_together() -> None:
     bodies[2].feed(b"x")
     bodies[2].forget()
     bodies[1].forget()
+    assert budget.used_bytes == 0
+
+
+def test_an_account_leaves_room_for_the_bodies_of_others() -> None:
+    budget = BodyBudget(4 * SMALL_BODY_BYTES, 2 * SMALL_BODY_BYTES)
+    first, second, other = (InboundBody({}, MB, budget, owner) for owner in "aab")
+    for body in (first, second, other):
+        body.feed(b"x" * SMALL_BODY_BYTES)
+    first.feed(b"x" * SMALL_BODY_BYTES)
+    with pytest.raises(GatewayError) as raised:
+        second.feed(b"x")
+    assert (raised.value.http_status, raised.value.headers["Retry-After"]) == (503, "1")
+    other.feed(b"x" * SMALL_BODY_BYTES)
+    for body in (first, second, other):
+        body.forget()
     assert budget.used_bytes == 0
 
 
