@@ -105,6 +105,9 @@ class CollectingWriter:
         if self._room >= 0:
             self.write(block)
 
+    def break_off(self, block: bytes) -> None:
+        self.finish(block)
+
     def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
         raise AssertionError("what is asked for as a stream comes as one")
 

@@ -284,7 +284,7 @@ class ContentHandler(ApiHandler):
                 await self.flush()
         except (UpstreamError, TimeoutError) as error:
             EventLog("gw.web").warning("film_cut", trace=self.call_id.hex, why=repr(error))
-            self.request.abort()
+            self.break_off()
 
 
 # `GET /v1/media/{name}`: a copy of a result, for clients with a valid signed link.
@@ -345,7 +345,8 @@ class MediaFileHandler(ApiHandler):
                     raise _unreadable() from fault
                 # The connection is closed, so that the client notices the missing part.
                 EventLog("gw.web").warning("media_file_cut", trace=self.call_id.hex, why=str(fault))
-                self.request.abort()
+                self.break_off()
+                return
         self.finish()
 
     def _range(self, kept: Kept) -> tuple[int, int]:

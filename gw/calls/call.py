@@ -98,6 +98,9 @@ class ResponseWriter(Client, Protocol):
     def finish(self, block: bytes) -> None:
         """Send the last events, if any, and end the response."""
 
+    def break_off(self, block: bytes) -> None:
+        """Send the last events, if any, and end the response as an incomplete one."""
+
     def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
         """Send a whole response.
 

@@ -457,7 +457,7 @@ class ChatCalls:
                         is_clients=relay.waits_for_client,
                     )
                 )
-                relay.last.append(result.framing.broken(TIMED_OUT))
+                relay.broken_off(TIMED_OUT)
         last = relay.last
         settlement.follows(None)  # the flight recorder takes no more counts
         if settlement.ending is not None:
@@ -468,7 +468,7 @@ class ChatCalls:
         else:
             settlement.attempts.finish("failure", "cut")
             settlement.end(Ending("error", "upstream_error", _CUT))
-            last.append(result.errors.redacted(result.framing.broken(_CUT)))
+            relay.broken_off(_CUT)
         # Settled before the last bytes are sent, so that a client that has read the whole response
         # sees the new balance.
         if writer.sends_at_once or settlement.ending is SUCCESS:

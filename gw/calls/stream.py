@@ -472,7 +472,8 @@ REST_SECONDS = 0.5
 class Relay(Sink):
     """Sends one stream to its client, from the first event on.
 
-    `last` are the blocks from the end of the response on, kept until the call is settled.
+    `last` are the blocks from the end of the response on, kept until the call is settled. `is_cut`:
+    the response is incomplete and says so nowhere; an error event of the upstream does.
     """
 
     __slots__ = (
@@ -485,6 +486,7 @@ class Relay(Sink):
         "_stream",
         "_timer",
         "_writer",
+        "is_cut",
         "last",
     )
 
@@ -498,6 +500,7 @@ class Relay(Sink):
     ) -> None:
         """`deadline` is loop time. `note_delivery` is called before each block that is sent."""
         self.last: list[bytes] = []
+        self.is_cut = False
         self._stream = stream
         self._pipeline = stream.pipeline
         self._meter = stream.meter
@@ -535,6 +538,12 @@ class Relay(Sink):
                 if keeps_up is not None:
                     await keeps_up
 
+    def broken_off(self, message: str) -> None:
+        """End a response that is incomplete because of `message`."""
+        closing = self._stream.errors.redacted(self._stream.framing.broken(message))
+        self.is_cut = not closing and self._meter.error_seen is None
+        self.last.append(closing)
+
     async def finish(self) -> None:
         """Send the blocks kept, and end the response.
 
@@ -542,6 +551,9 @@ class Relay(Sink):
         ClientGone.
         """
         pipeline, response = self._pipeline, self._stream.response
+        if self.is_cut:
+            self._writer.break_off(b"".join(self.last))
+            return
         if pipeline.is_over and pipeline.passes_rest_on:
             rest = LinesRedaction(self._stream.errors)
             self.last.append(rest.take(pipeline.rest))

@@ -166,6 +166,7 @@ class Request(TornadoRequest):
     _task: asyncio.Task[Any] | None = None
     _sent: Future[None] | None = None  # done when the response is sent
     _is_chunked = False
+    _ends_by_closing = False  # its body, in HTTP/1.0
     _answer: Answer | None = None  # if it is large
     _has_left = False  # flight
 
@@ -537,7 +538,7 @@ class Request(TornadoRequest):
                 self._is_chunked = True
                 headers["Transfer-Encoding"] = "chunked"
             else:
-                must_close = True  # the end of the connection ends the body
+                must_close = self._ends_by_closing = True  # the end of the connection ends the body
         connection_header = headers.get("Connection")
         if must_close or (connection_header is not None and connection_header.lower() == "close"):
             self.keeps_alive = False
@@ -575,7 +576,7 @@ class Request(TornadoRequest):
         return self._out.write(chunk)
 
     def abort(self) -> None:
-        reset(self._out.transport)
+        self._out.transport.abort()
 
     def finish(self, chunk: bytes, status: int) -> Future[None]:
         if self._is_chunked:
@@ -583,16 +584,16 @@ class Request(TornadoRequest):
         return self._complete(status, self._out.write(chunk))
 
     def break_off(self, chunk: bytes, status: int) -> None:
-        """See TornadoRequest: the body ends without its last chunk (RFC 9112, 8), or by a reset.
+        """See TornadoRequest: the body ends before its last chunk or its length (RFC 9112, 8).
 
-        Without chunks the end of the connection would end the body, or be an error already.
+        Where the end of the connection would end it, the connection is reset.
         """
         self.keeps_alive = False
         if chunk and self._is_chunked:
             chunk = chunk_of(chunk)
         self._complete(status, self._out.write(chunk))
-        if not self._is_chunked:
-            self.abort()
+        if self._ends_by_closing:
+            reset(self._out.transport)
 
     def _complete(self, status: int, sent: Future[None]) -> Future[None]:
         """The last byte is written: `sent` is done when more may be."""

@@ -301,6 +301,7 @@ data_dir: ${GW_DATA_DIR:-./var}  # the embedded PostgreSQL and what else is kept
 database_url: ${GW_DATABASE_URL:-}  # postgresql://…; empty: embedded
 redis_url: ${GW_REDIS_URL:-}  # where several hosts share limits
 secret: ${GW_SECRET:-}        # encrypts stored keys; empty: made once under data_dir
+drain_seconds: 185            # for calls in flight when it stops; a call takes 180 at most
 
 """
 

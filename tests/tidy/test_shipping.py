@@ -16,8 +16,11 @@ import pytest
 import yaml
 
 from gw.cli.main import make_parser
-from gw.config.load import load
+from gw.config.load import load, load_text
 from gw.config.schema import SECRET_PLACEHOLDERS
+from gw.http.application import CUT_SECONDS
+from gw.price_list.writing import HEAD
+from gw.runtime import FLUSH_SECONDS
 from tests.tidy.files import ROOT
 
 OPS = ROOT / "ops"
@@ -33,6 +36,8 @@ ENVIRON = {
     "GW_REDIS_URL": "redis://redis:6379/0",
     "OPENAI_API_KEY": "sk-of-openai",
 }
+# What a gateway takes after its drain: cut calls settle, the database takes what is left, it ends.
+SETTLING_SECONDS = CUT_SECONDS + FLUSH_SECONDS + 10
 
 
 def manifests() -> list[dict[str, Any]]:
@@ -131,9 +136,29 @@ def test_unit_starts_what_gw_takes_and_gives_it_time_to_drain() -> None:
         assert program.endswith("/gw")
         commanded(arguments)
     assert service["ExecReload"].endswith("-HUP $MAINPID")
-    assert service["KillMode"] == "mixed"
-    drain = load(OPS / "compose" / "gw.yaml", ENVIRON).drain_seconds
-    assert float(service["TimeoutStopSec"]) >= drain + 15
+    # With `mixed` the processes of a parent that was killed are killed at once.
+    assert service["KillMode"] == "control-group"
+    drain = load_text(minimal(), ENVIRON, source=OPS / "gw.yaml").drain_seconds
+    assert float(service["TimeoutStopSec"]) >= drain + SETTLING_SECONDS
+
+
+def minimal() -> str:
+    """What `gw init` writes without any provider: the file that the unit serves."""
+    return f"{HEAD}channels: []\nmodels: []\n"
+
+
+def test_calls_end_before_a_drain_and_a_drain_before_what_kills() -> None:
+    compose = load(OPS / "compose" / "gw.yaml", ENVIRON)
+    configs = [
+        compose,
+        load(OPS / "kubernetes" / "gw.yaml", ENVIRON),
+        load_text(minimal(), ENVIRON, source=OPS / "gw.yaml"),
+    ]
+    for config in configs:
+        assert config.drain_seconds >= config.timeouts.chat + CUT_SECONDS, config.source
+    gateway = yaml.safe_load(COMPOSE.read_text())["services"]["gateway"]
+    grace = float(gateway["stop_grace_period"].removesuffix("s"))
+    assert grace >= compose.drain_seconds + SETTLING_SECONDS
 
 
 def test_ledger_is_proved_every_night() -> None:
@@ -186,7 +211,7 @@ def test_pods_are_probed_drained_and_few_at_a_time() -> None:
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     hook = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     drain = load(OPS / "kubernetes" / "gw.yaml", ENVIRON).drain_seconds
-    assert pod["spec"]["terminationGracePeriodSeconds"] >= hook + drain + 15
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= hook + drain + SETTLING_SECONDS
     labels = pod["metadata"]["labels"]
     assert the("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
     assert the("Service")["spec"]["selector"] == labels

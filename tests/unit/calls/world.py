@@ -214,6 +214,7 @@ class RecordingWriter:
         self.blocks: list[bytes] = []
         self.waiting = 0
         self.has_ended = False
+        self.is_broken_off = False
         self.has_forgotten = False
         self.content_type: str | None = None
         self.http_status = 200
@@ -255,6 +256,10 @@ class RecordingWriter:
         self.has_ended = True
         if block:
             self.blocks.append(block)
+
+    def break_off(self, block: bytes) -> None:
+        self.finish(block)
+        self.is_broken_off = True
 
     def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
         assert not self.has_ended

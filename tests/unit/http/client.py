@@ -23,6 +23,7 @@ class Answer:
     status: int
     headers: dict[str, str]  # names in lower case
     body: bytes
+    is_cut: bool = False  # it has no last chunk
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -50,12 +51,12 @@ class Client:
         status_line, *lines = head[:-4].split("\r\n")
         pairs = [line.split(": ", 1) for line in lines]
         headers = {name.lower(): value for name, value in pairs}
-        body = b""
+        body, is_cut = b"", False
         if has_body and "content-length" in headers:
             body = await self.reader.readexactly(int(headers["content-length"]))
         elif has_body and headers.get("transfer-encoding") == "chunked":
-            body = await self._chunks()
-        return Answer(int(status_line.split(" ")[1]), headers, body)
+            body, is_cut = await self._chunks()
+        return Answer(int(status_line.split(" ")[1]), headers, body, is_cut)
 
     async def ended(self) -> bool:
         """Read what is left; True when that is nothing and the server has closed."""
@@ -72,13 +73,15 @@ class Client:
         """Close without a word."""
         self.writer.transport.abort()
 
-    async def _chunks(self) -> bytes:
+    async def _chunks(self) -> tuple[bytes, bool]:
         body = b""
-        while size := int(await self.reader.readline(), 16):
+        while line := await self.reader.readline():
+            size = int(line, 16)
             body += await self.reader.readexactly(size)
             await self.reader.readexactly(2)
-        await self.reader.readexactly(2)
-        return body
+            if not size:
+                return body, False
+        return body, True
 
 
 @dataclass(frozen=True)

@@ -189,8 +189,21 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
 async def test_a_fault_in_a_stream_ends_it_and_is_logged() -> None:
     world = World()
     answer = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
-    assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+    assert (answer.status, answer.body, answer.is_cut) == (200, b"data: 1\n\n", True)
     assert world.metrics.responses == [("/v1/stream", 200)]
+
+
+@logs("request_failed")
+async def test_a_fault_in_a_stream_without_chunks_resets_its_connection() -> None:
+    script = Script()
+    script.raises = lambda: RuntimeError("inside")
+    async with served(make_app(World(), script)) as address, address.client() as client:
+        await begin(client, STREAM.replace("HTTP/1.1", "HTTP/1.0"))
+        await script.begun.wait()
+        await client.reader.readuntil(b"data: 1")
+        script.go_on.set()
+        with pytest.raises(ConnectionResetError):
+            await client.reader.read()
 
 
 @logs("request_failed")
@@ -223,7 +236,7 @@ async def test_work_that_outlasts_the_drain_is_cut(head: str) -> None:
         if head is WORK:
             assert (answer.status, answer.json()["error"]["message"]) == (503, ENDING)
         else:
-            assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+            assert (answer.status, answer.body, answer.is_cut) == (200, b"data: 1\n\n", True)
         assert await drained == 1
     assert script.events == ["cancelled gone=False", "ended"]
     assert world.limits.in_flight("acct_1") == 0
