@@ -103,8 +103,7 @@ class StreamingUpstream(Interface):
 class Codec(StreamingUpstream, Interface):
     """A protocol on either side, streaming or not.
 
-    `KEEP_ALIVE` is sent to a client while there is nothing else to send; empty if the protocol has
-    none.
+    `KEEP_ALIVE` is sent to a client while there is nothing else to send: what its readers skip.
 
     `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed; the encoders of
     responses raise nothing.

@@ -249,7 +249,6 @@ class TranslatedCall:
             encoder,
             names=self.names,
             redact=self._redact,
-            keep_alive=self._client.KEEP_ALIVE,
             closing=own.closing_failure if self.translation.closes_failures else None,
         )
 
@@ -267,7 +266,6 @@ class TranslatedStream:
         "_encoder",
         "_encoder_of",
         "_is_closed",
-        "_keep_alive",
         "_names",
         "_redact",
         "failed",
@@ -281,10 +279,8 @@ class TranslatedStream:
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
-        keep_alive: bytes,
         closing: Callable[[str], bytes] | None = None,
     ) -> None:
-        self._keep_alive = keep_alive
         self._closing = closing
         self._is_closed = False
         self._decoder = decoder
@@ -310,11 +306,6 @@ class TranslatedStream:
             return b"".join([self._write(one) for one in events])
         except RecursionError:
             return self._write(StreamFailed(None, f"The upstream sent {_TOO_DEEP}."))
-
-    @property
-    def keep_alive(self) -> bytes:
-        """Bytes to send while the upstream sends none; empty before the first bytes."""
-        return self._keep_alive if self.has_written and self.failed is None else b""
 
     def end(self) -> bytes:
         """Return the client's bytes at the end of the upstream's stream; none if it was cut."""

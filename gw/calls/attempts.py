@@ -170,6 +170,8 @@ class Attempts(Struct, eq=False):
     _lease: Lease | None = None  # of the attempt that gave the response
     _response: UpstreamResponse | None = None
     _silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
+    headers: Mapping[str, str] | None = None  # of the response, by the attempt under way
+    _is_committed: bool = False  # the head of the response is sent: no other channel is tried
 
     def __repr__(self) -> str:
         return f"<Attempts {self._failover} of {self._call.facts.call_id.hex}>"
@@ -205,7 +207,8 @@ class Attempts(Struct, eq=False):
                 except (UpstreamError, TimeoutError) as raised:
                     error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
                     self._fail(failover, candidate, lease, error)
-                    if not (failover.is_trial or self._may_go_on(upstream, candidate, error)):
+                    may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, error)
+                    if self._is_committed or not may_go_on:
                         raise failover.exhausted() from raised
                 except BaseException as error:
                     self._note_unused(candidate, error)
@@ -317,7 +320,16 @@ class Attempts(Struct, eq=False):
 
     def has_next(self) -> bool:
         """Whether another channel could be tried after the present attempt."""
-        return self._failover is not None and self._failover.has_next
+        failover = self._failover
+        return failover is not None and failover.has_next and not self._is_committed
+
+    def commit(self) -> Mapping[str, str] | None:
+        """Try no other channel from now on; return the headers of the response.
+
+        None, and nothing changes, while no attempt has got so far.
+        """
+        self._is_committed = self.headers is not None
+        return self.headers
 
     @property
     def has_response(self) -> bool:

@@ -46,6 +46,7 @@ from gw.calls.attempts import Attempts, BaseUpstream, Retry, confirm_key, is_suc
 from gw.calls.bills import TokenBill, estimate
 from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, ending_of_refusal
 from gw.calls.counting import TokenCounter
+from gw.calls.keep_alive import EarlyHead, KeepAlives, sign_of_life
 from gw.calls.request import ChatCall, UpstreamPlan, channels_for, choices_of
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import Relay, StreamedResponse, StreamPipeline, TranslatedEvents, unreadable
@@ -97,6 +98,7 @@ class ChatUpstream(BaseUpstream):
         """Try one channel. Raises UpstreamError."""
         plan = await call.request.plan_for(candidate, channel, call.pin)
         is_stream = call.request.parsed.stream
+        attempts.headers = plan.headers
         response = await self._http.open(attempts.watch(plan.request))
         attempts.took_response(response, is_stream=is_stream)
         if not is_success(response.status):
@@ -155,7 +157,6 @@ class ChatUpstream(BaseUpstream):
                 framing,
                 meter,
                 has_terminator=dialect.has_terminator,
-                monotonic=self._clock.monotonic,
             )
         pipeline = StreamPipeline(
             meter,
@@ -359,6 +360,7 @@ class ChatCalls:
         self._precharge = precharge
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
+        self._keep_alives = KeepAlives()
         self.counter = TokenCounter(channels=channels, http=http, current=current, clock=clock)
 
     def serving(self, model: ModelSpec) -> list[str]:
@@ -400,6 +402,7 @@ class ChatCalls:
             if able is not order:
                 observer.passed_over({c.channel_id: "tool" for c in order if c not in able})
             limit = self._limits.begin()
+            early = self._early_head(call, attempts, writer)
             try:
                 result = await attempts.first_result(
                     self._upstream,
@@ -411,6 +414,9 @@ class ChatCalls:
             except FailoverExhausted as failure:
                 serving = self.serving(call.model)
                 settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
+            finally:
+                if early is not None:
+                    self._keep_alives.end(early)
             if isinstance(result, UpstreamRefusal):
                 settlement.fail(ending_of_refusal(result, self._current.redactor))
             settlement.bill.served_by(observer.channel_id, result.meter)
@@ -425,7 +431,23 @@ class ChatCalls:
             else:
                 call.request.forget()  # it may be megabytes, and a stream lasts for minutes
                 writer.forget_request()
+                if early is None or not early.has_begun:
+                    writer.begin(result.framing.content_type, result.headers)
                 await self._relay(settlement, result, writer, limit.deadline)
+
+    def _early_head(
+        self, call: ChatCall, attempts: Attempts, writer: ResponseWriter
+    ) -> EarlyHead | None:
+        """Let a stream begin before its first event, if that is configured."""
+        config = self._current.config
+        if not (config.keep_alive_before_first_event and call.request.parsed.stream):
+            return None
+        sign = sign_of_life(call.facts.protocol, call.framing)
+        if not (sign and writer.sends_at_once):
+            return None
+        early = EarlyHead(attempts, writer, call.framing.content_type, sign)
+        self._keep_alives.begin(early, config.keep_alive_seconds)
+        return early
 
     async def _relay(
         self,
@@ -435,11 +457,17 @@ class ChatCalls:
         deadline: float,
     ) -> None:
         """Send the stream; after its first event there is no failover."""
-        meter = result.meter
-        writer.begin(result.framing.content_type, result.headers)
+        meter, protocol = result.meter, settlement.call.facts.protocol
+        relay = Relay(
+            result,
+            writer,
+            note_delivery=settlement.note_delivery,
+            deadline=deadline,
+            sign=sign_of_life(protocol, result.framing),
+        )
         if writer.sends_at_once:
             settlement.follows(meter)
-        relay = Relay(result, writer, note_delivery=settlement.note_delivery, deadline=deadline)
+            self._keep_alives.begin(relay, self._current.config.keep_alive_seconds)
         try:
             await relay.run()
         except UpstreamError:
@@ -458,6 +486,8 @@ class ChatCalls:
                     )
                 )
                 relay.broken_off(TIMED_OUT)
+        finally:
+            self._keep_alives.end(relay)
         last = relay.last
         settlement.follows(None)  # the flight recorder takes no more counts
         if settlement.ending is not None:

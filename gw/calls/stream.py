@@ -11,9 +11,9 @@ end of the call is decided in `chat.py`.
 from __future__ import annotations
 
 import asyncio
-import time
 from asyncio import Future
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -26,16 +26,13 @@ from channels.http.sse import SseEvent, SseSplitter
 from channels.json import EVENT_VALUES_MAX, is_heavy_event
 from channels.redaction import ExactRedaction, LinesRedaction
 from channels.translation.session import TranslatedStream
-from gw.calls.call import ResponseWriter
+from gw.calls.call import ClientGone, ResponseWriter
 from metrics.logs import EventLog
 
 # Each event of a stream is metered, and passed through or translated.
 #
 # Events of a channel that speaks the client's protocol are passed through. Otherwise a translation
 # (`channels/translation`) writes them; usage is always metered as the upstream states it.
-
-# After so many seconds without bytes a client is sent a keep-alive.
-SILENCE_SECONDS = 10.0
 
 
 class Framing(Protocol):
@@ -151,10 +148,7 @@ class TranslatedEvents:
         meter: Meter,
         *,
         has_terminator: bool,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._monotonic = monotonic
-        self._spoke = monotonic()
         self._stream = stream
         self._framing = framing
         self._splitter = SseSplitter()
@@ -184,30 +178,15 @@ class TranslatedEvents:
             raise ErrorReported(ErrorMembers(error.message), status=status)
 
     def event(self, event: SseEvent) -> bytes:
-        """Return the client's bytes for an event without content, such as a comment."""
-        return self._sent(self._framed(self._filler()))
+        """Return nothing: an event without content, such as a comment, is for nobody."""
+        return b""
 
     def take(self, read: Any) -> bytes:
         """Return the bytes for an event that was decoded and metered."""
-        written = self._sent(self._framed(self._stream.take(read) or self._filler()))
+        written = self._framed(self._stream.take(read))
         if self._meter.finished and self._has_terminator:
             return written + self.end()
         return written
-
-    def _sent(self, written: bytes) -> bytes:
-        if written:
-            self._spoke = self._monotonic()
-        return written
-
-    def _filler(self) -> bytes:
-        """Return a keep-alive if the client has received nothing for SILENCE_SECONDS.
-
-        Comments, pings, and reasoning that the client's protocol cannot carry produce no bytes, and
-        proxies close silent connections.
-        """
-        if self._monotonic() - self._spoke < SILENCE_SECONDS:
-            return b""
-        return self._stream.keep_alive
 
     def end(self) -> bytes:
         """Return the end of a complete response; once, and none after an error."""
@@ -483,11 +462,13 @@ class Relay(Sink):
         "_meter",
         "_note_delivery",
         "_pipeline",
+        "_sign",
         "_stream",
         "_timer",
         "_writer",
         "is_cut",
         "last",
+        "quiet_ticks",
     )
 
     def __init__(
@@ -497,9 +478,15 @@ class Relay(Sink):
         *,
         note_delivery: Callable[[], None],
         deadline: float,
+        sign: bytes = b"",
     ) -> None:
-        """`deadline` is loop time. `note_delivery` is called before each block that is sent."""
+        """`deadline` is loop time. `note_delivery` is called before each block that is sent.
+
+        `sign` is sent while the upstream is silent (`keep_alive.py`).
+        """
         self.last: list[bytes] = []
+        self.quiet_ticks = 0
+        self._sign = sign
         self.is_cut = False
         self._stream = stream
         self._pipeline = stream.pipeline
@@ -601,8 +588,15 @@ class Relay(Sink):
             block = b"".join((*last, block))
             last.clear()
         self._note_delivery()
+        self.quiet_ticks = 0
         self._keeps_up = keeps_up = self._writer.write(block)
         return keeps_up
+
+    def speak(self) -> None:
+        """Send a sign of life between two events; none to a client that does not read."""
+        if self._sign and not (self.last or self._meter.finished or self.waits_for_client):
+            with suppress(ClientGone):  # the call is being cancelled
+                self._writer.write(self._sign)
 
 
 def _nothing_is_out() -> None:

@@ -137,6 +137,8 @@ class Config:
     previous_secret: str = field(repr=False)  # empty: none; accepted during a rotation
     credits_per_usd: Decimal
     drain_seconds: float
+    keep_alive_seconds: float
+    keep_alive_before_first_event: bool
     precharge: Precharge
     worker_silence_seconds: float  # of one of several processes, until its parent replaces it
     shed_delay_ms: int
@@ -175,6 +177,8 @@ APPLIED = frozenset(
         "agents",
         "cautions",
         "drain_seconds",
+        "keep_alive_before_first_event",
+        "keep_alive_seconds",
         "ledger_retention_months",
         "log_level",
         "registry",

@@ -96,6 +96,8 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
         previous_secret=values["previous_secret"],
         credits_per_usd=values["credits_per_usd"],
         drain_seconds=values["drain_seconds"],
+        keep_alive_seconds=values["keep_alive_seconds"],
+        keep_alive_before_first_event=values["keep_alive_before_first_event"],
         precharge=values["precharge"],
         worker_silence_seconds=values["worker_silence_seconds"],
         shed_delay_ms=values["shed_delay_ms"],

@@ -410,6 +410,9 @@ TOP: Schema = {
     "precharge": Key(choice(PRECHARGES), "messages"),
     "worker_silence_seconds": Key(seconds(), 10.0),
     "shed_delay_ms": Key(whole(least=0, most=10_000), 20),
+    # The silence after which the client of a stream is sent a sign of life; 0: never.
+    "keep_alive_seconds": Key(seconds(above_zero=False), 15.0),
+    "keep_alive_before_first_event": Key(flag(), False),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
     # For all bodies of a process together; at least one of them.
     "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),

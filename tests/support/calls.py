@@ -54,7 +54,8 @@ class Limits:
 
 def in_force(redactor: Redactor, registry: Registry = NO_MODELS) -> LiveConfig:
     """What calls read of the configuration in force."""
-    return cast(LiveConfig, SimpleNamespace(redactor=redactor, registry=registry))
+    config = SimpleNamespace(keep_alive_seconds=15.0, keep_alive_before_first_event=False)
+    return cast(LiveConfig, SimpleNamespace(config=config, redactor=redactor, registry=registry))
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
 # stream has no finishReason (spec: Stream failure behaviour). Here as server-sent events; the array
 # form has the same objects as elements (`channels/dialects/gemini/array_stream.py`).
 
-# This protocol has no keep-alive.
-KEEP_ALIVE = b""
+# An empty line: the provider's Python library takes a comment for JSON, and fails.
+KEEP_ALIVE = b"\n"
 
 
 @dataclass(slots=True)

@@ -20,11 +20,11 @@ from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
 from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
-from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedEvents
+from gw.calls.stream import Framing, SseFraming, TranslatedEvents
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.logs import logs
-from tests.support.rows import cases, each
+from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.golden import transcripts
 from tests.unit.calls.relaying import TRANSLATED, Way, relayed
@@ -305,7 +305,6 @@ class Client:
             framing or SseFraming(),
             self._meter,
             has_terminator=dialect.has_terminator,
-            monotonic=self.clock.monotonic,
         )
 
     def gets(self, sent: bytes, *, after: float = 0.0) -> bytes:
@@ -320,27 +319,6 @@ class Client:
                 self._meter.take(read)
                 written.append(self._framing.take(read))
         return b"".join(written)
-
-
-@cases(
-    "client, upstream, silence, expected",
-    ("chat", "messages", PING, COMMENT),
-    ("messages", "chat", COMMENT, PING),
-    ("native", "chat", COMMENT, b""),
-    ("native", "messages", PING, b""),
-)
-def test_client_is_told_after_a_silence_that_the_answer_goes_on(
-    client: Protocol, upstream: Protocol, silence: bytes, expected: bytes
-) -> None:
-    told = Client(client, upstream)
-    assert b"Hi" in told.gets(SAID[upstream])
-    assert told.gets(silence, after=SILENCE_SECONDS - 1) == b""
-    assert told.gets(silence, after=1) == expected
-    assert told.gets(silence, after=SILENCE_SECONDS - 1) == b""
-    assert told.gets(silence, after=1) == expected
-    # What is said counts as well.
-    assert b"Hi" in told.gets(SAID[upstream], after=5)
-    assert told.gets(silence, after=SILENCE_SECONDS - 1) == b""
 
 
 def test_nothing_is_sent_before_the_answer_begins() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from channels.answers import PATIENCE_SECONDS, SLOW_BYTES_PER_SECOND, Answer, AnswerBudget
 from channels.shares import Shares
-from tests.support.aio import both_loops, eventually, jump
+from tests.support.aio import eventually, jump
 
 MB = 1024 * 1024
 
@@ -46,7 +46,6 @@ async def passing(seconds: float, until: Callable[[], bool]) -> None:
     await eventually(until, what="what that time brings")
 
 
-@both_loops
 async def test_answers_of_an_account_wait_for_its_part_and_others_do_not() -> None:
     budget = AnswerBudget(Shares(10 * MB, 4 * MB))
     first, second, third, other = (Client(budget, owner) for owner in "aaab")
@@ -64,7 +63,6 @@ async def test_answers_of_an_account_wait_for_its_part_and_others_do_not() -> No
     assert not any(client.is_cut for client in (first, second, third, other))
 
 
-@both_loops
 async def test_slow_reader_is_cut_for_an_answer_that_waits_and_a_faster_one_is_not() -> None:
     budget = AnswerBudget(Shares(100 * MB, 40 * MB))
     slow, fast, next_one, stranger = (Client(budget, owner) for owner in "aaab")
@@ -78,7 +76,6 @@ async def test_slow_reader_is_cut_for_an_answer_that_waits_and_a_faster_one_is_n
     assert budget.used_bytes == 60 * MB
 
 
-@both_loops
 async def test_answers_that_are_half_read_never_wait_for_each_other() -> None:
     budget = AnswerBudget(Shares(100 * MB, 4 * MB))
     first, second = Client(budget, "a"), Client(budget, "a")
@@ -91,7 +88,6 @@ async def test_answers_that_are_half_read_never_wait_for_each_other() -> None:
     await waiting
 
 
-@both_loops
 async def test_one_account_after_another_has_room_when_all_is_used() -> None:
     budget = AnswerBudget(Shares(4 * MB, 4 * MB))
     holder = Client(budget, "holder")
@@ -110,7 +106,6 @@ async def test_one_account_after_another_has_room_when_all_is_used() -> None:
     assert order == ["a", "b", "a", "a"]
 
 
-@both_loops
 async def test_answers_made_here_are_counted_and_their_slow_readers_cut() -> None:
     """What needs no reading waits for nothing: it is there already."""
     budget = AnswerBudget(Shares(100 * MB, 10 * MB))
@@ -126,7 +121,6 @@ async def test_answers_made_here_are_counted_and_their_slow_readers_cut() -> Non
     assert budget.used_bytes == 0
 
 
-@both_loops
 async def test_client_that_leaves_while_its_answer_waits_leaves_nothing() -> None:
     budget = AnswerBudget(Shares(4 * MB, 4 * MB))
     holder, leaving = Client(budget, "a"), Client(budget, "a")
