@@ -197,6 +197,7 @@ class Attempts(Struct, eq=False):
                 began = call.span.now() if call.span.sampled else 0
                 candidate, lease = failover.lease()
                 self.candidate, self.status, self.meter = candidate, None, None
+                self.headers = None
                 self.observer.attempt_begins(candidate, lease.spec, began)
                 try:
                     if failover.is_trial:

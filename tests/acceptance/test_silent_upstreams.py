@@ -37,7 +37,7 @@ MODELS = {"chat": "gpt", "messages": "claude", "responses": "codex", "native": "
 
 def through_silence(h: House, key: str, protocol: str, model: str, **silence: Any) -> bytes:
     """All bytes of a stream whose upstream goes on once its client had two signs of life."""
-    told_to(h, model, events=4, **silence)
+    told_to(h, model, events=9, **silence)
     sock, data = opened(h, key, protocol, model), b""
     while data.count(SIGNS[protocol]) < 2:
         piece = sock.recv(65536)
@@ -60,9 +60,9 @@ def test_silence_between_two_events_is_filled(
     name = MODELS[protocol]
     if model == "translated":
         name = "gpt" if protocol != "chat" else "claude"
-    through_silence(h, tenant.key, protocol, name, pause=2)
+    through_silence(h, tenant.key, protocol, name, pause=6)
     (row,) = until(lambda: h.rows(tenant), what="the row")
-    assert (row["status"], row["output_tokens"]) == ("success", 4)
+    assert (row["status"], row["output_tokens"]) == ("success", 9)
 
 
 LIBRARIES: dict[str, Callable[[House, str, str], Iterator[Any]]] = {
