@@ -84,7 +84,7 @@ async def open_account(database: Database, secret: Secret) -> DemoKey:
 async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tuple[str, str]:
     """Return id and text of a valid key of this name and agent; create one if there is none."""
     actor = Actor.of_this_process()
-    found = await keys.list_of_account(database, wish.account_id)
+    found = await keys.list_of_account(database, wish.account_id, limit=100)
     async with database.transaction() as session:
         for key in found:
             is_good = key.enabled and key.revoked_at is None and key.is_revealable

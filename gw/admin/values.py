@@ -21,7 +21,14 @@ from gw.agents import UnknownAgent, chat_model
 from gw.config.readers import closest
 from gw.keys.issue import NotRevealable, RequestIsDecided, UnknownRequest
 from gw.keys.secret import WrongSecret
-from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsLocked, KeyIsRevoked, UnknownKey
+from gw.keys.store import (
+    CapIsNeeded,
+    HashIsTaken,
+    KeyIsLocked,
+    KeyIsRevoked,
+    TooManyKeys,
+    UnknownKey,
+)
 from gw.knowledge.reading import UnknownBase
 
 # The refusals of an operator's request: one table for the command line, the admin API and pages.
@@ -61,6 +68,7 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
     UnknownRequest: (404, "request_not_found", "there is no request {}"),
     UnknownBase: (404, "kb_not_found", "the account has no knowledge base {}"),
     KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),
+    TooManyKeys: (409, "too_many_keys", "the account {} has as many keys as one may have"),
     KeyIsLocked: (403, "key_locked", "an operator has disabled the key {}, and alone enables it"),
     HashIsTaken: (409, "key_exists", "a key with this hash has been imported before"),
     NotRevealable: (

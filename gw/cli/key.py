@@ -15,6 +15,7 @@ from actors.wallet.pricing import format_usd
 from channels.registry import Registry
 from gw import accounts
 from gw.admin import keys as admin
+from gw.admin.values import Page, PageQuery, Position, page_of
 from gw.cli.arguments import (
     Context,
     Result,
@@ -23,6 +24,7 @@ from gw.cli.arguments import (
     add_model_options,
     add_noun,
     allowed_models,
+    count,
     identifier,
     instant,
     label,
@@ -155,6 +157,8 @@ def read_changes(options: Namespace, registry: Registry) -> KeyChanges:
 
 REQUEST_COLUMNS = ("id", "agent_id", "name", "requested_by", "spend_cap_usd", "status")
 VIEW_COLUMNS = ("viewed_at", "os_user", "host")
+# Keys in one page of the list.
+LISTED_MAX = 1000
 COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
 
 
@@ -176,11 +180,15 @@ def revealed_result(key: KeyRecord, text: str) -> Result:
     return Result(record, _sheet(record))
 
 
-def key_list_result(keys: Sequence[KeyRecord]) -> Result:
-    """Return the keys of an account."""
-    records = [key_record(key) for key in keys]
-    rows = [{**record, "models": shown_models(record["allowed_models"])} for record in records]
-    return Result({"keys": records}, table(rows, COLUMNS))
+def key_list_result(page: Page[KeyRecord]) -> Result:
+    """Return a page of the keys of an account."""
+    records = [key_record(key) for key in page.data]
+    rows = [{**one, "models": shown_models(one["allowed_models"])} for one in records]
+    record: dict[str, Any] = {"keys": records}
+    if page.next_cursor is None:
+        return Result(record, table(rows, COLUMNS))
+    text = f"{table(rows, COLUMNS)}\n\nmore: --cursor {page.next_cursor}"
+    return Result({**record, "next_cursor": page.next_cursor}, text)
 
 
 def key_views_result(views: Sequence[View]) -> Result:
@@ -267,6 +275,10 @@ def add(nouns: Subparsers) -> None:
 
     list_parser = add_command(verbs, "list", "list the keys of an account", with_database(list_))
     list_parser.add_argument("--account", metavar="ID", type=identifier, required=True)
+    list_parser.add_argument(
+        "--limit", metavar="N", type=listed, default=LISTED_MAX, help=f"at most {LISTED_MAX}"
+    )
+    list_parser.add_argument("--cursor", metavar="TEXT", help="`next_cursor` of the page before")
 
     text = "print the text of a key; who did and when is kept"
     _with_id(add_command(verbs, "reveal", text, with_database(reveal)))
@@ -325,9 +337,21 @@ async def reject(context: Context, options: Namespace) -> Result:
         return key_request_result(await admin.reject(session, actor, options.id))
 
 
+def listed(text: str) -> int:
+    """Read the length of a page of keys."""
+    return min(count(text), LISTED_MAX)
+
+
 async def list_(context: Context, options: Namespace) -> Result:
     await accounts.show(context.database, options.account)
-    return key_list_result(await store.list_of_account(context.database, options.account))
+    position = PageQuery(cursor=options.cursor).position(Position)
+    found = await store.list_of_account(
+        context.database,
+        options.account,
+        limit=options.limit + 1,
+        after=None if position is None else (position.at, position.id),
+    )
+    return key_list_result(page_of(found, options.limit, lambda k: Position(k.created_at, k.id)))
 
 
 async def reveal(context: Context, options: Namespace) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -39,6 +40,7 @@ from gw.api.logs.record import (
 from gw.console.account import start_csv, write_csv
 from gw.console.pages import TEXTS, ConsoleHandler
 from gw.keys import store as keys
+from gw.keys.store import KeyRecord
 
 SQL = load("gw.console", "calls.sql")
 RECENT = 50
@@ -102,6 +104,10 @@ class ListedHandler(ConsoleHandler):
         return read_list_query(query, see=see, seal=self.services.cursors, now=self.now)
 
 
+# Keys to choose from as a filter of calls.
+KEYS_SHOWN = 200
+
+
 class CallsHandler(ListedHandler):
     """A page of an account's calls, preceded by those in flight."""
 
@@ -121,7 +127,7 @@ class CallsHandler(ListedHandler):
             account=account,
             rows=rows,
             jobs=jobs,
-            keys=await keys.list_of_account(database, account_id),
+            keys=await self._keys(account_id, chosen["key_id"]),
             models=list(self.services.current.registry.models),
             statuses=STATUSES,
             unit_types=(*UNIT_TYPES, TOKEN_BILLED),
@@ -131,6 +137,17 @@ class CallsHandler(ListedHandler):
             file_query=urlencode({name: one for name, one in chosen.items() if one}),
             redact=self.services.current.redact,
         )
+
+    async def _keys(self, account_id: str, chosen: str) -> list[KeyRecord]:
+        """Return the keys to choose from: the newest, and the one that is chosen."""
+        found = await keys.list_of_account(
+            self.services.database, account_id, limit=KEYS_SHOWN, newest_first=True
+        )
+        if chosen and all(one.id != chosen for one in found):
+            with suppress(keys.UnknownKey):
+                one = await keys.show(self.services.database, chosen)
+                found += [one] if one.account_id == account_id else []
+        return found
 
     def _next(self, query: LogListQuery, rows: Sequence[LogRow], *, has_more: bool) -> str | None:
         """Return the query of the next page; None on the last."""

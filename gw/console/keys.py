@@ -85,14 +85,16 @@ class KeysHandler(KeysPage):
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)
         database = self.services.database
-        found = await store.list_of_account(database, account_id)
-        start = self.parameters.whole("start", least=0, most=1_000_000) or 0
-        found = list(reversed(found))
+        after = read_cursor(self.parameters.text("after"))
+        found = await store.list_of_account(
+            database, account_id, limit=PAGE + 1, after=after, newest_first=True
+        )
+        more = found[PAGE - 1] if len(found) > PAGE else None
         self.page(
             "keys.html",
             account=account,
-            keys=[(key, status(key, self.now)) for key in found[start : start + PAGE]],
-            next_start=start + PAGE if len(found) > start + PAGE else None,
+            keys=[(key, status(key, self.now)) for key in found[:PAGE]],
+            after=write_cursor(more.created_at, more.id) if more else None,
             models=model_names(self),
             agents=await agents.list_all(database, account_id),
         )

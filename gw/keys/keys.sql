@@ -3,12 +3,13 @@
 SELECT * FROM find_priced_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 
 -- insert --
--- Insert a key, found by its keyed hash or, if imported, by its plain one.
+-- Insert a key, found by its keyed hash or, if imported, by its plain one, unless its account has as many as it may.
 INSERT INTO keys (id, account_id, name, kind, agent_id, prefix, lookup_hash, legacy_hash, sealed,
                   allowed_models, expires_at, account_logs, spend_cap_nano_usd, user_name, requested_by)
-VALUES (%(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(lookup_hash)s,
-        %(legacy_hash)s, %(sealed)s, %(allowed_models)s::text[], %(expires_at)s, %(account_logs)s,
-        %(spend_cap_nano_usd)s, %(user_name)s, %(requested_by)s)
+SELECT %(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(lookup_hash)s::bytea,
+       %(legacy_hash)s::bytea, %(sealed)s::bytea, %(allowed_models)s::text[], %(expires_at)s::timestamptz,
+       %(account_logs)s, %(spend_cap_nano_usd)s::bigint, %(user_name)s, %(requested_by)s
+WHERE (SELECT count(*) FROM (SELECT FROM keys WHERE account_id = %(account_id)s LIMIT %(most)s) AS present) < %(most)s
 
 -- show --
 -- One key as its owner may see it.
@@ -19,14 +20,27 @@ SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.id = %s
 
--- list --
--- All keys of an account as their owner may see them, the oldest first.
+-- oldest_first --
+-- Keys of an account as their owner may see them, the oldest first.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
        k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
        k.requested_by, k.locked
 FROM keys k JOIN key_spend s ON s.key_id = k.id
-WHERE k.account_id = %s ORDER BY k.created_at, k.id
+WHERE k.account_id = %(account)s
+    AND (%(at)s::timestamptz IS NULL OR (k.created_at, k.id) > (%(at)s, %(id)s))
+ORDER BY k.created_at, k.id LIMIT %(limit)s
+
+-- newest_first --
+-- The same, the newest first.
+SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
+       k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
+       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
+       k.requested_by, k.locked
+FROM keys k JOIN key_spend s ON s.key_id = k.id
+WHERE k.account_id = %(account)s
+    AND (%(at)s::timestamptz IS NULL OR (k.created_at, k.id) < (%(at)s, %(id)s))
+ORDER BY k.created_at DESC, k.id DESC LIMIT %(limit)s
 
 -- change --
 -- Change settings of a key that is not revoked, as far as given.

@@ -24,6 +24,9 @@ SQL = load("gw.keys", "keys.sql")
 
 ACCOUNT_MISSING = "keys_account_id_fkey"
 HASH_TAKEN = "keys_legacy_hash_once"
+# Keys of an account, revoked ones included, since they stay. Several that are made at once may be a
+# few more.
+KEYS_OF_ACCOUNT_MAX = 100_000
 REQUESTED_WITHOUT_CAP = "keys_requested_have_a_cap"
 
 
@@ -33,6 +36,10 @@ class UnknownKey(Exception):
 
 class KeyIsRevoked(Exception):
     """The key is revoked, which is for good (spec: Authentication 8)."""
+
+
+class TooManyKeys(Exception):
+    """The account has as many keys as it may have, revoked ones included."""
 
 
 class KeyIsLocked(Exception):
@@ -146,17 +153,19 @@ async def find(store: Statements, hashes: Mapping[bytes, bytes]) -> dict[bytes, 
 
 
 async def insert(store: Statements, key: NewKey) -> None:
-    """Store a new key. Raises UnknownAccount, HashIsTaken."""
+    """Store a new key. Raises UnknownAccount, HashIsTaken, TooManyKeys."""
     row = {field.name: getattr(key, field.name) for field in fields(key)}
     row["allowed_models"] = None if key.allowed_models is None else list(key.allowed_models)
     try:
-        await store.execute(SQL["insert"], row)
+        is_stored = await store.execute(SQL["insert"], {**row, "most": KEYS_OF_ACCOUNT_MAX})
     except ConstraintViolated as error:
         if error.constraint_name == ACCOUNT_MISSING:
             raise UnknownAccount(key.account_id) from error
         if error.constraint_name == HASH_TAKEN:
             raise HashIsTaken(key.id) from error
         raise
+    if not is_stored:
+        raise TooManyKeys(key.account_id)
 
 
 async def show(store: Statements, key_id: str) -> KeyRecord:
@@ -167,9 +176,22 @@ async def show(store: Statements, key_id: str) -> KeyRecord:
     return KeyRecord(*row)
 
 
-async def list_of_account(store: Statements, account_id: str) -> list[KeyRecord]:
-    """Return the keys of an account, oldest first; empty for an unknown account."""
-    return [KeyRecord(*row) for row in await store.fetch_all(SQL["list"], (account_id,))]
+async def list_of_account(
+    store: Statements,
+    account_id: str,
+    *,
+    limit: int,
+    after: tuple[datetime, str] | None = None,
+    newest_first: bool = False,
+) -> list[KeyRecord]:
+    """Return keys of an account after the one of an instant and id, oldest first.
+
+    Empty for an unknown account.
+    """
+    at, last_id = after or (None, None)
+    params = {"account": account_id, "at": at, "id": last_id, "limit": limit}
+    statement = SQL["newest_first" if newest_first else "oldest_first"]
+    return [KeyRecord(*row) for row in await store.fetch_all(statement, params)]
 
 
 async def change(store: Statements, key_id: str, changes: KeyChanges) -> None:

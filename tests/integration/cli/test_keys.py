@@ -77,6 +77,19 @@ def test_keys_are_listed_without_their_text(gw: Gw, account: str) -> None:
     assert gw.refuses("key", "list", "--account", "acct_1")[0] == "account_not_found"
 
 
+def test_list_of_keys_has_pages(gw: Gw, account: str) -> None:
+    made = [make(gw, account)["id"] for _ in range(3)]
+    first = gw.answers("key", "list", "--account", account, "--limit", "2")
+    assert [one["id"] for one in first["keys"]] == made[:2]
+    cursor = first["next_cursor"]
+    assert cursor in gw.says("key", "list", "--account", account, "--limit", "2").out
+    rest = gw.answers("key", "list", "--account", account, "--cursor", cursor)
+    assert [one["id"] for one in rest["keys"]] == made[2:]
+    assert "next_cursor" not in rest
+    refused = gw.refuses("key", "list", "--account", account, "--cursor", "nonsense", exit_code=2)
+    assert refused[0] in ("invalid_request", "usage")
+
+
 def test_every_view_of_a_key_is_kept(
     gw: Gw, account: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,32 @@ async def test_key_that_is_not_there_is_named(database_url: str) -> None:
             await store.revoke(database, "key_none")
 
 
+async def test_account_has_so_many_keys_and_its_list_so_many_pages(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "KEYS_OF_ACCOUNT_MAX", 5)
+    async with Database(database_url) as database:
+        account_id, other = [await account_in(database) for _ in range(2)]
+        made = [(await issue(database, account_id)).id for _ in range(5)]
+        await store.revoke(database, made[0])
+        with pytest.raises(store.TooManyKeys, match=account_id):
+            await issue(database, account_id)
+        await issue(database, other)
+
+        async def pages(*, newest_first: bool) -> list[list[str]]:
+            found: list[list[str]] = []
+            after = None
+            while page := await store.list_of_account(
+                database, account_id, limit=2, after=after, newest_first=newest_first
+            ):
+                found.append([key.id for key in page])
+                after = page[-1].created_at, page[-1].id
+            return found
+
+        assert await pages(newest_first=False) == [made[:2], made[2:4], made[4:]]
+        assert await pages(newest_first=True) == [made[:2:-1], made[2:0:-1], made[:1]]
+
+
 async def test_last_use_only_moves_forward(database_url: str) -> None:
     async with Database(database_url) as database:
         account_id = await account_in(database)
@@ -130,7 +156,7 @@ async def test_last_use_only_moves_forward(database_url: str) -> None:
         base = datetime(2026, 11, 21, tzinfo=UTC)
 
         async def used() -> list[datetime | None]:
-            keys = await store.list_of_account(database, account_id)
+            keys = await store.list_of_account(database, account_id, limit=100)
             return [key.last_used_at for key in keys]
 
         assert await used() == [None, None]
@@ -168,7 +194,7 @@ async def test_last_uses_written_from_many_sides_do_not_block_each_other(databas
             await store.write_last_use(database, dict.fromkeys(shuffled, seconds))
 
         await asyncio.gather(*(write(float(seconds)) for seconds in range(1, 101)))
-        keys = await store.list_of_account(database, account_id)
+        keys = await store.list_of_account(database, account_id, limit=100)
         assert {key.last_used_at for key in keys} == {datetime.fromtimestamp(100, UTC)}
 
 
