@@ -117,9 +117,15 @@ class FormRequest(Struct, frozen=True, kw_only=True):
 
     def body_for(self, body: bytes, upstream_model: str) -> tuple[str, BodyPieces]:
         """Return the `Content-Type` and the form with the upstream's model name."""
+        return self.written(body, {"model": upstream_model})
+
+    def written(self, body: bytes, replace: Mapping[str, str]) -> tuple[str, BodyPieces]:
+        """Return the `Content-Type` and the form with the values of some texts replaced."""
         boundary = secrets.token_hex(16)
-        written = self.form.written(body, boundary, {"model": upstream_model})
-        return f"multipart/form-data; boundary={boundary}", written
+        return (
+            f"multipart/form-data; boundary={boundary}",
+            self.form.written(body, boundary, replace),
+        )
 
 
 def read_form(body: bytes, content_type: str | None, names: frozenset[str]) -> Form:

@@ -22,6 +22,7 @@ from channels.dialects.meter import Usage, UsageParts, count_of
 from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.dialects.validate import counts
 from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.http.transport import BodyPieces
 from channels.json import NULL, UNREADABLE
 
 ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")
@@ -31,9 +32,13 @@ _SETTINGS = frozenset(("language", "response_format", "temperature"))
 _NAMES = _SETTINGS | {"file", "model", "prompt", "stream"}
 
 # A recording without a stated length: the fewest bytes of a second of speech, used for the hold,
-# and the usual number, used for the charge if no upstream states the length.
+# and the usual number, used for the charge if no upstream states the length. Recordings of few
+# bytes a second are longer: then their text is, which has so many bytes a second in most languages.
 BYTES_PER_SECOND_MIN = 2_000
 BYTES_PER_SECOND_USUAL = 16_000
+TEXT_BYTES_PER_SECOND = 15
+# A part of the names of models that state tokens with `json`, and refuse `verbose_json`.
+_OF_TOKENS = "-transcribe"
 # Longer than any recording in a form.
 SECONDS_MAX = 7 * 24 * 3600
 
@@ -42,8 +47,17 @@ class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
     """A checked form; `milliseconds`: the stated length of the recording, or None."""
 
     file_bytes: int
-    is_text: bool  # the response is not JSON
+    is_text: bool  # the client's response is not JSON
+    asks_length: bool  # a plain text, of which the upstream is asked for the length as well
     milliseconds: int | None
+
+    def body_for(self, body: bytes, upstream_model: str) -> tuple[str, BodyPieces]:
+        """See FormRequest. A plain text states no length: it is asked for within JSON."""
+        replaced = {"model": upstream_model}
+        if self.asks_length:
+            is_of_tokens = _OF_TOKENS in upstream_model.lower()
+            replaced["response_format"] = "json" if is_of_tokens else "verbose_json"
+        return self.written(body, replaced)
 
     @property
     def milliseconds_max(self) -> int:
@@ -77,12 +91,15 @@ def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
             "stream: transcriptions are not streamed here; leave it out or send false.", "stream"
         )
     (file,) = files
+    head = body[file.start : file.start + _WAVE_HEAD_BYTES]
+    milliseconds = _length_of_wave(head, file.size)
     return TranscriptionRequest(
         form=form,
         model=model,
         file_bytes=file.size,
         is_text=named in _TEXT_FORMATS,
-        milliseconds=_length_of_wave(body[file.start : file.start + _WAVE_HEAD_BYTES], file.size),
+        asks_length=named == "text" and milliseconds is None,
+        milliseconds=milliseconds,
         parameters=settings_of(form, _SETTINGS)
         | counts(file_bytes=file.size, prompt_characters=len(texts.get("prompt", ""))),
     )
@@ -129,17 +146,23 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 
 
 class TranscriptionResponse(Struct, frozen=True):
-    """What a response states: its tokens or its length, and its error."""
+    """What a response states: its tokens or its length, and its error.
+
+    `spoken_milliseconds` is estimated from its text.
+    """
 
     usage: Usage | None = None
     milliseconds: int | None = None
+    spoken_milliseconds: int = 0
     error: str | None = None
 
 
 def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
     """Parse a whole response, without its text. Raises UpstreamMalformed."""
     if is_text:
-        return TranscriptionResponse(milliseconds=_last_instant(body))
+        return TranscriptionResponse(
+            milliseconds=_last_instant(body), spoken_milliseconds=_spoken(len(body))
+        )
     try:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:
@@ -155,7 +178,25 @@ def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
     return TranscriptionResponse(
         usage=_usage(usage),
         milliseconds=_milliseconds(member_of(response.duration) if seconds is None else seconds),
+        spoken_milliseconds=_spoken(len(bytes(response.text)) - 2),
     )
+
+
+def _spoken(text_bytes: int) -> int:
+    return text_bytes * 1000 // TEXT_BYTES_PER_SECOND
+
+
+def is_object(body: bytes) -> bool:
+    """Whether a response is JSON: some upstreams have one format whatever they are asked for."""
+    return body.lstrip()[:1] == b"{"
+
+
+def text_of(body: bytes) -> bytes:
+    """Return the plain text of a response as JSON that was read; other responses as they are."""
+    if not is_object(body):
+        return body
+    text = member_of(_RESPONSE.decode(body).text)
+    return body if not isinstance(text, str) else f"{text}\n".encode("utf-8", "replace")
 
 
 def _usage(stated: Mapping[str, object]) -> Usage | None:

@@ -10,11 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.wallet.bounds import SLACK_MILLISECONDS
+from actors.wallet.bounds import MARGIN, SLACK_MILLISECONDS
 from channels.dialects.meter import Usage
 from channels.dialects.moderations import dialect as moderations
 from channels.dialects.rerank import dialect as rerank
-from channels.dialects.transcriptions import ADDRESS, read_request, read_response
+from channels.dialects.transcriptions import (
+    ADDRESS,
+    TranscriptionRequest,
+    is_object,
+    read_request,
+    read_response,
+    text_of,
+)
 from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
@@ -54,6 +61,7 @@ class MeasuredHandler(ApiHandler):
         cheaper: str,
         attributes: Callable[[], Attributes] = dict,
         content_type: str | None = "application/json",
+        render: Callable[[bytes], bytes] | None = None,
     ) -> None:
         """Hold the highest cost, run the call and settle it."""
         piece = PieceCall(
@@ -67,6 +75,7 @@ class MeasuredHandler(ApiHandler):
             started=self.services.clock.monotonic(),
             detail=call.detail,
             content_type=content_type,
+            render=render,
         )
         await media_of(self).pieces.run(piece, HandlerWriter(self))
 
@@ -162,9 +171,14 @@ class TranscriptionsHandler(MeasuredHandler):
         model = call.model
 
         def measured(response: bytes) -> Measured:
-            read = read_response(response, is_text=request.is_text)
-            quantity = 1 if _is_by_call(model) else read.milliseconds
-            return Measured(usage=read.usage, quantity=quantity, error=read.error)
+            is_text = request.is_text and not (request.asks_length and is_object(response))
+            read = read_response(response, is_text=is_text)
+            return Measured(
+                usage=read.usage,
+                quantity=1 if _is_by_call(model) else read.milliseconds,
+                least_quantity=read.spoken_milliseconds,
+                error=read.error,
+            )
 
         bill = MeasuredBill(
             model,
@@ -172,7 +186,9 @@ class TranscriptionsHandler(MeasuredHandler):
             usual=_sound(model, request.milliseconds_usual, OUTPUT_TOKENS_PER_SECOND_USUAL),
             reading=measured,
             units_of=_seconds,
-            slack=SLACK_MILLISECONDS,
+            # Some codecs need a quarter of the bytes that are held for.
+            slack=SLACK_MILLISECONDS
+            + (0 if request.milliseconds is not None else MARGIN * request.milliseconds_max),
         )
         await self.run(
             call,
@@ -180,8 +196,16 @@ class TranscriptionsHandler(MeasuredHandler):
             bill,
             cheaper="or send a shorter recording.",
             attributes=lambda: {genai.OUTPUT_TYPE: "text"},
-            content_type=None if request.is_text else "application/json",
+            content_type=_type_of(request),
+            render=text_of if request.asks_length else None,
         )
+
+
+def _type_of(request: TranscriptionRequest) -> str | None:
+    """Return the content type of the client's response; None: the upstream's."""
+    if request.asks_length:
+        return "text/plain; charset=utf-8"
+    return None if request.is_text else "application/json"
 
 
 def _sound(model: ModelSpec, milliseconds: int, output_per_second: int) -> Amount:

@@ -41,10 +41,14 @@ class Amount(Struct, frozen=True, kw_only=True):
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """The facts stated in an upstream's response; None if missing."""
+    """The facts stated in an upstream's response; None if missing.
+
+    `least_quantity` is what its content comes to, where nothing is stated.
+    """
 
     usage: Usage | None = None
     quantity: int | None = None  # milliseconds or calls
+    least_quantity: int = 0
     model: str | None = None
     error: str | None = None
 
@@ -183,10 +187,13 @@ class MeasuredBill:
         return replace(measured, usage=usage, quantity=quantity), doubted
 
     def _amount(self, measured: Measured) -> Amount:
-        """Return the stated amount, with the usual one for missing members."""
+        """Return the stated amount; the usual one for missing members, or what the content comes to
+        if that is more, at most the amount held."""
         usual, quantity, usage = self._usual, measured.quantity, measured.usage
+        if quantity is None:
+            quantity = min(max(usual.quantity, measured.least_quantity), self._most.quantity)
         return Amount(
-            quantity=usual.quantity if quantity is None else quantity,
+            quantity=quantity,
             usage=usual.usage if usage is None else usage,
         )
 

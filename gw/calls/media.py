@@ -112,11 +112,15 @@ class MediaCall(Call, frozen=True, kw_only=True):
 
 
 class PieceCall(MediaCall, frozen=True, kw_only=True):
-    """A call that passes the upstream's response through; `content_type` None: the upstream's."""
+    """A call that passes the upstream's response through; `content_type` None: the upstream's.
+
+    `render` makes the client's response of one that was read, None: it is the same.
+    """
 
     bill: PieceBill
     request: PieceRequest
     content_type: str | None = JSON
+    render: Callable[[bytes], bytes] | None = None
 
 
 class SubmitCall(MediaCall, frozen=True, kw_only=True):
@@ -459,6 +463,8 @@ class PieceUpstream(BaseUpstream):
         failed = self._read(call, body)
         confirm_key(request)
         content_type = call.content_type or self._content_type(response)
+        if call.render is not None and failed is None:
+            body = call.render(body)
         return Delivery(content_type, body, response.status, failed=failed)
 
     def _read(self, call: PieceCall, body: bytes) -> str | None:

@@ -85,6 +85,29 @@ def test_recording_costs_its_length(
     assert h.upstream.last_request()["path"] == "/v1/audio/transcriptions"
 
 
+MP3 = b"ID3" + bytes(6_000 - 3)  # of 128 kbit/s it would be less than half a second
+
+
+@each(
+    "model_id, asked, cost, units",
+    [
+        # The length is asked for within JSON.
+        ("whisper", {"extra_body": {"sim": '{"events": 2}'}}, 200_000, 2),
+        ("whisper", NO_USAGE, 725_000, 8),
+    ],
+)
+def test_plain_text_costs_the_length_that_its_upstream_states(
+    h: House, tenant: Tenant, sdk: OpenAI, model_id: str, asked: Any, cost: int, units: int
+) -> None:
+    answer = transcribe(sdk, model_id, MP3, response_format="text", **asked)
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text.endswith("\n")
+    assert not answer.text.startswith("{")
+    row = h.row(answer.headers["x-gateway-trace"])
+    assert (row["cost_nano_usd"], row["unit_count"]) == (cost, units)
+    assert 'name="response_format"\r\n\r\nverbose_json' in h.upstream.last_request()["body"]
+
+
 def test_recording_costs_tokens_and_the_model_has_the_upstreams_name(
     h: House, tenant: Tenant, sdk: OpenAI
 ) -> None:

@@ -1,0 +1,90 @@
+"""What a recording costs whose upstream states its length, or does not."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from channels.dialects.meter import Usage
+from channels.dialects.transcriptions import (
+    BYTES_PER_SECOND_USUAL,
+    read_request,
+    read_response,
+    text_of,
+)
+from channels.prices import PriceSpec
+from gw.calls.measured import Amount, Measured, MeasuredBill
+from tests.support.forms import TYPE, form, part
+from tests.support.rows import cases, each
+from tests.support.specs import make_model
+
+FREE = Usage(0, 0)
+
+
+def asked(response_format: str, model: str) -> bytes:
+    """The form that an upstream is sent for a recording of unknown length."""
+    body = form(
+        part("file", b"ID3" + bytes(100), "a.mp3"),
+        part("model", b"m"),
+        part("response_format", response_format.encode()),
+    )
+    _, written = read_request(body, TYPE).body_for(body, model)
+    return b"".join(bytes(one) for one in written.pieces)
+
+
+@cases(
+    "response_format, model, sent",
+    ("text", "whisper-1", b"verbose_json"),
+    ("text", "gpt-4o-mini-transcribe", b"json"),
+    ("json", "whisper-1", b"json"),
+    ("srt", "whisper-1", b"srt"),
+)
+def test_a_plain_text_is_asked_for_with_its_length(
+    response_format: str, model: str, sent: bytes
+) -> None:
+    assert b'name="response_format"\r\n\r\n' + sent + b"\r\n" in asked(response_format, model)
+
+
+@cases(
+    "body, text",
+    (b'{"text": "Gr\\u00fc\xc3\x9fe", "duration": 3}', "Grüße\n".encode()),
+    (b"plain anyway\n", b"plain anyway\n"),
+)
+def test_the_client_gets_the_text(body: bytes, text: bytes) -> None:
+    assert text_of(body) == text
+
+
+def charged(file_bytes: int, response: dict[str, Any]) -> int:
+    """The milliseconds that are charged for a recording of so many bytes."""
+
+    def measured(body: bytes) -> Measured:
+        read = read_response(body, is_text=False)
+        return Measured(quantity=read.milliseconds, least_quantity=read.spoken_milliseconds)
+
+    bill = MeasuredBill(
+        make_model(
+            "a", endpoint_type="audio_transcriptions", price=PriceSpec(per_second=Decimal(1))
+        ),
+        most=Amount(quantity=file_bytes // 2, usage=FREE),
+        usual=Amount(quantity=file_bytes * 1000 // BYTES_PER_SECOND_USUAL, usage=FREE),
+        reading=measured,
+        units_of=lambda quantity: quantity,
+        slack=10_000 + file_bytes,
+    )
+    bill.read(json.dumps(response).encode(), now=0.0)
+    return bill.charged(first_byte_seconds=0.1).units
+
+
+@each("stated", [{"duration": 8_000}, {"usage": {"seconds": "8000"}}, {"duration": 8000.0}])
+def test_a_stated_length_is_charged(stated: dict[str, Any]) -> None:
+    assert charged(6_000_000, {"text": "x", **stated}) == 8_000_000
+
+
+def test_a_recording_of_few_bytes_a_second_is_as_long_as_its_text() -> None:
+    # 8,000 seconds of speech at 6 kbit/s, of which half is held for; and a silent one.
+    assert charged(6_000_000, {"text": "x" * 120_000}) == 3_000_000
+    assert charged(6_000_000, {"text": "x" * 15_000}) == 1_000_000
+    assert charged(6_000_000, {"text": "x"}) == 375_000
+
+
+def test_a_length_that_is_not_possible_is_not_charged() -> None:
+    assert charged(6_000_000, {"text": "x" * 15_000, "duration": 100_000}) == 1_000_000
