@@ -300,11 +300,21 @@ class Meter(MeterReading, Protocol):
     `read` decodes an event's data, for both the meter and a translation; None if it is unreadable,
     or undocumented and heavy. `take` meters it; False if only a client that requested usage gets
     the event. Neither raises. `body` raises UpstreamMalformed. `reads_any_size`: `read` builds few
-    objects from an event of any number of values.
+    objects from an event of any number of values. `begins_at_once`: any event begins a stream, not
+    only one with a choice. `has_answer`: the response can be used. `end_of_body`: the body of a
+    stream has ended as its head promised, which may be the end of the response.
     """
 
     @property
     def reads_any_size(self) -> bool: ...
+
+    @property
+    def begins_at_once(self) -> bool: ...
+
+    @property
+    def has_answer(self) -> bool: ...
+
+    def end_of_body(self) -> None: ...
 
     @property
     def error_seen(self) -> ErrorEvent | None: ...

@@ -351,15 +351,20 @@ class ResponseMeter(Generic[Read]):
     """Meters one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
-    `finished`: the response's end was received, or it is whole.
+    `finished`: the response's end was received, or it is whole. `has_choice`: a choice, a candidate
+    or content was received, which may be empty.
     """
 
     # Members of an error that may have its code, the most trusted first.
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
     reads_any_size: ClassVar[bool] = False  # see Meter
 
+    # Whether a stream begins with any event, or only with one that has a choice.
+    begins_at_once: ClassVar[bool] = True
+
     # The defaults are the class's, so that a meter is made of what it has read.
     characters: int = 0
+    has_choice: bool = False
     finished: bool = False
     finish_reason: str | None = None
     response_id: str | None = None
@@ -384,6 +389,14 @@ class ResponseMeter(Generic[Read]):
     def partial_usage(self) -> PartialUsage | None:
         """The counts stated while `usage` is None; None without any."""
         return None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the response can be used: something was answered, or why it stopped."""
+        return self.has_choice or self.characters > 0 or self.finish_reason is not None
+
+    def end_of_body(self) -> None:
+        """Note that the body of a stream has ended as its head promised."""
 
     @property
     def unstated_characters(self) -> int:

@@ -79,6 +79,11 @@ class Http1Response:
         """See UpstreamResponse."""
         return self._source is None
 
+    @property
+    def has_proven_end(self) -> bool:
+        """See UpstreamResponse."""
+        return not self.ends_with_connection
+
     def header(self, name: str) -> str | None:
         """See UpstreamResponse."""
         value = self.fields.get(name.lower().encode("latin-1"))

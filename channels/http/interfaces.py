@@ -96,6 +96,11 @@ class UpstreamResponse(Protocol):
     def has_ended(self) -> bool:
         """Whether nothing more will be received; the rest may be buffered."""
 
+    @property
+    def has_proven_end(self) -> bool:
+        """Whether the end of the body is told from a loss: by its length, or by its last chunk."""
+        return True
+
     def header(self, name: str) -> str | None:
         """Return the value of a header; its name is case-insensitive."""
 

@@ -384,6 +384,11 @@ class EventStreamResponse(UpstreamResponse):
         """See UpstreamResponse."""
         return self._response.has_ended
 
+    @property
+    def has_proven_end(self) -> bool:
+        """See UpstreamResponse."""
+        return self._response.has_proven_end
+
     def header(self, name: str) -> str | None:
         """See UpstreamResponse."""
         return self._response.header(name)

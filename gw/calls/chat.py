@@ -269,13 +269,12 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     """Raise UpstreamError, with the upstream's message, for a body without characters that is not
     a response.
 
-    A response has content, which this body has not, usage, a finish reason or at least an id;
+    A response has a choice, a candidate or content, which may be empty, or says why it stopped;
     anything else is an error in the dialect's form or in another.
     """
     if meter.error_seen is not None:
         raise _for_client(error_reported(body), plan)
-    stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
-    if all(one is None for one in stated):
+    if not meter.has_answer:
         raise _unusable(body, plan)
 
 
@@ -321,7 +320,7 @@ async def _first_chunk(
     await response.pour(first)
     if first.block:
         return first.block
-    last = pipeline.last()
+    last = pipeline.last(has_proven_end=response.has_proven_end)
     if last is None:
         raise _unusable(b"".join(first.head), plan)
     return last

@@ -222,7 +222,8 @@ def unreadable(error: Exception) -> UpstreamMalformed:
     return UpstreamMalformed(f"an answer that cannot be read: {error!r:.200}")
 
 
-# Comments kept back until the first event; more are dropped, because a comment is no event.
+# Comments kept back until the first event, and events until the first with a choice. More comments
+# are dropped, because a comment is no event.
 EARLY_BYTES_MAX = 64 * 1024
 
 
@@ -244,6 +245,7 @@ class StreamPipeline:
         "_forwards_usage",
         "_has_begun",
         "_has_next",
+        "_keeps_events",
         "_meter",
         "_redaction",
         "_splitter",
@@ -277,6 +279,7 @@ class StreamPipeline:
         self._has_begun = False
         self._early: list[bytes] = []
         self._early_bytes = 0
+        self._keeps_events = False  # some of the early bytes are events
 
     @property
     def is_over(self) -> bool:
@@ -306,14 +309,14 @@ class StreamPipeline:
         except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
 
-    def last(self) -> bytes | None:
+    def last(self, *, has_proven_end: bool) -> bytes | None:
         """Return the chunk of the rest when the upstream has ended; None if there is none.
 
         Some upstreams omit the blank line after the last event. It is added to parse the event, and
-        left out of its bytes. Raises UpstreamError.
+        left out of its bytes. `has_proven_end` is that of the response. Raises UpstreamError.
         """
         try:
-            return self._last()
+            return self._last(has_proven_end)
         except UpstreamError:
             raise
         except Exception as error:  # as in `take`
@@ -338,16 +341,52 @@ class StreamPipeline:
                 withheld.add(index)
             if meter.finished and self._dialect.has_terminator:
                 break
-        if meter.error_seen is not None and not self._has_begun and self._has_next():
-            self._refuse_failure(datas)
+        if not self._has_begun:
+            if meter.error_seen is not None and self._has_next():
+                self._refuse_failure(datas)
+            self._refuse_empty()
         if withheld or index + 1 < len(datas):
             *raws, rest = piece.split(b"\n\n", index + 1)
             if withheld:
                 raws = [raw for index, raw in enumerate(raws) if index not in withheld]
             piece = b"\n\n".join((*raws, b""))
             self._keep_rest(rest)
+        if piece and not self._has_begun and not self._may_begin:
+            self._keep_back(piece)
+            return b""
         self._has_begun = self._has_begun or bool(piece)
         return piece
+
+    def _keep_back(self, event: bytes) -> None:
+        """Keep an event until there is a choice; past the bound the next one begins the stream."""
+        self._early.append(event)
+        self._early_bytes += len(event)
+        self._keeps_events = True
+
+    @property
+    def _may_begin(self) -> bool:
+        """Whether events may be sent: a stream that has no choice yet may have none at all."""
+        meter = self._meter
+        return (
+            meter.begins_at_once
+            or meter.has_answer
+            or meter.error_seen is not None
+            or self._early_bytes > EARLY_BYTES_MAX
+        )
+
+    def _refuse_empty(self) -> None:
+        """Raise UpstreamMalformed for a stream that has ended without an answer.
+
+        Nothing of it was sent, so another channel may still be tried.
+        """
+        meter = self._meter
+        if (
+            meter.finished
+            and not self._has_begun
+            and not meter.has_answer
+            and meter.error_seen is None
+        ):
+            raise UpstreamMalformed("a stream without an answer")
 
     def _refuse_failure(self, datas: list[bytes]) -> None:
         """Raise ErrorReported if the first event for the client is an error.
@@ -371,15 +410,18 @@ class StreamPipeline:
                 continue
             written = self._events.write(event, event.data)
             if written is not None:
-                kept.append(written)
                 if not self._has_begun:
                     self._begin(event.data, written)
+                if self._has_begun or not written:
+                    kept.append(written)
+                else:
+                    self._keep_back(written)
             if self.is_over:
                 self._keep_rest(*[event.raw for event in events[index + 1 :]])
                 self._keep_rest(self._splitter.pending())
                 break
         if not self._has_begun:
-            if self._early_bytes > EARLY_BYTES_MAX:
+            if self._early_bytes > EARLY_BYTES_MAX and not self._keeps_events:
                 self._early, self._early_bytes = [], 0
             return b""
         self._early = []
@@ -393,10 +435,12 @@ class StreamPipeline:
         """
         if isinstance(self._events, TranslatedEvents) or self._has_next():
             self._events.refuse_failure(data, written)
-        self._has_begun = bool(written)
+        self._refuse_empty()
+        self._has_begun = bool(written) and self._may_begin
 
-    def _last(self) -> bytes | None:
+    def _last(self, has_proven_end: bool) -> bytes | None:
         early, self._early = self._early, []
+        is_whole = has_proven_end and not self._splitter.is_within_event
         rest = self._redaction.redacted(self._splitter.pending())
         for event in self._fed(b"\n\n"):
             if event.data is not None and self._dialect.ends(event.data):
@@ -406,6 +450,9 @@ class StreamPipeline:
                     self._begin(event.data, written)
                 self._has_begun = True
                 return b"".join((*early, written))
+        if is_whole:
+            self._meter.end_of_body()
+        self._refuse_empty()
         if self._meter.finished and self.passes_rest_on and rest:
             self._has_begun = True
             return b"".join((*early, rest))
@@ -520,7 +567,8 @@ class Relay(Sink):
             if keeps_up is not None:
                 await keeps_up
             await stream.response.pour(self)
-            if not self.is_over and (block := self._pipeline.last()):
+            has_proven_end = stream.response.has_proven_end
+            if not self.is_over and (block := self._pipeline.last(has_proven_end=has_proven_end)):
                 keeps_up = self._pass_on(block)
                 if keeps_up is not None:
                     await keeps_up

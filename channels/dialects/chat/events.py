@@ -309,6 +309,8 @@ class _Usage(ToolUsage, gc=False):
 
 
 _USAGE = UsageType(_Usage)
+# Limit of the choices that are told apart; upstreams refuse more.
+CHOICES_MAX = 1_000
 # Part of the names of OpenAI's models that search for every response without stating a count.
 _SEARCHING = "-search-"
 
@@ -420,10 +422,18 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 
 
 class ChatMeter(ResponseMeter[Chunk]):
-    """Meters one response. `finished`: the terminator was received, or the response is whole."""
+    """Meters one response. `finished`: the terminator was received, or the response is whole.
+
+    Some upstreams end a stream without the terminator: it is complete if each of its choices has
+    stated why it stopped, and its body has ended properly.
+    """
+
+    begins_at_once = False
 
     def __init__(self) -> None:
         self._stated = UsageReader()
+        self._last_index = 0  # of the choices
+        self._ended: set[int] = set()  # choices with a finish reason
 
     @property
     def usage(self) -> Usage | None:
@@ -450,7 +460,10 @@ class ChatMeter(ResponseMeter[Chunk]):
             return True
         choices = chunk.choices
         if choices:
+            self.has_choice = True
             for choice in choices:
+                if choice.index:
+                    self._last_index = max(self._last_index, choice.index)
                 one_delta = choice.delta
                 if one_delta is not None:
                     self.characters += one_delta.characters()
@@ -459,6 +472,8 @@ class ChatMeter(ResponseMeter[Chunk]):
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)
+                    if len(self._ended) < CHOICES_MAX:
+                        self._ended.add(choice.index or 0)
                 if choice.usage is not NULL:
                     self._stated.take_spare(None, choice.usage, characters=self.characters)
         if chunk.x_groq is not None:
@@ -482,6 +497,10 @@ class ChatMeter(ResponseMeter[Chunk]):
                 self.characters += choice.message.characters()
         self.take(chunk)
         self.finished = True
+
+    def end_of_body(self) -> None:
+        if self.error_seen is None and len(self._ended) > self._last_index:
+            self.finished = True
 
     def _take_end(self, chunk: Chunk) -> bool:
         """Meter usage and errors. False if the chunk states usage and nothing else."""

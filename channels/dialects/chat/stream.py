@@ -125,12 +125,13 @@ def write_finish(reason: FinishReason | None, *, has_calls: bool) -> str:
 class StreamDecoder:
     """Decodes one stream. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_ended", "_stated", "_thought")
+    __slots__ = ("_began", "_calls", "_ended", "_is_finished", "_stated", "_thought")
 
     def __init__(self) -> None:
         self._calls = ToolCallReader()
         self._began = False
         self._ended = False
+        self._is_finished = False  # a finish reason was received
         self._stated = UsageReader()
         self._thought = False  # text of the present thought was emitted
 
@@ -148,9 +149,14 @@ class StreamDecoder:
         return self._take(read)
 
     def end(self) -> list[Event]:
-        """Note the end of the connection. Without a terminator the stream was cut: no events."""
+        """Return the events that end a stream without its terminator; none without a finish reason.
+
+        Only the caller knows whether it was cut.
+        """
+        if self._ended:
+            return []
         self._ended = True
-        return []
+        return [*self._calls.close(), Ended()] if self._is_finished else []
 
     def _take(self, chunk: Chunk) -> list[Event]:
         events: list[Event] = []
@@ -183,6 +189,7 @@ class StreamDecoder:
         if choice.delta is not None:
             self._take_delta(choice.delta, events)
         if choice.finish_reason:
+            self._is_finished = True
             events.extend(self._calls.close())
             has_calls = self._calls.count > 0
             events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))

@@ -415,6 +415,7 @@ class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
     """Meters one response. `finished`: it is complete if it ends here."""
 
     _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
+    begins_at_once = False
 
     def __init__(self) -> None:
         self._has_ended: dict[int, bool] = {}  # by candidate
@@ -459,6 +460,7 @@ class GeminiMeter(ResponseMeter[Sequence[Chunk]]):
 
     def _take(self, chunk: Chunk) -> None:
         if chunk.candidates:
+            self.has_choice = True
             for candidate in chunk.candidates:
                 self._take_candidate(candidate)
         feedback = chunk.prompt_feedback

@@ -377,6 +377,7 @@ def _hour_of(counts: _Counts) -> int:
 # moment's, and is ignored.
 
 _END = "message_stop"
+_NO_CONTENT = (NULL, msgspec.Raw(b"[]"))
 
 
 class MessagesMeter(ResponseMeter[Event]):
@@ -430,6 +431,7 @@ class MessagesMeter(ResponseMeter[Event]):
             container = NULL if delta is None else delta.container
             self._take_usage(event.usage, is_start=False, container=container)
         if event.content_block is not NULL:
+            self.has_choice = True
             self.characters += block_characters(event.content_block)
             self._see_search(event.content_block)
         if event.message is not NULL:
@@ -448,6 +450,7 @@ class MessagesMeter(ResponseMeter[Event]):
         self._note_names(message.id, message.model)
         if message.stop_reason is not None:
             self.finish_reason = fit_name(message.stop_reason)
+        self.has_choice = self.has_choice or message.content not in _NO_CONTENT
         self.characters += content_characters(message.content)
         self._take_usage(message.usage, is_start=not is_whole, container=message.container)
 

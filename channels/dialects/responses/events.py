@@ -429,6 +429,7 @@ class ResponsesMeter(ResponseMeter[Event]):
     def _take_whole(self, event: Event) -> None:
         """Meter an event without a delta: an item, an error, or the response."""
         if event.item is not NULL:
+            self.has_choice = True
             self._take_item(event)
         if event.error is not NULL:
             self._note_error(event.error)
@@ -477,7 +478,9 @@ class ResponsesMeter(ResponseMeter[Event]):
     def _end(self, response: Response) -> None:
         self.finished = True
         listed = ToolCounter()
-        characters = sum(item_characters(item, listed) for item in _items_in(response.output))
+        items = _items_in(response.output)
+        self.has_choice = self.has_choice or bool(items)
+        characters = sum(item_characters(item, listed) for item in items)
         self.characters = max(self.characters, characters)
         self._take_response(response, listed)
         details = response.incomplete_details

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.dialects.table import CHAT_DIALECTS
-from channels.errors import ErrorReported
+from channels.errors import ErrorReported, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest
 from channels.redaction import ExactRedaction
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
@@ -95,9 +95,11 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
                 written += coming if blocks.passes_rest_on else ()
                 break
         else:
-            written.append(blocks.last() or b"")
+            written.append(blocks.last(has_proven_end=False) or b"")
     except ErrorReported as error:
         failed = error.members.message
+    except UpstreamMalformed as error:
+        failed = error.detail
     if meter.finished and failed is None:
         written.append(framing.end())
     elif any(written):

@@ -250,7 +250,7 @@ CASES = [
         streamed(answer(*steps), GOOD, sent=HELLO, has_ended=True, error=None, attempts=[], **BEGUN)
         for steps in CUTS
     ),
-    streamed(answer(HELLO, STOP), sent=HELLO + STOP, status=CUT),
+    streamed(answer(HELLO, STOP), sent=HELLO + STOP, status=SUCCESS),
     streamed(answer(HELLO, OOPS, sse.DONE), GOOD, sent=HELLO + OOPS + sse.DONE, **BEGUN),
     streamed(answer(HELLO, OOPS, UpstreamCut()), GOOD, sent=HELLO + OOPS, **BEGUN),
     streamed(

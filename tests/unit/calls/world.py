@@ -113,6 +113,10 @@ class FakeResponse(UpstreamResponse):
         """The steps that have not been taken."""
         return self._steps
 
+    @property
+    def has_proven_end(self) -> bool:
+        return self._head.headers.get("connection") != "ends the body"
+
     def header(self, name: str) -> str | None:
         return self._head.headers.get(name.lower())
 

@@ -1,0 +1,142 @@
+"""A 2xx without an answer is none; a stream that says why it stopped needs no terminator."""
+
+import json
+
+from channels.errors import UpstreamCut
+from channels.translation.session import TRANSLATIONS, Translation
+from tests.support.rows import cases, each
+from tests.unit.calls import sse
+from tests.unit.calls.test_translated_streams import ended_well, translated
+from tests.unit.calls.world import Script, Told, answer, world
+
+GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
+USAGE = {"prompt_tokens": 20, "completion_tokens": 10}
+EMPTY = json.dumps({"id": "c", "model": "m", "choices": [], "usage": USAGE}).encode()
+FILTER = sse.event({"id": "", "choices": [], "prompt_filter_results": []})
+USED = sse.usage_event(20, 10)
+
+
+@each("stream", [False, True])
+@each("usage", [False, True])
+@cases(
+    "pieces",
+    (sse.DONE,),
+    (FILTER, sse.DONE),
+    (FILTER + sse.DONE,),
+    (USED, sse.DONE),
+    (FILTER, USED + sse.DONE),
+    (b": waiting\n\n", sse.DONE),
+    (FILTER.replace(b"\n", b"\r\n"), sse.DONE),
+    (FILTER,),
+)
+async def test_answer_without_a_choice_is_tried_elsewhere_and_costs_nothing(
+    pieces: tuple[bytes, ...], usage: bool, stream: bool
+) -> None:
+    script = answer(*pieces) if stream else answer(EMPTY)
+    good = answer(sse.delta("Hello", finish="stop"), sse.DONE) if stream else GOOD
+    async with world(a=[script], b=[good]) as w:
+        told = await w.call(stream=stream, usage=stream and usage)
+        assert told.status == ("success", None)
+        assert w.http.tried == ["a", "b"]
+        assert b"prompt_filter_results" not in told.writer.sent
+    async with world(a=[script]) as w:
+        told = await w.call(stream=stream, usage=stream and usage)
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        assert told.error is not None
+        assert told.error.http_status == 502
+        assert told.writer.sent == b""
+
+
+FROM_CHAT = [one for one in TRANSLATIONS.values() if one.upstream == "chat"]
+# Bodies of each protocol without an answer, and streams; the last piece ends the response.
+NOTHING: dict[str, tuple[bytes, bytes]] = {
+    "chat": (EMPTY, FILTER + sse.DONE),
+    "messages": (
+        b'{"id": "m", "type": "message", "content": [], "stop_reason": null, "usage": {}}',
+        sse.event({"type": "message_stop"}),
+    ),
+    "native": (
+        b'{"responseId": "r", "usageMetadata": {"promptTokenCount": 5}}',
+        sse.event({"responseId": "r", "usageMetadata": {"promptTokenCount": 5}}),
+    ),
+    "responses": (
+        b'{"id": "r", "output": [], "usage": {"input_tokens": 5, "output_tokens": 1}}',
+        sse.event({"type": "response.completed", "response": {"id": "r", "output": []}}),
+    ),
+}
+
+
+@each("stream", [False, True])
+@each("way", list(TRANSLATIONS.values()))
+async def test_answer_without_an_answer_is_none_in_translation(
+    way: Translation, stream: bool
+) -> None:
+    async with world(a=[answer(NOTHING[way.upstream][stream])]) as w:
+        told = await w.call(stream=stream, plan=lambda request: translated(way, request))
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        assert told.error is not None
+        assert told.error.http_status == 502
+        assert told.writer.sent == b""
+
+
+async def test_events_before_the_first_choice_are_sent_with_it() -> None:
+    pieces = (FILTER, USED, sse.delta("Hello"), sse.delta(finish="stop"), sse.DONE)
+    for sent in (pieces, (b"".join(pieces),), (b"".join(pieces[:2]), b"".join(pieces[2:]))):
+        async with world(a=[answer(*sent)] * 2) as w:
+            told = await w.call(stream=True, usage=True)
+            assert (told.status, told.writer.sent) == (("success", None), b"".join(pieces))
+            told = await w.call(stream=True)
+            assert told.writer.sent == b"".join((pieces[0], *pieces[2:]))
+
+
+# Streams without `[DONE]`.
+STOPPED = (sse.delta("Hello"), sse.delta(finish="stop"), USED)
+
+
+async def ended(script: Script, way: Translation | None) -> Told:
+    async with world(a=[script]) as w:
+        if way is None:
+            return await w.call(stream=True, usage=True)
+        return await w.call(stream=True, plan=lambda request: translated(way, request))
+
+
+@each("pieces", [STOPPED, STOPPED[:2], (b"".join(STOPPED),)])
+@each("way", [None, *FROM_CHAT])
+async def test_stream_that_said_why_it_stopped_needs_no_terminator(
+    pieces: tuple[bytes, ...], way: Translation | None
+) -> None:
+    told = await ended(answer(*pieces), way)
+    assert told.status == ("success", None)
+    if len(pieces) != 2:
+        assert told.tokens == (20, 10, 0)
+    assert not told.writer.is_cut
+    if way is None:
+        assert told.writer.sent == b"".join(pieces)  # nothing is added natively
+    else:
+        assert ended_well(way.client, told.writer.sent, is_array=False)
+
+
+@cases(
+    "script",
+    answer(*STOPPED, UpstreamCut()),
+    answer(*STOPPED, b"data: {"),
+    answer(*STOPPED, connection="ends the body"),
+    answer(sse.delta("Hello"), USED),
+    # One of two choices has not stopped.
+    answer(
+        sse.event(
+            {
+                "choices": [
+                    {"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"},
+                    {"index": 1, "delta": {"content": "b"}},
+                ]
+            }
+        )
+    ),
+)
+@each("way", [None, *FROM_CHAT])
+async def test_stream_that_may_be_cut_is_cut(script: Script, way: Translation | None) -> None:
+    told = await ended(script, way)
+    assert told.status == ("error", "upstream_error")
+    if way is not None:
+        assert not ended_well(way.client, told.writer.sent, is_array=False)
