@@ -23,6 +23,7 @@ from tests.integration.cli.command import Gw
 from tests.integration.money import ACCOUNT, KEY, PROCESS, entry_guards, open_account
 from tests.support.aio import run
 from tests.support.ledger_values import facts, hold, outcome, refused, settle
+from tests.support.logs import logs
 from tests.support.prices import kept_of, spec_of, usage_of
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
@@ -490,6 +491,7 @@ def test_answer_for_people_says_what_is_done(gw: Gw) -> None:
     assert "nothing to repair" in gw.says("ledger", "repair").out
 
 
+@logs("database_refused")
 def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, database_url: str) -> None:
     gw.answers("ledger", "repair", "--apply")  # which runs a loop of its own
 
