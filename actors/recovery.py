@@ -36,6 +36,7 @@ from actors.store.connection import ContentRefused, Row, StoreError, StoreUnavai
 from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
+from actors.wallet.quarantine import adopt
 from actors.wallet.receipt import NoPrice, lines_of, multiplier_of, total_nano_usd
 from actors.wallet.recorder import (
     Ended,
@@ -249,6 +250,7 @@ class Recovery:
             recovered += await self._settle_process(first_id, ids)
         await self._take_leases()
         await self._look_for_leaks()
+        files = 0 if self._data_dir is None else await adopt(self._database, self._data_dir)
         found = await read_holds_summary(self._database)
         self._metrics.holds(
             open_count=found.open_count,
@@ -256,6 +258,7 @@ class Recovery:
             lease_seconds=found.lease_seconds,
         )
         self._metrics.ledger_proved(at=found.proved_at, faults=found.faults)
+        self._metrics.quarantined(found.quarantined + files)
         return recovered
 
     async def _dead(self, others: list[Row]) -> list[str]:

@@ -138,7 +138,13 @@ async def open_store(process: Process) -> Store:
 def start_ledger(process: Process, database: Database) -> Ledger:
     """Start the ledger's writer."""
     identity, clock, metrics = process.identity, process.clock, process.metrics
-    writer = LedgerWriter(database=database, identity=identity, clock=clock, metrics=metrics)
+    writer = LedgerWriter(
+        database=database,
+        identity=identity,
+        clock=clock,
+        metrics=metrics,
+        data_dir=process.current.config.data_dir,
+    )
     recorder = Recorder(metrics)
     recorder.open(process.current.config.data_dir, identity.first_id)
     process.stack.callback(recorder.close)

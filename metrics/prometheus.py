@@ -92,6 +92,7 @@ class Metrics:
         self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
+        self._quarantined = make.gauge("gw_quarantined_messages")[()]
         self._proved_at = make.gauge("gw_ledger_proof_timestamp_seconds")[()]
         self._proof_faults = make.gauge("gw_ledger_proof_faults")[()]
         self._unpriced = make.counter("gw_unpriced_usage_total")
@@ -280,6 +281,10 @@ class Metrics:
         """Set the Unix time of the ledger's last proof, and its number of faulty rows."""
         self._proved_at.value = at
         self._proof_faults.value = faults
+
+    def quarantined(self, count: int) -> None:
+        """Set how many messages that the ledger refused nobody has booked."""
+        self._quarantined.value = count
 
     def hold_refused(self, reason: str) -> None:
         """Count a refused hold."""

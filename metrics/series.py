@@ -285,6 +285,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "Rows that broke an invariant of the ledger then.",
     ),
     MetricFamily(
+        "gw_quarantined_messages",
+        "gauge",
+        (),
+        "Settlements and rows that the ledger refused and nobody has booked, of every process.",
+    ),
+    MetricFamily(
         "gw_unpriced_usage_total",
         "counter",
         ("model", "what"),

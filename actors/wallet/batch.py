@@ -20,6 +20,7 @@ from uuid import UUID
 import msgspec
 import ujson
 from msgspec import Raw
+from msgspec.structs import replace
 
 from actors.store.connection import Params, Row
 from actors.store.queries import load
@@ -297,7 +298,13 @@ def encode_settlement(
         span=span,
         admitted=admitted,
         exceeding=exceeding,
+        outcome=outcome,
     )
+
+
+def with_hold(settle: Settle, admitted: Admitted) -> Settle:
+    """Return a settlement with the hold that was not written."""
+    return replace(settle, admitted=admitted, held=_held(admitted.hold))
 
 
 def _detail(outcome: Outcome) -> Raw:

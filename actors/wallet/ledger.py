@@ -161,6 +161,7 @@ class HoldsSummary:
     lease_seconds: float
     proved_at: float  # Unix seconds; 0: never
     faults: int  # rows with faults
+    quarantined: int  # messages that the ledger refused and nobody has booked
 
 
 async def read_holds_summary(database: Database) -> HoldsSummary:

@@ -58,10 +58,12 @@ FROM ledger_proofs
 -- `job_polls`.
 -- The longest time since the last heartbeat of a process with a lease.
 -- Time of the last proof of the ledger, in Unix seconds, and its number of faulty rows.
+-- The number of messages in the quarantine.
 SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
        coalesce((SELECT extract(epoch FROM now() - min(p.heartbeat_at))
                  FROM processes p
                  WHERE EXISTS (SELECT FROM leases l WHERE l.process_id = p.id AND l.amount_nano_usd > 0)), 0)::float8,
        coalesce((SELECT extract(epoch FROM proved_at) FROM ledger_proofs), 0)::float8,
-       coalesce((SELECT faults FROM ledger_proofs), 0)
+       coalesce((SELECT faults FROM ledger_proofs), 0),
+       (SELECT count(*) FROM quarantine WHERE booked_at IS NULL)
 FROM holds WHERE process_id IS NOT NULL

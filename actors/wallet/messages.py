@@ -252,8 +252,9 @@ class Settle(Struct, frozen=True, kw_only=True, gc=False):
     has one. `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: made for
     a process declared dead, by what is known; if the true settlement arrives later, row and cost
     are corrected to it. `span`: its part of the call's trace, ended at the commit. `admitted` is
-    its hold if that is not written: both are written together. `exceeding` is the part of the cost
-    beyond a written hold, as it counts against a lease until the settlement is written.
+    its hold if that is not written: both are written together. `outcome` is what it was encoded
+    of, for the quarantine. `exceeding` is the part of the cost beyond a written hold, as it counts
+    against a lease until the settlement is written.
     """
 
     facts: CallFacts
@@ -267,6 +268,7 @@ class Settle(Struct, frozen=True, kw_only=True, gc=False):
     is_recovery: bool = False
     span: ChildSpan | None = None
     admitted: Admitted | None = None
+    outcome: Outcome | None = None
     exceeding: int = 0
 
 

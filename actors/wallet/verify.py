@@ -80,6 +80,7 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
         "row_error_code",
         "row_cost_nano_usd",
     ),
+    "quarantine_is_booked": ("call", "account", "cost_nano_usd", "error", "quarantined_at"),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
 # Checks of each sealed month that is kept, and of one that is about to be sealed.

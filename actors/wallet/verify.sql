@@ -235,6 +235,11 @@ WHERE i.state <> 'executing' AND NOT EXISTS (SELECT FROM jobs j WHERE j.call_id 
   AND NOT EXISTS (SELECT FROM entries_since(%(since)s) e
                   WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))
 
+-- quarantine_is_booked --
+-- No settlement or row that the ledger refused waits for an operator.
+SELECT call_id::text, account_id, cost_nano_usd, error, quarantined_at::text FROM quarantine
+WHERE booked_at IS NULL ORDER BY quarantined_at
+
 -- hold_has_a_live_call --
 -- No hold is left by a process without a heartbeat, and one without a process is that of a job.
 SELECT h.call_id::text, h.account_id, h.amount_nano_usd,

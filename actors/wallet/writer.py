@@ -27,6 +27,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ from actors.clock import Clock
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
-from actors.wallet.batch import Applied, Batch, apply, encode_void
+from actors.wallet.batch import Applied, Batch, apply, encode_void, with_hold
 from actors.wallet.leases import Leases
 from actors.wallet.ledger import leases_of, take_over, was_applied
 from actors.wallet.messages import (
@@ -56,6 +57,7 @@ from actors.wallet.messages import (
     Taken,
     Void,
 )
+from actors.wallet.quarantine import Quarantined, keep
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -128,7 +130,9 @@ class LedgerWriter(Actor[Message]):
         clock: Clock,
         metrics: Metrics,
         timeout_seconds: float = 5.0,
+        data_dir: Path | None = None,
     ) -> None:
+        """`data_dir`: for what even the table of the quarantine refuses."""
         mailbox = KeyedMailbox(
             clock, capacity=CAPACITY, key_of=attrgetter("account_id"), linger_seconds=LINGER_SECONDS
         )
@@ -141,6 +145,11 @@ class LedgerWriter(Actor[Message]):
         self._numbers = BatchNumbers()
         self.leases = Leases(identity=identity, clock=clock, tell=self.tell, wake=self.mailbox.wake)
         self._session: Session | None = None
+        self._data_dir = data_dir
+        # Calls in the quarantine: their holds stay, and are no leaks.
+        self._quarantined: set[int] = set()
+        # Holds of calls under way that the database refuses: written with their settlements.
+        self._refused_holds: dict[int, Admitted] = {}
         # Whether the last attempt to reach the database has failed.
         self.is_cut_off = False
         # How long the oldest message that did not fit into the last batch has waited.
@@ -161,7 +170,7 @@ class LedgerWriter(Actor[Message]):
         """Return the ids of calls whose hold or settlement is waiting or being applied."""
         messages = (e.message for e in chain(self.mailbox, self._batch))
         ids = {m.facts.call_id.int for m in messages if not isinstance(m, Barrier | LeaseChange)}
-        return ids | self.leases.calls()
+        return ids | self.leases.calls() | self._quarantined | self._refused_holds.keys()
 
     async def run(self) -> None:
         """Apply batches until cancelled."""
@@ -193,6 +202,8 @@ class LedgerWriter(Actor[Message]):
             if isinstance(message, Settle):
                 if (kept := message.claim_end) and isinstance(kept, KeptResponse):
                     response_bytes += len(kept.body)
+                if self._refused_holds:
+                    envelope = self._with_hold(envelope, message)
             elif isinstance(message, Barrier):
                 due, is_all = self.leases.due_of(message.account_id, BATCH_MAX - len(taken))
                 taken.extend(Envelope(one, one.at, None) for one in due)
@@ -205,6 +216,14 @@ class LedgerWriter(Actor[Message]):
         left = self.mailbox.next()
         self.backlog_seconds = 0.0 if left is None else self.clock.monotonic() - left.put_at
         return taken
+
+    def _with_hold(self, envelope: Work, message: Settle) -> Work:
+        """Return the settlement of a call with its hold, where that alone was refused."""
+        admitted = self._refused_holds.get(message.facts.call_id.int)
+        if admitted is None or message.admitted is not None:
+            return envelope
+        del self._refused_holds[message.facts.call_id.int]
+        return Envelope(with_hold(message, admitted), envelope.put_at, None)
 
     async def _finish(self, work: list[Work]) -> None:
         """Apply `work`, however long the database is unreachable."""
@@ -243,7 +262,7 @@ class LedgerWriter(Actor[Message]):
                         message = replace(message, claim_end=ResponseTooLarge())
                         work = [Envelope(message, work[0].put_at, None)]
                     else:
-                        self._set_aside(work[0])
+                        await self._set_aside(work[0], repr(error))
                         return
                 is_bad = True
 
@@ -395,20 +414,50 @@ class LedgerWriter(Actor[Message]):
             if isinstance(envelope.message, Hold | Barrier) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
 
-    def _set_aside(self, work: Work) -> None:
-        """Discard one message whose content the database refuses."""
+    async def _set_aside(self, work: Work, error: str) -> None:
+        """Take one message whose content the database refuses out of the way of the others.
+
+        What a call costs, and a row, go to the quarantine. The slot of such a call in the flight
+        recorder stays in use, and so does its hold in the ledger.
+        """
+        message = work.message
         self._numbers.unanswered = None
-        self.log.error("ledger_message_refused", ledger_message=repr(work.message))
-        if isinstance(work.message, Admitted):
-            self.leases.written([work.message])
-        elif isinstance(work.message, LeaseChange):
-            self.leases.changed(self._identity.id, {}, [work.message])
-        if isinstance(work.message, Settle):
-            self.leases.settled([work.message])
-            self.on_settled([work.message])  # it would be refused again
-            if work.message.span is not None:
-                work.message.span.end(error_type="refused")
+        self.log.error("ledger_message_refused", ledger_message=repr(message))
+        if isinstance(message, Admitted):
+            # Its settlement brings it again: without a hold that would move nothing.
+            self._refused_holds[message.facts.call_id.int] = message
+        elif isinstance(message, LeaseChange):
+            self.leases.changed(self._identity.id, {}, [message])
+        elif isinstance(message, Settle | Record) and message.outcome is not None:
+            await self._quarantine(Quarantined.of(message, error))
+        if isinstance(message, Settle):
+            self.leases.settled([message])
+            if message.span is not None:
+                message.span.end(error_type="refused")
         work.fail(LedgerUnavailable())
+
+    async def _quarantine(self, kept: Quarantined) -> None:
+        """Keep a message in the quarantine, however long that takes."""
+        while True:
+            try:
+                await keep(await self._writing_session(), kept, self._data_dir)
+                break
+            except StoreUnavailable as error:
+                await self._drop_session()
+                self.is_cut_off = True
+                self.metrics.ledger_retry()
+                self.log.warning("ledger_unreachable", error=str(error), waiting=1)
+                await self.clock.sleep(BACKOFF_MAX_SECONDS)
+        self.is_cut_off = False
+        if not kept.is_recovery:  # else its hold is another process's, and is tried again
+            self._quarantined.add(kept.facts.call_id.int)
+        self.log.error(
+            "settlement_quarantined",
+            call=kept.facts.call_id.hex,
+            account=kept.facts.account_id,
+            cost_nano_usd=kept.outcome.cost_nano_usd,
+            error=kept.error,
+        )
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None

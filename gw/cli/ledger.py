@@ -8,12 +8,14 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from actors.store.database import Session
 from actors.wallet.pricing import format_usd
+from actors.wallet.quarantine import UnknownQuarantined, adopt, book, waiting
 from actors.wallet.verify import CallRow, Repair, VerifyReport
 from actors.wallet.verify import repair as repair_ledger
 from gw.admin import audit
@@ -21,6 +23,7 @@ from gw.admin.audit import Actor
 from gw.admin.ledger import prove
 from gw.cli.arguments import (
     EXIT_REFUSED,
+    CommandRefused,
     Context,
     Result,
     add_command,
@@ -30,6 +33,12 @@ from gw.cli.arguments import (
     table,
     with_database,
 )
+
+BOOKED_AS = {
+    "whole": "booked as it is",
+    "shortened": "booked without its texts",
+    "settled_before": "settled otherwise before; nothing was booked",
+}
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -50,6 +59,15 @@ def add(nouns: Subparsers) -> None:
         action="store_true",
         dest="is_everything",
         help="from the first entry that is kept, each checkpoint too, and not from the last one",
+    )
+    text = "list settlements that the ledger refused for what they say; with --book, charge one"
+    parser = add_command(verbs, "quarantine", text, with_database(quarantine))
+    parser.add_argument(
+        "--book",
+        metavar="CALL",
+        type=call_id,
+        default=None,
+        help="book it as it is, or, if the ledger refuses it again, without its texts",
     )
     text = "show what it takes to give each call of the log its one row; with --apply, do it"
     parser = add_command(verbs, "repair", text, with_database(repair))
@@ -75,6 +93,46 @@ async def verify(context: Context, options: Namespace) -> Result:
         is_everything=options.is_everything,
     )
     return verify_result(report)
+
+
+def call_id(text: str) -> UUID:
+    """Read the id of a call. Raises ArgumentTypeError."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no id of a call") from None
+
+
+async def quarantine(context: Context, options: Namespace) -> Result:
+    actor = Actor.of_this_process()
+    await adopt(context.database, context.config.data_dir)
+    if options.book is None:
+        calls = [
+            {
+                "call": one.call_id,
+                "account": one.account_id,
+                "key": one.key_id,
+                "cost_usd": format_usd(one.cost_nano_usd),
+                "quarantined_at": one.quarantined_at.isoformat(),
+                "error": one.error,
+            }
+            for one in await waiting(context.database)
+        ]
+        text = table(calls, list(calls[0])) if calls else "nothing is in the quarantine"
+        return Result({"calls": calls}, text)
+
+    async def noted(session: Session, how: str) -> None:
+        details = {"call": str(options.book), "how": how}
+        await audit.note(session, actor, "ledger.book", "ledger", details=details)
+
+    try:
+        how = await book(context.database, options.book, by=actor.name, also=noted)
+    except UnknownQuarantined:
+        raise CommandRefused(
+            f"no message of the call {options.book} is in the quarantine", "not_quarantined"
+        ) from None
+    record = {"call": str(options.book), "booked_as": how}
+    return Result(record, f"{options.book}: {BOOKED_AS[how]}")
 
 
 async def repair(context: Context, options: Namespace) -> Result:

@@ -20,6 +20,7 @@ from actors.process import SQL as PROCESS_SQL
 from actors.store.connection import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
 from actors.wallet.batch import BURIED
+from actors.wallet.quarantine import SQL as QUARANTINE_SQL
 from tests.support.fake_claims import FakeClaims
 from tests.support.fake_jobs import FakeJobs
 
@@ -73,6 +74,7 @@ class FakeLedger:
     buried: set[str] = field(default_factory=set)
     jobs: FakeJobs = field(default_factory=FakeJobs)
     leases: dict[tuple[str, str], int] = field(default_factory=dict)  # by process and account
+    quarantine: dict[UUID, Any] = field(default_factory=dict)
     unleased: set[str] = field(default_factory=set)  # accounts that are not leased for a while
     # Leases that are called back, each with a number of its own as its time.
     called: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -125,6 +127,9 @@ class FakeLedger:
         if sql == ledger.SQL["leases_of"]:
             process, accounts = params
             return [(a, self.leases[process, a]) for a in accounts if (process, a) in self.leases]
+        if sql == QUARANTINE_SQL["keep"]:
+            self.quarantine.setdefault(UUID(params["call"]), params)
+            return []
         if sql == ledger.SQL["take_over"]:
             return []  # its sessions end when they are closed
         if sql == ledger.SQL["book"]:
@@ -163,8 +168,6 @@ class FakeLedger:
         if is_buried and number is not None:
             answer: dict[str, Any] = {"buried": True}
         else:
-            if number is not None:
-                self.numbers[process] = number
             for one, hold in zip(ended, _admitted(admitted, len(ended)), strict=True):
                 one["admitted"] = hold
             needed = {str(name): int(amount or 0) for name, amount in read_rows(accounts)}
@@ -177,6 +180,8 @@ class FakeLedger:
                 written=written,
                 needed=needed,
             )
+            if number is not None:
+                self.numbers[process] = number
             for account, change, least in read_rows(changes):
                 assert account is not None
                 self._lease(process, account, int(change or 0), int(least or 0))

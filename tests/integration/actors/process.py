@@ -169,7 +169,11 @@ async def process(
     async with Database(url) as database:
         identity = ProcessIdentity(process_id, host, boot_id, pid)
         writer = LedgerWriter(
-            database=database, identity=identity, clock=SystemClock(), metrics=metrics
+            database=database,
+            identity=identity,
+            clock=SystemClock(),
+            metrics=metrics,
+            data_dir=data_dir,
         )
         wallets = Wallets(
             writer=writer,

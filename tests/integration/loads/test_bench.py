@@ -39,7 +39,14 @@ def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
 CHAOS_SECONDS = 240  # of a machine that has other work
 
 
-FAULTS = ["worker-killed", "postgres-killed", "channels-cutting", "clients-leaving"]
+FAULTS = [
+    "worker-killed",
+    "postgres-killed",
+    "postgres-read-only",
+    "postgres-function-missing",
+    "channels-cutting",
+    "clients-leaving",
+]
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -133,7 +133,7 @@ async def test_nobody_is_buried_when_the_database_was_only_frozen() -> None:
         assert len(store.holds) == 1
 
 
-@logs("ledger_batch_failed", "ledger_message_refused", "calls_recovered")
+@logs("ledger_batch_failed", "ledger_message_refused", "settlement_quarantined", "calls_recovered")
 async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep() -> None:
     store = make_store()
     await die_with_a_call(store, pid=4711)

@@ -11,6 +11,7 @@ from actors.store.connection import StatementRefused
 from actors.wallet import batch, writer
 from actors.wallet.batch import Batch, parameters
 from actors.wallet.messages import Claim, Hold, KeptResponse, LedgerUnavailable
+from actors.wallet.quarantine import decode
 from actors.wallet.wallets import HOLD_SECONDS, KeyTaken
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
@@ -193,7 +194,7 @@ async def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() 
         assert b.ledger.faults() == []
 
 
-@logs("ledger_batch_failed", "ledger_message_refused")
+@logs("ledger_batch_failed", "ledger_message_refused", "settlement_quarantined")
 async def test_message_the_database_refuses_does_not_hold_up_the_others() -> None:
     async with bank(balance=10_000) as b:
         await b.hold(hold(1))
@@ -211,6 +212,37 @@ async def test_message_the_database_refuses_does_not_hold_up_the_others() -> Non
         await b.wallets.settled(ACCOUNT)
         assert UUID(int=1) not in b.ledger.holds
         assert UUID(int=2) in b.ledger.holds
+        assert set(b.ledger.quarantine) == {UUID(int=2)}
+        kept = decode(b.ledger.quarantine[UUID(int=2)]["message"])
+        assert (kept.facts.call_id, kept.outcome.cost_nano_usd) == (UUID(int=2), 2)
+        assert UUID(int=2).int in b.writer.unsettled()  # its hold is no leak
+
+
+@logs("ledger_batch_failed", "ledger_message_refused")
+async def test_hold_that_is_refused_comes_again_with_its_settlement() -> None:
+    """Without a hold a settlement moves nothing: the answer would be free."""
+    async with bank(balance=10_000) as b:
+        for number in range(1, 4):  # from then on it is leased
+            await b.hold(hold(number))
+            b.wallets.settle(facts(number), outcome(1))
+            await b.wallets.settled(ACCOUNT)
+        assert b.wallets.try_hold(hold(4))
+        healthy = b.ledger.apply
+
+        def refuse_admitted(*args: Any, **more: Any) -> Any:
+            if more["written"]:
+                raise StatementRefused("22003", "out of range")
+            return healthy(*args, **more)
+
+        b.ledger.apply = refuse_admitted  # type: ignore[method-assign]
+        await b.wallets.settled(ACCOUNT)  # writes what was admitted
+        assert UUID(int=4) not in b.ledger.holds
+        assert UUID(int=4).int in b.writer.unsettled()
+        balance = b.ledger.balances[ACCOUNT]
+        b.wallets.settle(facts(4), outcome(70))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.balances[ACCOUNT] == balance - 70
+        assert b.ledger.faults() == []
 
 
 async def test_available_reads_afresh_only_when_nothing_seems_left() -> None:

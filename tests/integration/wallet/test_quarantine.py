@@ -1,0 +1,146 @@
+"""Settlements that the database refuses for what they say: kept, shown and booked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.store.connection import ContentRefused
+from actors.store.database import Database, Session
+from actors.wallet.ledger import read_balance
+from actors.wallet.messages import CallFacts
+from actors.wallet.quarantine import UnknownQuarantined, book, decode, waiting
+from actors.wallet.verify import verify
+from tests.integration.actors.process import lease, ledger_of, process
+from tests.integration.money import ACCOUNT
+from tests.support.ledger_values import facts as unknown
+from tests.support.logs import logs
+
+BALANCE = 10_000
+REFUSED = ("ledger_batch_failed", "ledger_message_refused", "settlement_quarantined")
+NO_77 = "ALTER TABLE {} ADD CONSTRAINT no_77 CHECK (cost_nano_usd <> 77)"
+ANY = "ALTER TABLE {} DROP CONSTRAINT no_77"
+
+
+async def booked(database: Database, facts: CallFacts) -> str:
+    """Book a call; what is done with it goes into the same transaction."""
+    noted: list[str] = []
+
+    async def note(session: Session, how: str) -> None:
+        assert await session.fetch_one("SELECT 1") == (1,)
+        noted.append(how)
+
+    how = await book(database, facts.call_id, by="ann", also=note)
+    assert noted in ([], [how])
+    return how
+
+
+async def row_of(database: Database, facts: CallFacts) -> Any:
+    return await database.fetch_one(
+        "SELECT status::text, cost_nano_usd, detail ->> 'basis' FROM call_logs"
+        " WHERE request_id = %s",
+        (str(facts.call_id),),
+    )
+
+
+@logs(*REFUSED)
+async def test_refused_settlement_waits_with_its_hold_and_is_booked(database_url: str) -> None:
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        bad, good = [await mine.hold(100) for _ in range(2)]
+        await database.execute(NO_77.format("call_logs"))
+        mine.settle(bad, 77, detail={"basis": "estimated"})
+        mine.settle(good, 30)
+        await mine.wallets.settled(ACCOUNT)
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 30, 100)
+        (one,) = await waiting(database)
+        assert (one.call_id, one.account_id, one.cost_nano_usd) == (str(bad.call_id), ACCOUNT, 77)
+        assert "no_77" in one.error
+        report = await verify(database)
+        assert {fault["invariant"] for fault in report.faults} == {"quarantine_is_booked"}
+
+        with pytest.raises(ContentRefused):  # also without its texts
+            await booked(database, bad)
+        assert await waiting(database) == [one]
+        await database.execute(ANY.format("call_logs"))
+        assert [await booked(database, bad) for _ in range(2)] == ["whole", "whole"]
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 107, 0)
+        assert await row_of(database, bad) == ("success", 77, "estimated")
+        assert await waiting(database) == []
+
+
+@logs(*REFUSED)
+async def test_what_is_refused_again_is_booked_without_what_is_refused(database_url: str) -> None:
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        facts = await mine.hold(100)
+        await database.execute("ALTER TABLE call_logs ADD CHECK (detail ->> 'said' IS NULL)")
+        mine.settle(facts, 77, detail={"basis": "estimated", "said": "something"})
+        await mine.wallets.settled(ACCOUNT)
+        assert await booked(database, facts) == "shortened"
+        assert await row_of(database, facts) == ("success", 77, "estimated")
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
+
+
+@logs(*REFUSED)
+async def test_call_out_of_a_lease_is_charged_though_its_hold_was_never_written(
+    database_url: str,
+) -> None:
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        await lease(mine)
+        before = await read_balance(database, ACCOUNT)
+        assert before is not None
+        await database.execute(NO_77.format("call_logs"))
+        facts = await mine.hold(100)
+        mine.settle(facts, 77)
+        await mine.wallets.settled(ACCOUNT)
+        await database.execute(ANY.format("call_logs"))
+        assert await booked(database, facts) == "whole"
+        assert await read_balance(database, ACCOUNT) == (before[0] - 77, 0)
+
+
+@logs(*REFUSED)
+async def test_settlement_that_came_another_way_is_not_booked_twice(database_url: str) -> None:
+    async with ledger_of(database_url, BALANCE) as database, process(database_url) as mine:
+        facts = await mine.hold(100)
+        await database.execute(NO_77.format("call_logs"))
+        mine.settle(facts, 77)
+        await mine.wallets.settled(ACCOUNT)
+        mine.settle(facts, 40)
+        await mine.wallets.settled(ACCOUNT)
+        await database.execute(ANY.format("call_logs"))
+        assert await booked(database, facts) == "settled_before"
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 40, 0)
+
+
+@logs(*REFUSED, "database_refused", required=False)
+@pytest.mark.parametrize("how", ["its content", "its state"])
+async def test_file_takes_what_the_table_refuses_until_it_takes_it(
+    how: str, database_url: str, tmp_path: Path
+) -> None:
+    spoil, heal = {
+        "its content": (NO_77.format("quarantine"), ANY.format("quarantine")),
+        "its state": (
+            "ALTER TABLE quarantine RENAME TO quarantine_away",
+            "ALTER TABLE quarantine_away RENAME TO quarantine",
+        ),
+    }[how]
+    async with (
+        ledger_of(database_url, BALANCE) as database,
+        process(database_url, data_dir=tmp_path) as mine,
+    ):
+        facts = await mine.hold(100)
+        await database.execute(NO_77.format("call_logs"))
+        await database.execute(spoil)
+        mine.settle(facts, 77)
+        await mine.wallets.settled(ACCOUNT)
+        (file,) = (tmp_path / "quarantine").iterdir()
+        assert decode(file.read_bytes()).facts == facts
+        await database.execute(heal)
+        await database.execute(ANY.format("call_logs"))
+        await mine.recovery.sweep()
+        assert not file.exists()
+        (one,) = await waiting(database)
+        assert one.cost_nano_usd == 77
+        assert await booked(database, facts) == "whole"
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 77, 0)
+        with pytest.raises(UnknownQuarantined):
+            await booked(database, unknown(1))
