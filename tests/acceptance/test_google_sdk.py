@@ -97,7 +97,8 @@ def test_answer_has_text_and_usage(
         config = body["generationConfig"]
         assert (config["maxOutputTokens"], config["temperature"]) == (500, 0.5)
     else:
-        assert body["temperature"] == 0.5
+        # A name of the maker's without a number is like the newest, which take no sampling.
+        assert body.get("temperature") == (0.5 if of_model == "gpt" else None)
         assert "Be brief." in json.dumps(body["messages" if of_model == "gpt" else "system"])
 
 

@@ -275,15 +275,10 @@ def spoken(way: Way, directive: Mapping[str, Any]) -> str:
 
 
 def shown(way: Way, directive: Mapping[str, Any]) -> str:
-    """The thoughts that are to be read of an answer, apart from its text.
-
-    Messages have none that nobody has signed.
-    """
+    """The thoughts that are to be read of an answer, apart from its text."""
     chat = way.face.dialect
-    if isinstance(chat, ChatDialect):
-        is_unsaid = chat.traits.thoughts in (HIDDEN, THINK_TAGS)
-        if is_unsaid or way.client == "messages":
-            return ""
+    if isinstance(chat, ChatDialect) and chat.traits.thoughts in (HIDDEN, THINK_TAGS):
+        return ""
     thought: str = directive.get("reasoning_text", "")
     return thought
 
