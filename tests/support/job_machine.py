@@ -215,7 +215,8 @@ class JobMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_adds_up(self) -> None:
-        assert self.faults() == []
+        found = self.faults()
+        assert found == [], found
 
     def _comes_home(self, claimed: Claimed, seen: Observation) -> None:
         step = observe(claimed.kind, claimed.watch, seen, is_overdue=claimed.is_overdue)
