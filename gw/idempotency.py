@@ -14,7 +14,7 @@ ledger's transaction; this file reads the request and responds to the client.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -35,6 +35,8 @@ from actors.wallet.messages import (
     RowStatus,
 )
 from actors.wallet.wallets import KeyTaken
+from channels.dialects.multipart import read_form
+from channels.errors import InvalidRequest
 from gw.errors import (
     IDEMPOTENCY_IN_FLIGHT,
     IDEMPOTENCY_KEY_REUSE,
@@ -82,6 +84,14 @@ class IdempotencyStore:
         return StoredResponse(
             UUID(call_id), KeptResponse(status=status, headers=pairs, body=bytes(body))
         )
+
+    async def state(self, account_id: str, claim: Claim) -> ClaimState | None:
+        """Return the state of a key for this request, as its hold would find it; None: free."""
+        about = (account_id, claim.key, claim.fingerprint.hex())
+        row = await in_time(self._database.fetch_one(SQL["state"], about))
+        assert row is not None
+        found: ClaimState | None = row[0]
+        return found
 
     async def is_known(self, account_id: str, key: str) -> bool:
         """Whether the key is in use by any request."""
@@ -155,21 +165,39 @@ def read_key(values: Sequence[str]) -> str | None:
     return key
 
 
-def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
-    """Return the SHA-256 of the request: method, path, and body as JSON.
+def fingerprint_of(
+    body: bytes, method: str, path: str, content_type: str | None = None
+) -> tuple[bytes, None]:
+    """Return the SHA-256 of the request: method, path, and body as JSON or as the parts of a form.
 
-    White space and the order of members do not matter, because libraries differ in them.
+    White space and the order of members do not matter, nor does the boundary of a form: libraries
+    differ in them, and draw another boundary for each try. It is a job as those on a large body
+    (`channels/offload/jobs.py`).
     """
+    digest = hashlib.sha256(f"{method} {path}\n".encode())
+    if content_type is not None and content_type.lower().startswith("multipart/"):
+        for piece in _form_pieces(body, content_type):
+            digest.update(piece)
+        return digest.digest(), None
     try:
         canonical = msgspec.json.encode(msgspec.json.decode(body), order="deterministic")
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         canonical = body
-    return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
+    digest.update(canonical)
+    return digest.digest(), None
 
 
-def fingerprint_of(body: bytes, method: str, path: str) -> tuple[bytes, None]:
-    """Return the fingerprint as a job on a large body (`channels/offload/jobs.py`)."""
-    return fingerprint(method=method, path=path, body=body), None
+def _form_pieces(body: bytes, content_type: str) -> Iterator[bytes | memoryview]:
+    """Yield what a form says, each part with its length; all of a body that is no plain form."""
+    try:
+        form = read_form(body, content_type, frozenset())
+    except InvalidRequest:
+        yield body
+        return
+    view = memoryview(body)
+    for part in form.parts:
+        yield msgspec.json.encode((part.name, part.file_name, part.media_type, part.size))
+        yield view[part.start : part.end]
 
 
 def _refused(fault: str) -> GatewayError:
@@ -197,6 +225,8 @@ class StoredResponses(Protocol):
 
     async def find(self, account_id: str, claim: Claim) -> StoredResponse | None: ...
 
+    async def state(self, account_id: str, claim: Claim) -> ClaimState | None: ...
+
     async def is_known(self, account_id: str, key: str) -> bool: ...
 
 
@@ -208,20 +238,25 @@ class IdempotencyGuard:
         self._response_bytes_max = response_bytes_max
         self._metrics = metrics
 
-    def claim_of(
-        self, values: Sequence[str], *, account_id: str, asked: Callable[[], bytes]
-    ) -> IdempotencyClaim | None:
-        """Return the claim of a request; None without the header. Raises GatewayError.
-
-        `values` are the header's, of which there must be one; `asked` is the fingerprint.
-        """
-        key = read_key(values)
-        if key is None:
-            return None
-        claim = Claim(key=key, fingerprint=asked())
+    def claim_of(self, account_id: str, key: str, asked: bytes) -> IdempotencyClaim:
+        """Return the claim of a request with this key; `asked` is its fingerprint."""
         return IdempotencyClaim(
-            account_id=account_id, claim=claim, response_bytes_max=self._response_bytes_max
+            account_id=account_id,
+            claim=Claim(key=key, fingerprint=asked),
+            response_bytes_max=self._response_bytes_max,
         )
+
+    async def replayed(self, idempotency: IdempotencyClaim, writer: ReplayWriter) -> bool:
+        """Replay the response kept for a request, and return whether there is one.
+
+        Raises GatewayError if the key is in use otherwise, and StoreUnavailable.
+        """
+        state = await self._kept.state(idempotency.account_id, idempotency.claim)
+        if state is None:
+            return False
+        self._metrics.idempotency(state)
+        self._replay(await self._found(idempotency, state), writer)
+        return True
 
     async def is_known(self, values: Sequence[str], *, account_id: str) -> bool:
         """Whether the key was used, and the call may be free. Raises StoreUnavailable."""

@@ -3,6 +3,11 @@
 SELECT call_id::text, status, headers, body FROM idempotency
 WHERE account_id = %s AND key = %s AND fingerprint = %s AND state = 'stored' AND expires_at > now()
 
+-- state --
+-- The state of a key of an account for this request, by the function that judges its hold.
+SELECT idempotency_find(json_build_array(json_build_object(
+    'seq', 1, 'account_id', %s, 'key', %s, 'fingerprint', %s))) -> '1' ->> 'standing'
+
 -- is_known --
 -- Whether a key of an account is in use: by a call in progress or by a stored response.
 SELECT EXISTS (SELECT FROM idempotency i

@@ -25,9 +25,18 @@ from channels.media.canonical import (
 )
 from channels.redaction import Redactor
 from gw.api.base import ApiHandler
-from gw.api.chat import first_of
+from gw.api.chat import ModelCall, first_of
 from gw.api.services import unavailable
-from gw.api.submit import MediaSubmit, Reference, error_of, listed, media_of, own_voice, polled
+from gw.api.submit import (
+    KeyedHandler,
+    MediaSubmit,
+    Reference,
+    error_of,
+    listed,
+    media_of,
+    own_voice,
+    polled,
+)
 from gw.calls.bills import UnitBill
 from gw.calls.media import Delivery, SubmitResult
 from gw.errors import dumps
@@ -58,18 +67,17 @@ def shown(job: Job) -> dict[str, Any]:
     return members | error_of(job)
 
 
-class SpeechHandler(ApiHandler):
+class SpeechHandler(KeyedHandler):
     """Makes recordings, billed per character, at once or as tasks; lists the tasks for free."""
 
     route = "audio_speech"
     protocol = SPEECH.protocol
-    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         self.write(await listed(self, "speech", SPEECH_LIST, shown, word_of=SHOWN))
 
-    async def on_post(self) -> None:
-        media, submit = media_of(self), await MediaSubmit.begin(self, "speech")
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        media, submit = media_of(self), MediaSubmit(begun, "speech")
         request = await submit.read(read_speech, model=lambda read: read.model)
         voice = await own_voice(request.voice, media.voices, account_id=self.principal.account_id)
         voice = voice or Reference(request.voice)
@@ -129,12 +137,11 @@ async def _delivered(made: SubmitResult) -> Delivery:
 JSON = "application/json"
 
 
-class VoicesHandler(ApiHandler):
+class VoicesHandler(KeyedHandler):
     """Clones voices for their price, and lists them for free."""
 
     route = "audio_voices"
     protocol = VOICES.protocol
-    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         """List presets, then the account's voices, newest first."""
@@ -153,9 +160,9 @@ class VoicesHandler(ApiHandler):
         shown = [{name: one[name] for name in _SHOWN} for one in (*presets, *cloned)]
         self.write(dumps({"voices": shown}))
 
-    async def on_post(self) -> None:
+    async def on_submit(self, begun: ModelCall, /) -> None:
         """Clone a voice; after a disconnect the client finds the voice in the list."""
-        submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
+        submit, voice_id = MediaSubmit(begun, "voice"), new_voice_id()
         request = await submit.read(read_voice, model=lambda read: read.model)
         call = submit.call(
             request,
@@ -193,18 +200,17 @@ SONG_STATES: Mapping[State, str] = MappingProxyType(
 )
 
 
-class MusicHandler(ApiHandler):
+class MusicHandler(KeyedHandler):
     """Submits songs for their price, and lists them for free."""
 
     route = "music"
     protocol = MUSIC_GENERATIONS.protocol
-    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         self.write(await listed(self, "music", MUSIC, shown_song, word_of=SONG_STATES))
 
-    async def on_post(self) -> None:
-        media, submit = media_of(self), await MediaSubmit.begin(self, "music")
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        media, submit = media_of(self), MediaSubmit(begun, "music")
         request = await submit.read(read_music, model=lambda read: read.model)
         price = submit.price()
         call = submit.job_call(
@@ -246,15 +252,14 @@ def shown_song(job: Job) -> dict[str, Any]:
 (ENDPOINT_TYPE,) = (one.name for one in TRANSCRIPTS.endpoint_types)
 
 
-class TranscriptHandler(ApiHandler):
+class TranscriptHandler(KeyedHandler):
     """Extracts one script, billed per call."""
 
     route = "transcripts"
     protocol = TRANSCRIPTS.protocol
-    limited = billed = idempotent = True
 
-    async def on_post(self) -> None:
-        media, submit = media_of(self), await MediaSubmit.begin(self, "text")
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        media, submit = media_of(self), MediaSubmit(begun, "text")
         default_model = first_of(self.services.current.registry, ENDPOINT_TYPE)
         request = await submit.read(read_transcript, default_model, model=lambda read: read.model)
         transcript_id = f"trs_{uuid.uuid4().hex}"

@@ -17,9 +17,9 @@ from channels.families import AVATARS
 from channels.media.canonical import AvatarRequest, Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier
 from gw.api.base import ApiHandler
-from gw.api.chat import first_of
+from gw.api.chat import ModelCall, first_of
 from gw.api.services import unavailable
-from gw.api.submit import MediaSubmit, media_of
+from gw.api.submit import KeyedHandler, MediaSubmit, media_of
 from gw.errors import (
     INVALID_REQUEST,
     MODEL_NOT_ALLOWED,
@@ -39,20 +39,19 @@ SHOWN: Mapping[State, str] = MappingProxyType(
 )
 
 
-class AvatarsHandler(ApiHandler):
+class AvatarsHandler(KeyedHandler):
     """Registers avatars for their price, and lists them for free."""
 
     route = "avatars"
     protocol = AVATARS.protocol
-    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         """List the account's avatars, newest first."""
         jobs = await media_of(self).jobs.list(self.principal.account_id, "avatar", limit=LIST_MAX)
         self.write(dumps({"avatars": [shown(job) for job in jobs]}))
 
-    async def on_post(self) -> None:
-        media, submit = media_of(self), await MediaSubmit.begin(self, "avatar")
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        media, submit = media_of(self), MediaSubmit(begun, "avatar")
         model = first_of(self.services.current.registry, ENDPOINT_TYPE)
         try:
             request = await submit.read(read_avatar, model=lambda _: model)

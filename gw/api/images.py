@@ -17,14 +17,13 @@ from channels.dialects.images.dialect import (
 )
 from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
-from gw.api.base import ApiHandler, HandlerWriter, begin_span
+from gw.api.base import begin_span
 from gw.api.chat import ModelCall
-from gw.api.submit import guarded, idempotency_of, media_of
+from gw.api.submit import KeyedHandler, guarded, media_of
 from gw.calls.bills import Charged, UpstreamPrice
 from gw.calls.media import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
 from gw.errors import INVALID_REQUEST, GatewayError
-from gw.idempotency import IdempotencyClaim
 from metrics import genai
 from metrics.spans import Attributes
 
@@ -154,26 +153,21 @@ def _asks_large(request: AskedImages, price: ImagePrice) -> bool:
     return price.is_large(pixels)
 
 
-class ImagesHandler(ApiHandler):
+class ImagesHandler(KeyedHandler):
     """Generates images."""
 
     shape = DIALECT.family.error_shape
     route = "images"
     protocol = DIALECT.protocol
-    limited = billed = idempotent = True
 
-    async def on_post(self) -> None:
-        call = ModelCall(self)
-        idempotency = await idempotency_of(call)
+    async def on_submit(self, call: ModelCall, /) -> None:
         request = await call.read(DIALECT)
         call.require_served()
         pieces = media_of(self).pieces
-        image_call = self._call(request, call, idempotency)
-        await guarded(call, idempotency, lambda writer: pieces.run(image_call, writer))
+        image_call = self._call(request, call)
+        await guarded(call, self.idempotency, lambda writer: pieces.run(image_call, writer))
 
-    def _call(
-        self, request: ImagesRequest, call: ModelCall, idempotency: IdempotencyClaim | None
-    ) -> PieceCall:
+    def _call(self, request: ImagesRequest, call: ModelCall) -> PieceCall:
         upstream_request = PieceRequest(
             request,
             protocol=self.protocol,
@@ -182,31 +176,30 @@ class ImagesHandler(ApiHandler):
             helpers=call.helpers,
         )
         bill = _bill(request, call.model)
-        return _piece_call(self, call, bill, upstream_request, idempotency)
+        return _piece_call(self, call, bill, upstream_request)
 
 
-class EditsHandler(ApiHandler):
-    """Edits images; a repeated request edits them again."""
+class EditsHandler(KeyedHandler):
+    """Edits images."""
 
     shape = DIALECT.family.error_shape
     route = "image_edits"
     protocol = DIALECT.protocol
-    limited = billed = True
 
-    async def on_post(self) -> None:
-        call, body = ModelCall(self), self.request.body
+    async def on_submit(self, call: ModelCall, /) -> None:
+        body = self.request.body
         request = await call.read_form(read_edits)
         upload = FormUpload(request, protocol=self.protocol, body=body, address=EDITS)
         piece = _piece_call(self, call, _bill(request, call.model), upload)
-        await media_of(self).pieces.run(piece, HandlerWriter(self))
+        pieces = media_of(self).pieces
+        await guarded(call, self.idempotency, lambda writer: pieces.run(piece, writer))
 
 
 def _piece_call(
-    handler: ApiHandler,
+    handler: KeyedHandler,
     call: ModelCall,
     bill: ImageBill,
     request: PieceRequest,
-    idempotency: IdempotencyClaim | None = None,
 ) -> PieceCall:
     return PieceCall(
         facts=call.facts(),
@@ -217,7 +210,7 @@ def _piece_call(
         span=begin_span(handler, call.model, lambda: {genai.OUTPUT_TYPE: "image"}),
         request=request,
         started=handler.services.clock.monotonic(),
-        idempotency=idempotency,
+        idempotency=handler.idempotency,
         detail=call.detail,
     )
 

@@ -24,13 +24,14 @@ from channels.dialects.transcriptions import (
 )
 from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
-from gw.api.base import ApiHandler, HandlerWriter, begin_span
+from gw.api.base import ApiHandler, begin_span
 from gw.api.chat import ModelCall, first_of
-from gw.api.submit import media_of
+from gw.api.submit import KeyedHandler, guarded, media_of
 from gw.calls.bills import NO_TOKENS, tokens_of_bytes
 from gw.calls.measured import Amount, Measured, MeasuredBill
 from gw.calls.media import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
+from gw.idempotency import IdempotencyClaim
 from metrics import genai
 from metrics.spans import Attributes
 
@@ -51,6 +52,7 @@ class MeasuredHandler(ApiHandler):
     """One call on one of its channels."""
 
     limited = True
+    idempotency: IdempotencyClaim | None = None
 
     async def run(
         self,
@@ -73,11 +75,13 @@ class MeasuredHandler(ApiHandler):
             span=begin_span(self, call.model, attributes),
             request=request,
             started=self.services.clock.monotonic(),
+            idempotency=self.idempotency,
             detail=call.detail,
             content_type=content_type,
             render=render,
         )
-        await media_of(self).pieces.run(piece, HandlerWriter(self))
+        pieces = media_of(self).pieces
+        await guarded(call, self.idempotency, lambda writer: pieces.run(piece, writer))
 
     def piece(self, call: ModelCall, request: Any, **path: str) -> PieceRequest:
         """Return the request in the form of the endpoint's dialect."""
@@ -113,16 +117,14 @@ def _moderation(body: bytes) -> Measured:
     return Measured(quantity=0, error=moderations.failure_in(body))
 
 
-class RerankHandler(MeasuredHandler):
+class RerankHandler(KeyedHandler, MeasuredHandler):
     """Ranks documents by one query."""
 
     shape = rerank.DIALECT.family.error_shape
     route = "rerank"
     protocol = rerank.DIALECT.protocol
-    billed = True
 
-    async def on_post(self) -> None:
-        call = ModelCall(self)
+    async def on_submit(self, call: ModelCall, /) -> None:
         request: rerank.RerankRequest = await call.read(rerank.DIALECT)
         call.require_served()
         amount = _searches(request)
@@ -157,16 +159,15 @@ def _unchanged(quantity: int) -> int:
     return quantity
 
 
-class TranscriptionsHandler(MeasuredHandler):
+class TranscriptionsHandler(KeyedHandler, MeasuredHandler):
     """Transcribes one recording."""
 
     shape = TRANSCRIPTIONS.error_shape
     route = "transcriptions"
     protocol = TRANSCRIPTIONS.protocol
-    billed = True
 
-    async def on_post(self) -> None:
-        call, body = ModelCall(self), self.request.body
+    async def on_submit(self, call: ModelCall, /) -> None:
+        body = self.request.body
         request = await call.read_form(read_request)
         model = call.model
 

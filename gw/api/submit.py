@@ -34,7 +34,7 @@ from gw.calls.jobs import JobBill
 from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
 from gw.calls.request import LargeSubmission
 from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError, dumps, invalid_request
-from gw.idempotency import IdempotencyClaim, fingerprint, fingerprint_of
+from gw.idempotency import IdempotencyClaim, fingerprint_of, read_key
 from gw.media.reading import ListKind, parameters_of, read_list
 from gw.voices import Voices, is_voice_id
 from metrics import genai
@@ -42,20 +42,43 @@ from metrics.logs import redact
 from metrics.spans import CallSpan
 
 
-async def idempotency_of(call: ModelCall) -> IdempotencyClaim | None:
-    """Return the submit intent of a call's request; None without a key. Raises GatewayError."""
+class KeyedHandler(ApiHandler):
+    """A billed endpoint whose POST takes an `Idempotency-Key`: `on_submit` is what it does.
+
+    The key is looked up before anything of the body is judged, so that a replay needs nothing but
+    the same bytes. The hold decides between two requests at a time.
+    """
+
+    limited = billed = idempotent = True
+    idempotency: IdempotencyClaim | None = None
+
+    async def on_post(self) -> None:
+        call = ModelCall(self)
+        if self.idempotency_keys:
+            claim = self.idempotency = await _claim_of(call)
+            # The client chose it: it may be an API key, by mistake.
+            self.row_detail = {"request": {"idempotency_key": redact(claim.claim.key)}}
+            if await self.services.idempotency.replayed(claim, HandlerWriter(self)):
+                return
+        await self.on_submit(call)
+
+    async def on_submit(self, call: ModelCall, /) -> None:
+        """Serve a request that is no replay. Raises GatewayError."""
+        raise NotImplementedError
+
+
+async def _claim_of(call: ModelCall) -> IdempotencyClaim:
+    """Return the submit intent of a request with a key. Raises GatewayError."""
     handler = call.handler
     request, keys = handler.request, handler.idempotency_keys
-    method, path = request.method, request.path
-    assert method is not None
-    asked: bytes | None = None
-    if call.is_heavy and keys:
-        asked, _ = await call.offload(fingerprint_of, method, path)
-    return handler.services.idempotency.claim_of(
-        keys,
-        account_id=handler.principal.account_id,
-        asked=lambda: asked or fingerprint(method=method, path=path, body=request.body),
-    )
+    key = read_key(keys)
+    assert key is not None
+    about = (request.method or "", request.path, request.headers.get("Content-Type"))
+    if call.is_heavy:
+        asked, _ = await call.offload(fingerprint_of, *about)
+    else:
+        asked, _ = fingerprint_of(request.body, *about)
+    return handler.services.idempotency.claim_of(handler.principal.account_id, key, asked)
 
 
 async def guarded(
@@ -146,24 +169,19 @@ def media_of(handler: ApiHandler) -> MediaServices:
 class MediaSubmit:
     """One submission to a media endpoint; `output` is the kind of result in the span.
 
-    `begin` creates it, because the submit intent is read before the body.
+    The handler has read its submit intent (`KeyedHandler`).
     """
 
-    def __init__(self, call: ModelCall, idempotency: IdempotencyClaim | None, output: str) -> None:
+    def __init__(self, call: ModelCall, output: str) -> None:
+        assert isinstance(call.handler, KeyedHandler)
         self._handler = call.handler
         self._call = call
-        self._idempotency = idempotency
+        self._idempotency = call.handler.idempotency
         self._large: LargeSubmission | None = None
         self._output = output
 
     def __repr__(self) -> str:
         return f"<MediaSubmit {self._output} {self._call!r}>"
-
-    @classmethod
-    async def begin(cls, handler: ApiHandler, output: str) -> MediaSubmit:
-        """Return the submission of a request. Raises GatewayError."""
-        call = ModelCall(handler)
-        return cls(call, await idempotency_of(call), output)
 
     # --- The request ---
 

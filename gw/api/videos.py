@@ -25,8 +25,10 @@ from channels.families import VIDEOS
 from channels.http.interfaces import UpstreamResponse
 from channels.media.canonical import AvatarVideo, Video, VideoResult
 from gw.api.base import ApiHandler
+from gw.api.chat import ModelCall
 from gw.api.services import unavailable
 from gw.api.submit import (
+    KeyedHandler,
     MediaSubmit,
     Shown,
     avatar_of,
@@ -97,18 +99,17 @@ def _seconds(milliseconds: int) -> int | float:
 HUMANS_AND_CLIPS = ("dh-", "clip-")
 
 
-class VideosHandler(ApiHandler):
+class VideosHandler(KeyedHandler):
     """Submits videos for their price, and lists them for free."""
 
     route = "videos"
     protocol = VIDEOS.protocol
-    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         self.write(await listed(self, "video", reading.VIDEOS, _shown_by(self)))
 
-    async def on_post(self) -> None:
-        media, submit = media_of(self), await MediaSubmit.begin(self, "video")
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        media, submit = media_of(self), MediaSubmit(begun, "video")
         request = await self._read(submit)
         request, pins = await self._referenced(request)
         price = MediaPrice.of(submit.model, resolution=priced_resolution(request))

@@ -361,8 +361,8 @@ MUTATIONS = (
     Mutation(
         "fingerprint-without-path",
         "gw",
-        'f"{method} {path}\\n".encode() + canonical',
-        "canonical",
+        'hashlib.sha256(f"{method} {path}\\n".encode())',
+        "hashlib.sha256()",
         "tests/unit/idempotency/test_guard.py::test_place_is_part_of_what_was_asked",
     ),
     # Limits.

@@ -57,7 +57,11 @@ async def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -
         who = await claim(database, 1)
         assert await store.find(ACCOUNT, CLAIM) is None
         assert await store.is_known(ACCOUNT, "k")
+        assert await store.state(ACCOUNT, CLAIM) == "in_flight"
         await settle(database, who, KEPT)
+        assert await store.state(ACCOUNT, CLAIM) == "stored"
+        assert await store.state(ACCOUNT, Claim(key="k", fingerprint=b"two")) == "reuse"
+        assert await store.state("acct_b", CLAIM) is None
         assert await store.find(ACCOUNT, CLAIM) == StoredResponse(who.call_id, KEPT)
         assert await store.find(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
         assert await store.find("acct_b", CLAIM) is None
@@ -65,6 +69,7 @@ async def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -
         assert not await store.is_known(ACCOUNT, "other")
         assert not await store.is_known("acct_b", "k")
         await expire(database)
+        assert await store.state(ACCOUNT, CLAIM) is None
         assert await store.find(ACCOUNT, CLAIM) is None
         assert not await store.is_known(ACCOUNT, "k")
 

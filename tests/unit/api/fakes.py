@@ -12,7 +12,7 @@ from typing import Any, cast
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.store.connection import StoreUnavailable
 from actors.wallet.ledger import Spending
-from actors.wallet.messages import Claim
+from actors.wallet.messages import Claim, ClaimState
 from channels.registry import Registry
 from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.base import GatewayApplication
@@ -121,6 +121,9 @@ class FakeStoredResponses:
 
     async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
         return self.kept.get((account_id, claim.key))
+
+    async def state(self, account_id: str, claim: Claim) -> ClaimState | None:
+        return "stored" if (account_id, claim.key) in self.kept else None
 
     async def is_known(self, account_id: str, key: str) -> bool:
         return (account_id, key) in self.known

@@ -13,7 +13,6 @@ from channels.conversation import METADATA_BYTES_MAX, session_of
 from channels.dialects import transcriptions
 from channels.json import COUNTED_BYTES_MAX, READ_VALUES_MAX, JsonObject
 from channels.registry import Registry
-from gw.api import submit
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import ModelCall, number_of, permitted_model
 from gw.api.services import FILMS_MAX, LINK_READERS_MAX, LinkReaders
@@ -103,7 +102,7 @@ async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
         here.append(arguments)
         raise AssertionError("it is read here")
 
-    monkeypatch.setattr(submit, "fingerprint", seen)
+    monkeypatch.setattr("gw.idempotency.hashlib.sha256", seen)
     monkeypatch.setattr(reading, "read_members", seen)
     body = json.dumps(FIELDS | {"junk": [0] * (READ_VALUES_MAX + 1)}).encode()
     large = await told(path, World(), body, "Idempotency-Key: k")

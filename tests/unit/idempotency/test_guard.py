@@ -13,8 +13,15 @@ from actors.wallet.messages import Claim, ClaimEnd, ClaimState, Free, KeptRespon
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import CLIENT_GONE, STOPPING, Ending, ResponseWriter
 from gw.errors import GatewayError
-from gw.idempotency import IdempotencyClaim, IdempotencyGuard, StoredResponse, fingerprint, read_key
+from gw.idempotency import (
+    IdempotencyClaim,
+    IdempotencyGuard,
+    StoredResponse,
+    fingerprint_of,
+    read_key,
+)
 from tests.support.aio import run
+from tests.support.forms import BOUNDARY, form, part
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import FakeMetrics, FakeStoredResponses
 
@@ -45,9 +52,7 @@ class World:
         self.sent.append(body)
 
     def claim(self) -> IdempotencyClaim:
-        found = self.guard.claim_of(["k"], account_id="a", asked=lambda: b"one")
-        assert found is not None
-        return found
+        return self.guard.claim_of("a", "k", b"one")
 
     async def finds(self, standing: ClaimState) -> None:
         """Run a use-case whose key is not free."""
@@ -148,8 +153,11 @@ values = st.recursive(
 )
 
 
-def of(body: bytes, method: str = "POST", path: str = "/v1/a") -> bytes:
-    return fingerprint(method=method, path=path, body=body)
+def of(
+    body: bytes, method: str = "POST", path: str = "/v1/a", content_type: str | None = None
+) -> bytes:
+    made, _ = fingerprint_of(body, method, path, content_type)
+    return made
 
 
 @given(values)
@@ -180,6 +188,37 @@ def test_other_values_are_another_body(one: object, other: object) -> None:
 def test_bodies_that_differ(pair: tuple[bytes, bytes]) -> None:
     assert of(pair[0]) != of(pair[1])
     assert of(pair[0]) == of(pair[0])
+
+
+def test_boundary_of_a_form_does_not_matter_and_all_else_does() -> None:
+    parts = [part("file", b"12", "a.wav"), part("model", b"m")]
+
+    def made(*parts: bytes, boundary: str = BOUNDARY) -> bytes:
+        body = form(*parts).replace(BOUNDARY.encode(), boundary.encode())
+        return of(body, content_type=f"multipart/form-data; boundary={boundary}")
+
+    assert made(*parts) == made(*parts, boundary="another")
+    others = [
+        made(part("file", b"13", "a.wav"), parts[1]),
+        made(part("file", b"12", "b.wav"), parts[1]),
+        made(part("file", b"12"), parts[1]),
+        made(parts[0], part("model", b"n")),
+        made(*reversed(parts)),
+        made(*parts, part("n", b"1")),
+        made(*parts, part("n*", b"1")),  # no plain form
+        made(*parts, part("n*", b"2")),
+    ]
+    assert len({made(*parts), *others}) == 1 + len(others)
+
+
+async def test_key_is_looked_up_before_the_use_case() -> None:
+    world = World()
+    writer = cast(ResponseWriter, world)
+    assert not await world.guard.replayed(world.claim(), writer)
+    assert (world.began, world.metrics.standings) == (None, [])
+    world.kept.kept["a", "k"] = KEPT
+    assert await world.guard.replayed(world.claim(), writer)
+    assert (world.sent, world.metrics.standings) == ([b"\xff\x00"], ["stored"])
 
 
 def test_place_is_part_of_what_was_asked() -> None:
