@@ -228,6 +228,7 @@ def check_error(reply: Reply, way: Way, failure: Failure) -> None:
     status = meant(failure)
     assert reply.status == status
     other = "UNAVAILABLE" if status >= 500 else "UNKNOWN"
+    other = "RESOURCE_EXHAUSTED" if status == 402 else other
     chat, messages, gemini = NAMES.get(
         status, (("api_error", "upstream_error"), "api_error", other)
     )

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from actors.clock import SystemClock
-from actors.store.connection import StatementRefused
 from actors.store.database import Database
+from actors.wallet.ledger import BalanceOutOfRange
 from gw import accounts
 from gw import agents as agents
 from gw.agents import NewAgent
@@ -371,7 +371,7 @@ async def test_last_use_is_written_without_a_push(database_url: str) -> None:
 
 async def test_account_whose_credit_fails_is_not_there(database_url: str) -> None:
     async with Database(database_url) as database:
-        with pytest.raises(StatementRefused):
+        with pytest.raises(BalanceOutOfRange):
             await accounts.create(database, "Ann", credit_nano_usd=2**63 - 1, with_trial=True)
         assert await accounts.list_all(database) == []
         assert (await accounts.create(database, "Bob")).name == "Bob"
