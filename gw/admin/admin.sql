@@ -3,6 +3,12 @@
 INSERT INTO audit_trail (actor_kind, actor, origin, action, object, account_id, details)
 VALUES (%(kind)s, %(actor)s, %(origin)s, %(action)s, %(object)s, %(account)s, %(details)s::json)
 
+-- note_many --
+-- Record several changes of one kind.
+INSERT INTO audit_trail (actor_kind, actor, origin, action, object, account_id, details)
+SELECT %(kind)s, %(actor)s, %(origin)s, %(action)s, x.object, x.account, x.details
+FROM json_to_recordset(%(rows)s::json) AS x(object text, account text, details json)
+
 -- trail --
 -- The changes that pass the filters, the newest first.
 SELECT id, at, actor_kind, actor, origin, action, object, account_id, details FROM audit_trail

@@ -6,7 +6,8 @@ a prompt its length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -87,6 +88,33 @@ async def note(
         "details": to_json(msgspec.to_builtins(details or {})),
     }
     await session.execute(SQL["note"], row)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """One of several changes of one kind."""
+
+    object_id: str
+    account_id: str | None
+    details: Mapping[str, Any]
+
+
+async def note_all(
+    session: Statements, actor: Actor, action: str, changes: Sequence[Noted]
+) -> None:
+    """Record several changes of one kind, a row each; `session` is their transaction."""
+    rows = [
+        {"object": one.object_id, "account": one.account_id, "details": one.details}
+        for one in changes
+    ]
+    row = {
+        "kind": actor.kind,
+        "actor": actor.name,
+        "origin": actor.origin,
+        "action": action,
+        "rows": to_json(msgspec.to_builtins(rows)),
+    }
+    await session.execute(SQL["note_many"], row)
 
 
 async def trail(store: Statements, query: AuditQuery) -> Page[AuditEntry]:

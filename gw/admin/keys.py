@@ -6,23 +6,36 @@ issues them.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct, structs
 
 from actors.store.database import Session, Statements
+from actors.wallet.ledger import UnknownAccount
 from actors.wallet.pricing import format_usd
 from gw import accounts, agents
 from gw.admin import audit
-from gw.admin.audit import SQL, Actor
-from gw.admin.values import Instant, Invalid, Page, PageQuery, Position, after, page_of
+from gw.admin.audit import SQL, Actor, Noted
+from gw.admin.values import (
+    Instant,
+    Invalid,
+    Page,
+    PageQuery,
+    Position,
+    Refused,
+    after,
+    explain,
+    page_of,
+)
 from gw.keys import issue, store
 from gw.keys.cache import KeyHasher
-from gw.keys.issue import KeyRequest, KeyWish
+from gw.keys.issue import KeyRequest, KeyWish, NotRevealable
 from gw.keys.principal import AGENT
 from gw.keys.secret import KeySealer, Secret
-from gw.keys.store import KeyChanges, KeyIsLocked, KeyRecord
+from gw.keys.store import KeyChanges, KeyIsLocked, KeyRecord, TooManyKeys
 
 
 class KeyView(Struct, frozen=True):
@@ -172,6 +185,95 @@ async def create(
     return await _made(session, actor, "key.create", issued.id), issued.text
 
 
+# Keys of one statement and of one request: a few hundred kilobytes.
+KEYS_AT_ONCE_MAX = 1000
+
+
+class WishRefused(Refused):
+    """One of several keys was refused, and so none is made; `place` says which."""
+
+    def __init__(self, place: str, error: Exception) -> None:
+        refusal = explain(error)
+        assert refusal is not None
+        super().__init__(
+            f"{place}: {refusal.message}", refusal.code, http_status=refusal.http_status
+        )
+
+
+async def create_all(
+    session: Session,
+    actor: Actor,
+    wishes: Sequence[KeyWish],
+    secret: Secret,
+    *,
+    place: Callable[[int], str],
+) -> list[KeyRecord]:
+    """Create keys, all or, if one is refused, none; `with_texts` returns their texts.
+
+    `place` says in an error which wish was refused, by its index. Raises WishRefused, WrongSecret.
+    """
+    await _check_wishes(session, wishes, place)
+    hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    made: list[KeyRecord] = []
+    for start in range(0, len(wishes), KEYS_AT_ONCE_MAX):
+        part = wishes[start : start + KEYS_AT_ONCE_MAX]
+        issued = await issue.issue_keys(session, part, hasher=hasher, sealer=sealer)
+        found = await store.show_all(session, [one.id for one in issued])
+        made += [key for key, _ in found]
+        noted = [Noted(key.id, key.account_id, _created(key)) for key, _ in found]
+        await audit.note_all(session, actor, "key.create", noted)
+    return made
+
+
+async def _check_wishes(
+    session: Session, wishes: Sequence[KeyWish], place: Callable[[int], str]
+) -> None:
+    """Check wishes against each other and the database. Raises WishRefused."""
+    last: dict[str, int] = {}  # the account's last wish, by which a refused account is placed
+    for index, wish in enumerate(wishes):
+        last[wish.account_id] = index
+        try:
+            check_wish(wish)
+        except Invalid as error:
+            raise WishRefused(place(index), error) from error
+    try:
+        await store.check_room(session, Counter(wish.account_id for wish in wishes))
+    except (UnknownAccount, TooManyKeys) as error:
+        raise WishRefused(place(last[str(error)]), error) from error
+    known: dict[str, frozenset[str]] = {}
+    for index, wish in enumerate(wishes):
+        if wish.agent_id is None:
+            continue
+        if wish.account_id not in known:
+            of_account = await agents.list_all(session, wish.account_id)
+            known[wish.account_id] = frozenset(agent.id for agent in of_account)
+        if wish.agent_id not in known[wish.account_id]:
+            raise WishRefused(place(index), _no_agent(wish.account_id, wish.agent_id))
+
+
+async def with_texts(
+    session: Session, key_ids: Sequence[str], secret: Secret
+) -> list[tuple[KeyRecord, str]]:
+    """Return stored keys with their texts, which is for who has just made them.
+
+    Raises UnknownKey, NotRevealable, WrongSecret.
+    """
+    sealer = KeySealer(secret)
+    shown: list[tuple[KeyRecord, str]] = []
+    for key, sealed in await store.show_all(session, key_ids):
+        if sealed is None:
+            raise NotRevealable(key.id)
+        shown.append((key, sealer.unseal(sealed, key_id=key.id)))
+    return shown
+
+
+async def note_revealed(session: Session, actor: Actor, keys: Sequence[KeyRecord]) -> None:
+    """Record that the texts of these keys are about to be shown again."""
+    await issue.note_views(session, [key.id for key in keys], actor.viewer)
+    noted = [Noted(key.id, key.account_id, {}) for key in keys]
+    await audit.note_all(session, actor, "key.reveal", noted)
+
+
 async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes) -> KeyRecord:
     """Store a key by its hash. Raises UnknownAccount, Invalid, HashIsTaken."""
     check_wish(wish)
@@ -270,12 +372,23 @@ async def _check_agent(session: Statements, account_id: str, agent_id: str | Non
     await accounts.show(session, account_id)
     found = await agents.list_all(session, account_id)
     if agent_id not in [agent.id for agent in found]:
-        raise Invalid(f"the account {account_id} has no agent {agent_id}")
+        raise _no_agent(account_id, agent_id)
+
+
+def _no_agent(account_id: str, agent_id: str) -> Invalid:
+    return Invalid(f"the account {account_id} has no agent {agent_id}")
 
 
 async def _made(session: Session, actor: Actor, action: str, key_id: str) -> KeyRecord:
     key = await store.show(session, key_id)
-    details = {
+    details = _created(key)
+    await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
+    return key
+
+
+def _created(key: KeyRecord) -> dict[str, Any]:
+    """Return a new key as the audit trail stores it, without its text."""
+    return {
         "name": key.name,
         "kind": key.kind,
         "agent_id": key.agent_id,
@@ -284,8 +397,6 @@ async def _made(session: Session, actor: Actor, action: str, key_id: str) -> Key
         "account_logs": key.account_logs,
         "spend_cap_usd": view(key).spend_cap_usd,
     }
-    await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
-    return key
 
 
 async def _noted(

@@ -137,6 +137,25 @@ class UsageFault(Invalid):
         self.usage = usage
 
 
+@dataclass(frozen=True, slots=True)
+class LineFault:
+    """What is wrong on one line of a file."""
+
+    line: int
+    text: str
+
+
+class LineFaults(Invalid):
+    """What is wrong in a file of which nothing was done; of many faults the first ones."""
+
+    def __init__(self, path: str, faults: Sequence[LineFault], count: int) -> None:
+        lines = [f"{path}:{fault.line}  {fault.text}" for fault in faults]
+        if count > len(faults):
+            lines.append(f"and {count - len(faults)} more")
+        super().__init__("\n".join(lines))
+        self.faults = faults
+
+
 class CommandRefused(Refused):
     """A valid command was refused; `code` is the reason in one word."""
 
@@ -154,6 +173,9 @@ class CommandFailure:
 
 def explain(error: Exception) -> CommandFailure | None:
     """Return the failure of an exception; None for an unexpected one."""
+    if isinstance(error, LineFaults):
+        text, found = str(error), [{"line": one.line, "text": one.text} for one in error.faults]
+        return CommandFailure(text, "invalid_file", EXIT_USAGE, text=text, more={"faults": found})
     if isinstance(error, Invalid):
         text = f"{error.usage if isinstance(error, UsageFault) else ''}error: {error}"
         return CommandFailure(str(error), "usage", EXIT_USAGE, text=text)

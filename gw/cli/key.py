@@ -15,9 +15,12 @@ from actors.wallet.pricing import format_usd
 from channels.registry import Registry
 from gw import accounts
 from gw.admin import keys as admin
-from gw.admin.values import Page, PageQuery, Position, page_of
+from gw.admin.values import Invalid, Page, PageQuery, Position, Refused, page_of
 from gw.cli.arguments import (
     Context,
+    LineFault,
+    LineFaults,
+    Parser,
     Result,
     UsageFault,
     add_command,
@@ -39,13 +42,14 @@ from gw.cli.arguments import (
     user_name,
     with_database,
 )
+from gw.cli.key_file import FAULTS_MAX, Row, read_rows
 from gw.keys import issue, store
 from gw.keys.issue import KeyRequest, KeyWish, View, views_of
 from gw.keys.principal import KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
 
 if TYPE_CHECKING:
-    from gw.cli.arguments import Parser, Subparsers
+    from gw.cli.arguments import Subparsers
 
 
 # The options of a key's permissions, of `gw key create`, `import-hash` and `set`.
@@ -54,13 +58,18 @@ if TYPE_CHECKING:
 # keeps the settings not given (contract §7: `--allow` replaces the whole list).
 
 DEFAULT_KIND = "console"
+KIND_HELP = "what it is for: agent speaks for an agent, the others are words in lists"
 
 
-def add_create_options(parser: Parser) -> None:
+def add_create_options(parser: Parser, *, is_needed: bool = True) -> None:
     """Add the account, the name and every setting of a new key."""
-    parser.add_argument("--account", metavar="ID", type=identifier, required=True)
-    parser.add_argument("--name", metavar="NAME", type=label, required=True)
-    parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND)
+    parser.add_argument(
+        "--account", metavar="ID", type=identifier, required=is_needed, help="whose key it is"
+    )
+    parser.add_argument(
+        "--name", metavar="NAME", type=label, required=is_needed, help="as lists show it"
+    )
+    parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND, help=KIND_HELP)
     parser.add_argument(
         "--user", metavar="NAME", type=user_name, default=OWNER, help="of the account; for good"
     )
@@ -174,6 +183,12 @@ def new_key_result(key: KeyRecord, text: str) -> Result:
     return Result(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
 
 
+def new_keys_result(keys: Sequence[tuple[KeyRecord, str]]) -> Result:
+    """Return new keys with their texts, in the order of their file."""
+    records = [{"id": key.id, "key": text, **key_record(key)} for key, text in keys]
+    return Result({"keys": records}, table(records, ("id", "account_id", "name", "key")))
+
+
 def revealed_result(key: KeyRecord, text: str) -> Result:
     """Return a revealed key with its text."""
     record = {"id": key.id, "key": text, **key_record(key)}
@@ -240,6 +255,10 @@ def _sheet(record: Mapping[str, Any]) -> str:
     return sheet({**record, "allowed_models": shown_models(record["allowed_models"])})
 
 
+FROM_HELP = (
+    "a key a row, with these options as the columns of CSV or the members of JSON lines; options"
+    " beside it hold for rows that name none; - is the standard input"
+)
 HASH_HELP = "SHA-256 of the whole key text (sk-platform-…), in hex, without any salt"
 
 
@@ -247,9 +266,7 @@ def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
     verbs = add_noun(nouns, "key", "make, change, revoke and look at API keys")
 
-    text = "make a key and print it, once"
-    create_ = with_database(create, check=check_create)
-    add_create_options(add_command(verbs, "create", text, create_))
+    _add_create(verbs)
 
     text = "store a key of which only the hash is known; it works and cannot be revealed"
     import_ = add_command(
@@ -295,10 +312,54 @@ def add(nouns: Subparsers) -> None:
     _with_id(add_command(verbs, "revoke", "refuse a key for good", with_database(revoke)))
 
 
+def _add_create(verbs: Subparsers) -> None:
+    rows = Parser(prog="gw key create")
+    add_create_options(rows, is_needed=False)
+
+    def check(options: Namespace) -> None:
+        if options.source is not None:
+            options.rows = read_rows(options.source, rows, options, check=check_create)
+            return
+        missing = [f"--{name}" for name in ("account", "name") if getattr(options, name) is None]
+        if missing:
+            parser.error(f"the following arguments are required: {', '.join(missing)}")
+        check_create(options)
+
+    text = "make a key and print it, once; or many, of a file"
+    parser = add_command(verbs, "create", text, with_database(create, check=check))
+    add_create_options(parser, is_needed=False)
+    parser.add_argument("--from", dest="source", metavar="FILE", help=FROM_HELP)
+
+
 async def create(context: Context, options: Namespace) -> Result:
+    if options.source is not None:
+        return await _create_all(context, options)
     wish = read_wish(options, context.config.registry)
     async with context.change() as (session, actor):
         return new_key_result(*await admin.create(session, actor, wish, context.secret()))
+
+
+async def _create_all(context: Context, options: Namespace) -> Result:
+    """Make the keys of a file, in one transaction: all, or none."""
+    rows: list[Row] = options.rows
+    wishes: list[KeyWish] = []
+    faults: list[LineFault] = []
+    for row in rows:
+        try:
+            wishes.append(read_wish(row.options, context.config.registry))
+        except (Invalid, Refused) as error:
+            faults.append(LineFault(row.line, str(error)))
+    if faults:
+        raise LineFaults(options.source, faults[:FAULTS_MAX], len(faults))
+
+    def place(index: int) -> str:
+        return f"{options.source}:{rows[index].line}"
+
+    secret = context.secret()
+    async with context.change() as (session, actor):
+        made = await admin.create_all(session, actor, wishes, secret, place=place)
+        shown = await admin.with_texts(session, [key.id for key in made], secret)
+    return new_keys_result(shown)
 
 
 async def import_hash_(context: Context, options: Namespace) -> Result:

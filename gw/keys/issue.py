@@ -61,6 +61,12 @@ async def note_view(store: Statements, key_id: str, viewer: Viewer) -> None:
     await store.execute(SQL["note_view"], (key_id, viewer.os_user, viewer.host))
 
 
+async def note_views(store: Statements, key_ids: Sequence[str], viewer: Viewer) -> None:
+    """Record that the texts of these keys are about to be shown."""
+    params = {"ids": list(key_ids), "os_user": viewer.os_user, "host": viewer.host}
+    await store.execute(SQL["note_views"], params)
+
+
 async def views_of(store: Statements, key_id: str) -> list[View]:
     """Return every view of a key, oldest first."""
     return [View(*row) for row in await store.fetch_all(SQL["views"], (key_id,))]
@@ -106,16 +112,23 @@ async def issue_key(
     # The gateway would refuse a key hashed with another secret.
     await check_secret(database, sealer)
     issued = IssuedKey(key_id or new_key_id(), new_key_text())
-    await store.insert(
-        database,
-        _row(
-            wish,
-            key_id=issued.id,
-            prefix=shown_prefix(issued.text),
-            lookup_hash=hasher.lookup_hash(issued.text),
-            sealed=sealer.seal(issued.text, key_id=issued.id),
-        ),
-    )
+    await store.insert(database, _sealed_row(wish, issued, hasher, sealer))
+    return issued
+
+
+async def issue_keys(
+    database: Statements, wishes: Sequence[KeyWish], *, hasher: KeyHasher, sealer: KeySealer
+) -> list[IssuedKey]:
+    """Create and store keys in one statement, of accounts that have room for them.
+
+    Raises WrongSecret, StoreError.
+    """
+    await check_secret(database, sealer)
+    issued = [IssuedKey(new_key_id(), new_key_text()) for _ in wishes]
+    rows = [
+        _sealed_row(wish, key, hasher, sealer) for wish, key in zip(wishes, issued, strict=True)
+    ]
+    await store.insert_all(database, rows)
     return issued
 
 
@@ -155,6 +168,16 @@ async def check_secret(database: Statements, sealer: KeySealer) -> None:
 def new_key_id() -> str:
     """Return a new id of a key."""
     return f"key_{secrets.token_hex(10)}"
+
+
+def _sealed_row(wish: KeyWish, issued: IssuedKey, hasher: KeyHasher, sealer: KeySealer) -> NewKey:
+    return _row(
+        wish,
+        key_id=issued.id,
+        prefix=shown_prefix(issued.text),
+        lookup_hash=hasher.lookup_hash(issued.text),
+        sealed=sealer.seal(issued.text, key_id=issued.id),
+    )
 
 
 def _row(

@@ -11,6 +11,32 @@ SELECT %(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(l
        %(account_logs)s, %(spend_cap_nano_usd)s::bigint, %(user_name)s, %(requested_by)s
 WHERE (SELECT count(*) FROM (SELECT FROM keys WHERE account_id = %(account_id)s LIMIT %(most)s) AS present) < %(most)s
 
+-- rooms --
+-- Of some accounts: whether there is one, and its number of keys, as far as it matters.
+SELECT wanted.id, a.id IS NOT NULL,
+       (SELECT count(*) FROM (SELECT FROM keys k WHERE k.account_id = wanted.id LIMIT %(most)s) AS present)
+FROM unnest(%(accounts)s::text[]) AS wanted(id) LEFT JOIN accounts a ON a.id = wanted.id
+
+-- insert_many --
+-- Insert keys, which are found by their keyed hashes.
+INSERT INTO keys (id, account_id, name, kind, agent_id, prefix, lookup_hash, sealed, allowed_models, expires_at,
+                  account_logs, spend_cap_nano_usd, user_name, requested_by)
+SELECT x.id, x.account_id, x.name, x.kind, x.agent_id, x.prefix, decode(x.lookup_hash, 'hex'), decode(x.sealed, 'hex'),
+       x.allowed_models, x.expires_at, x.account_logs, x.spend_cap_nano_usd, x.user_name, x.requested_by
+FROM json_to_recordset(%(rows)s::json) AS x(
+    id text, account_id text, name text, kind text, agent_id text, prefix text, lookup_hash text, sealed text,
+    allowed_models text[], expires_at timestamptz, account_logs boolean, spend_cap_nano_usd bigint, user_name text,
+    requested_by text)
+
+-- show_many --
+-- Some keys as their owners may see them, with their encrypted texts.
+SELECT k.sealed, k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
+       k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
+       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
+       k.requested_by, k.locked
+FROM keys k JOIN key_spend s ON s.key_id = k.id
+WHERE k.id = ANY(%s)
+
 -- show --
 -- One key as its owner may see it.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
@@ -90,6 +116,10 @@ SELECT write_last_uses(%(ids)s::text[], %(seconds)s::float8[])
 -- note_view --
 -- Record that the text of a key will be shown.
 INSERT INTO key_views (key_id, os_user, host) VALUES (%s, %s, %s)
+
+-- note_views --
+-- The same of several keys.
+INSERT INTO key_views (key_id, os_user, host) SELECT id, %(os_user)s, %(host)s FROM unnest(%(ids)s::text[]) AS shown(id)
 
 -- views --
 -- To whom the text of a key was shown, the oldest first.

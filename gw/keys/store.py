@@ -168,6 +168,42 @@ async def insert(store: Statements, key: NewKey) -> None:
         raise TooManyKeys(key.account_id)
 
 
+async def insert_all(store: Statements, keys: Sequence[NewKey]) -> None:
+    """Store new keys with keyed hashes in one statement; `check_room` comes first."""
+    rows = []
+    for key in keys:
+        assert key.lookup_hash is not None
+        assert key.sealed is not None
+        row = {field.name: getattr(key, field.name) for field in fields(key)}
+        rows.append({**row, "lookup_hash": key.lookup_hash.hex(), "sealed": key.sealed.hex()})
+    await store.execute(SQL["insert_many"], {"rows": msgspec.json.encode(rows).decode()})
+
+
+async def check_room(store: Statements, new: Mapping[str, int]) -> None:
+    """Check that accounts exist and may have so many more keys.
+
+    Raises UnknownAccount, TooManyKeys.
+    """
+    params = {"accounts": list(new), "most": KEYS_OF_ACCOUNT_MAX}
+    for account_id, is_there, present in await store.fetch_all(SQL["rooms"], params):
+        if not is_there:
+            raise UnknownAccount(account_id)
+        if present + new[account_id] > KEYS_OF_ACCOUNT_MAX:
+            raise TooManyKeys(account_id)
+
+
+async def show_all(
+    store: Statements, key_ids: Sequence[str]
+) -> list[tuple[KeyRecord, bytes | None]]:
+    """Return keys with their sealed texts, in the order of the ids. Raises UnknownKey."""
+    rows = await store.fetch_all(SQL["show_many"], (list(key_ids),))
+    found = {row[1]: (KeyRecord(*row[1:]), row[0] and bytes(row[0])) for row in rows}
+    for key_id in key_ids:
+        if key_id not in found:
+            raise UnknownKey(key_id)
+    return [found[key_id] for key_id in key_ids]
+
+
 async def show(store: Statements, key_id: str) -> KeyRecord:
     """Return one key. Raises UnknownKey."""
     row = await store.fetch_one(SQL["show"], (key_id,))

@@ -151,6 +151,9 @@ def chat(house: House, key: str) -> int:
     return Client(house.gateway.url, key).chat().status
 
 
+BEYOND_CALENDAR = "9999-12-31T23:59:59-10:00"  # of the year 10000 in UTC
+
+
 def test_key_is_made_used_revealed_set_and_revoked(shared: House, admin: AdminClient) -> None:
     account = new_account(admin, credit_usd="2.5", rpm_limit=1000)
     made = admin.post("keys", {"account_id": account, "name": "app", "allowed_models": []}).body
@@ -170,6 +173,53 @@ def test_key_is_made_used_revealed_set_and_revoked(shared: House, admin: AdminCl
     assert {one["actor_kind"] for one in trail} == {"token"}
     assert {one["origin"] for one in trail} == {"127.0.0.1"}
     assert made["key"] not in str(trail)
+
+
+def test_keys_in_bulk_under_one_key_are_made_once(shared: House, admin: AdminClient) -> None:
+    account = new_account(admin, credit_usd="1")
+    wishes = [{"account_id": account, "name": f"app {number}"} for number in range(12)]
+    body = {"keys": [{**wishes[0], "allowed_models": []}, *wishes[1:]]}
+    first, second = (admin.post("keys/bulk", body, Idempotency_Key="batch") for _ in range(2))
+    assert [first.status, second.status] == [201, 201]
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    made = first.body["keys"]
+    assert second.body["keys"] == made
+    assert [one["name"] for one in made] == [one["name"] for one in wishes]
+    assert [chat(shared, one["key"]) for one in made[:2]] == [400, 200]
+    # The texts are not in what is kept; what is shown again is a view.
+    kept = shared.query("SELECT response FROM admin_responses WHERE key = 'batch'")
+    assert not any(one["key"] in str(kept) for one in made)
+    assert len(admin.get(f"keys/{made[3]['id']}/views").body["data"]) == 1
+    trail = admin.get(f"audit?object={made[3]['id']}").body["data"]
+    assert [one["action"] for one in trail] == ["key.reveal", "key.create"]
+    assert made[3]["key"] not in str(trail)
+    reuse = admin.post("keys/bulk", {"keys": wishes[:1]}, Idempotency_Key="batch")
+    assert (reuse.status, reuse.code) == (409, "idempotency_key_reuse")
+    assert len(admin.post("keys/bulk", {"keys": wishes[:2]}).body["keys"]) == 2  # each one counts
+    assert len(admin.get(f"keys?account_id={account}&limit=200").body["data"]) == 14
+
+
+@each(
+    "wrong, status, message",
+    [
+        ({"account_id": "acct_none"}, 404, "keys[1]: there is no account acct_none"),
+        ({"allowed_models": ["x"]}, 400, "keys[1]: there is no model x"),
+        ({"kind": "agent"}, 400, "keys[1]: an agent goes with the kind agent"),
+        ({"kind": "agent", "agent_id": "g"}, 400, "keys[1]: the account"),
+        ({"user": "a b"}, 400, "keys[1]: 'a b' is not a name"),
+        ({"expires_at": BEYOND_CALENDAR}, 400, "body: expires_at is not within"),
+        ({"colour": "red"}, 400, "body: Object contains unknown field"),
+    ],
+)
+def test_keys_in_bulk_are_all_made_or_none(
+    admin: AdminClient, wrong: dict[str, Any], status: int, message: str
+) -> None:
+    good = {"account_id": new_account(admin), "name": "n"}
+    refused = admin.post("keys/bulk", {"keys": [good, {**good, **wrong}, good]})
+    assert refused.status == status
+    assert refused.body["error"]["message"].startswith(message)
+    assert admin.get(f"keys?account_id={good['account_id']}").body["data"] == []
 
 
 def test_account_that_is_disabled_is_refused_at_once(shared: House, admin: AdminClient) -> None:
@@ -246,9 +296,6 @@ def test_lists_are_read_page_by_page(admin: AdminClient) -> None:
     assert admin.get("accounts?limit=1&limit=2").status == 400
 
 
-BEYOND_CALENDAR = "9999-12-31T23:59:59-10:00"  # of the year 10000 in UTC
-
-
 @each(
     "method, path, body, status",
     [
@@ -270,6 +317,9 @@ BEYOND_CALENDAR = "9999-12-31T23:59:59-10:00"  # of the year 10000 in UTC
         ("POST", "keys", {"account_id": "a", "name": "n", "kind": "agent"}, 400),
         ("POST", "keys", {"account_id": "a", "name": "n", "expires_at": "soon"}, 400),
         ("POST", "keys", {"account_id": "a", "name": "n", "expires_at": BEYOND_CALENDAR}, 400),
+        ("POST", "keys/bulk", {"keys": []}, 400),
+        ("POST", "keys/bulk", {"keys": [{"account_id": "a", "name": "n"}] * 1001}, 400),
+        ("GET", "keys/bulk", None, 405),
         ("PATCH", "keys/key_none", {"expires_at": BEYOND_CALENDAR}, 400),
         ("POST", "accounts", b"x" * (600 * 1024), 413),
     ],
@@ -452,6 +502,8 @@ def test_every_route_responds_as_it_is_described(h: House, tmp_path: Path) -> No
         ("GET", f"accounts/{account}", None),
         ("PATCH", f"accounts/{account}", {"rpm_limit": 5}),
         ("POST", f"accounts/{account}/topups", {"amount_usd": "1"}),
+        ("POST", f"accounts/{account}/corrections", {"amount_usd": "-1", "reason": "r"}),
+        ("POST", "keys/bulk", {"keys": [{"account_id": account, "name": "n"}]}),
         ("GET", f"keys?account_id={account}", None),
         ("GET", f"keys/{key}", None),
         ("PATCH", f"keys/{key}", {"name": "m"}),

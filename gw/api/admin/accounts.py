@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from actors.store.database import Session
@@ -12,14 +13,23 @@ from channels.registry import Registry
 from gw.admin import accounts, audit, keys
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.audit import AuditEntry, AuditQuery
-from gw.admin.keys import KeyQuery, KeyView, KeyWithText, with_text
+from gw.admin.keys import (
+    KEYS_AT_ONCE_MAX,
+    KeyQuery,
+    KeyView,
+    KeyWithText,
+    WishRefused,
+    with_text,
+)
 from gw.admin.values import (
     COUNT_MAX,
     LABEL_MAX,
     REASON_CHARACTERS_MAX,
     Instant,
+    Invalid,
     Page,
     PageQuery,
+    Refused,
     canonical_models,
     label,
     read_chat_model,
@@ -188,6 +198,24 @@ class NewKey(Struct, forbid_unknown_fields=True):
     account_logs: bool = False
 
 
+class NewKeys(Struct, forbid_unknown_fields=True):
+    """New keys: all are made, or none."""
+
+    keys: Annotated[list[NewKey], Meta(min_length=1, max_length=KEYS_AT_ONCE_MAX)]
+
+
+class KeyIds(Struct, frozen=True):
+    """The ids of new keys: what is kept of the response."""
+
+    ids: list[str]
+
+
+class KeysWithTexts(Struct, frozen=True):
+    """New keys with their texts, in the order of the request."""
+
+    keys: list[KeyWithText]
+
+
 class KeySettings(Struct, forbid_unknown_fields=True):
     """New settings of a key; absent members stay, null removes a limit."""
 
@@ -227,20 +255,48 @@ async def show_one_key(call: Call) -> KeyView:
 
 
 async def create_key(call: Call, session: Session) -> KeyWithText:
-    body: NewKey = call.body
+    wish = _wish(call.body, call.registry)
+    return with_text(*await keys.create(session, call.actor, wish, call.services.secret))
+
+
+async def create_keys(call: Call, session: Session) -> KeyIds:
+    wishes = []
+    for index, body in enumerate(call.body.keys):
+        try:
+            wishes.append(_wish(body, call.registry))
+        except (Invalid, Refused) as error:
+            raise WishRefused(_place(index), error) from error
+    secret = call.services.secret
+    made = await keys.create_all(session, call.actor, wishes, secret, place=_place)
+    return KeyIds([key.id for key in made])
+
+
+async def show_made(call: Call, session: Session, kept: bytes, is_replayed: bool) -> KeysWithTexts:
+    """Return new keys with their texts; when they are shown again, that is recorded."""
+    ids = msgspec.json.decode(kept, type=KeyIds).ids
+    made = await keys.with_texts(session, ids, call.services.secret)
+    if is_replayed:
+        await keys.note_revealed(session, call.actor, [key for key, _ in made])
+    return KeysWithTexts([with_text(key, text) for key, text in made])
+
+
+def _place(index: int) -> str:
+    return f"keys[{index}]"
+
+
+def _wish(body: NewKey, registry: Registry) -> KeyWish:
     cap = body.spend_cap_usd
-    wish = KeyWish(
+    return KeyWish(
         account_id=body.account_id,
         name=label(body.name),
         kind=body.kind,
         agent_id=body.agent_id,
-        allowed_models=models_of(body.allowed_models, call.registry),
+        allowed_models=models_of(body.allowed_models, registry),
         expires_at=body.expires_at,
         account_logs=body.account_logs,
         spend_cap_nano_usd=None if cap is None else usd(cap),
         user=user_name(body.user),
     )
-    return with_text(*await keys.create(session, call.actor, wish, call.services.secret))
 
 
 async def set_key(call: Call, session: Session) -> KeyView:
@@ -363,6 +419,18 @@ ROUTES: tuple[Route, ...] = (
         response=KeyWithText,
         status=201,
         change=create_key,
+    ),
+    Route(
+        method="POST",
+        path="keys/bulk",
+        name="create_keys",
+        summary="Make up to 1,000 keys, all or none; a replay shows their texts, recorded.",
+        body=NewKeys,
+        response=KeysWithTexts,
+        status=201,
+        change=create_keys,
+        once=lambda call: "keys",
+        finish=show_made,
     ),
     Route(
         method="GET",

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from msgspec import Struct
 
 from actors.clock import Clock
 from actors.limits.accounts import Limiter
@@ -238,6 +239,7 @@ class AdminApi:
             async def changed() -> bytes:
                 return msgspec.json.encode(await change(call, session))
 
+            is_replayed = False
             if key is None or route.once is None:
                 body = await changed()
             else:
@@ -247,6 +249,8 @@ class AdminApi:
                 body, is_replayed = await once(session, scope, read_key(key), digest_of, changed)
                 if is_replayed:
                     headers[REPLAYED_HEADER] = "true"
+            if route.finish is not None:
+                body = msgspec.json.encode(await route.finish(call, session, body, is_replayed))
         if route.in_force:
             await self._services.in_force()
         return AdminResponse(route.status, body, headers)
@@ -314,11 +318,19 @@ def _read_body(body: bytes, kind: type[Any]) -> Any:
         read = msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"body: {error}") from None
+    _check_instants(read)
+    return read
+
+
+def _check_instants(read: Struct) -> None:
+    """Check that times have one in UTC. Raises Invalid."""
     for name in read.__struct_fields__:
         value = getattr(read, name)
+        for one in value if isinstance(value, list) else ():
+            if isinstance(one, Struct):
+                _check_instants(one)
         try:
             if isinstance(value, datetime):
                 value.astimezone(UTC)
         except OverflowError:  # by its zone; what reads it from the database could not either
             raise Invalid(f"body: {name} is not within the years 1 to 9999 of UTC") from None
-    return read

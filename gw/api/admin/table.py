@@ -69,6 +69,8 @@ class NoQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Work = Callable[[Call, Session], Awaitable[Any]]
+# Of a response as `change` made it, or as it was kept (True), what the client is sent.
+Finish = Callable[[Call, Session, bytes, bool], Awaitable[Any]]
 Read = Callable[[Call], Awaitable[Any]]
 
 
@@ -78,7 +80,8 @@ class Route:
 
     `change` runs in a transaction, which includes the audit's row; `read` opens its own sessions.
     `in_force`: the response waits until every process has received the change. `once`: the request
-    may have an idempotency key, and this is its scope.
+    may have an idempotency key, and this is its scope. `finish` adds, in the same transaction, what
+    a kept response must not contain.
     """
 
     method: str
@@ -93,6 +96,7 @@ class Route:
     status: int = 200
     in_force: bool = False
     once: Callable[[Call], str] | None = None
+    finish: Finish | None = None
 
     @property
     def is_change(self) -> bool:

@@ -1,6 +1,7 @@
 """`gw key` on a real PostgreSQL."""
 
 import hashlib
+import json
 import os
 import pwd
 import socket
@@ -63,6 +64,76 @@ def test_key_for_a_model_or_account_that_is_not_there_is_refused(gw: Gw, account
     assert message == "there is no model gpt-smal, did you mean gpt-small?"
     assert gw.refuses(*create, "acct_1") == ("account_not_found", "there is no account acct_1")
     assert gw.answers("key", "list", "--account", account) == {"keys": []}
+
+
+def test_keys_of_a_file_are_made_in_its_order(gw: Gw, account: str, database_url: str) -> None:
+    other = gw.answers("account", "create", "Bob")["id"]
+    persona = gw.config.with_name("persona.md")
+    persona.write_text("Answer.")
+    make_agent = ("agent", "create", "--account", account, "--name", "g", "--system-prompt")
+    agent = gw.answers(*make_agent, str(persona))["id"]
+    rows: list[dict[str, Any]] = [
+        {"name": "one", "allow": ["gpt-latest"], "spend_cap_usd": "1.5", "user": "eve"},
+        {"name": "two", "account": other, "expires": "2020-01-01T02:00:00+02:00"},
+        {"name": "three", "kind": "agent", "agent": agent},
+        {"name": "four", "allow_none": True, "account_logs": True},
+    ]
+    file = gw.config.with_name("keys.jsonl")
+    file.write_text("\n".join(map(json.dumps, rows)))
+    made = gw.answers("key", "create", "--from", str(file), "--account", account)["keys"]
+    assert [key["name"] for key in made] == ["one", "two", "three", "four"]
+    assert [key["account_id"] for key in made] == [account, other, account, account]
+    one, two, three, four = made
+    assert (one["allowed_models"], one["spend_cap_usd"], one["user"]) == (
+        ["gpt-large"],
+        "1.5",
+        "eve",
+    )
+    assert (two["expires_at"], two["status"]) == ("2020-01-01T00:00:00Z", "expired")
+    assert (three["kind"], three["agent_id"]) == ("agent", agent)
+    assert (four["allowed_models"], four["account_logs"]) == ([], True)
+    for key in made:
+        # As those that are made one by one: shown, revealed, in the trail, and without a view.
+        assert gw.answers("key", "views", key["id"]) == {"views": []}
+        assert gw.answers("key", "reveal", key["id"])["key"] == key["key"]
+        trail = gw.answers("admin", "audit", "--object", key["id"])["changes"]
+        assert [one["action"] for one in trail] == ["key.reveal", "key.create"]
+        noted = trail[1]
+        assert noted["details"]["name"] == key["name"]
+        assert key["key"] not in json.dumps(noted)
+    said = gw.says("key", "create", "--from", str(file), "--account", account)
+    lines = [line.split() for line in said.out.splitlines()[1:]]
+    assert [line[2] for line in lines] == ["one", "two", "three", "four"]
+    assert all(is_key_text(line[3]) for line in lines)
+
+
+def test_keys_of_a_file_are_all_made_or_none(
+    gw: Gw, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = gw.config.with_name("keys.csv")
+    create = ("key", "create", "--from", str(file))
+    refused = [
+        ("acct_1,n,,,", "account_not_found", "there is no account acct_1"),
+        (f"{account},n,agent,agent_1,", "invalid_request", "has no agent agent_1"),
+    ]
+    monkeypatch.setattr("gw.admin.keys.KEYS_AT_ONCE_MAX", 2)
+    for row, code, message in refused:
+        file.write_text("\n".join(["account,name,kind,agent,allow", *[f"{account},n,,,"] * 5, row]))
+        found = gw.refuses(*create)
+        assert found[0] == code
+        assert found[1].startswith(f"{file}:7: ")
+        assert message in found[1]
+    file.write_text(f"account,name,allow\n{account},n,\n{account},n,gpt-smal\n")
+    said = gw.says(*create)
+    assert (said.exit_code, said.out) == (2, "")
+    assert said.err == f"{file}:3  there is no model gpt-smal, did you mean gpt-small?\n"
+    monkeypatch.setattr("gw.keys.store.KEYS_OF_ACCOUNT_MAX", 3)
+    file.write_text("\n".join(["account,name", *[f"{account},n"] * 4]))
+    assert gw.refuses(*create)[0] == "too_many_keys"
+    assert gw.answers("key", "list", "--account", account) == {"keys": []}
+    file.write_text("\n".join(["account,name", *[f"{account},n"] * 3]))
+    assert len(gw.answers(*create)["keys"]) == 3
+    assert gw.refuses(*create)[0] == "too_many_keys"
 
 
 def test_keys_are_listed_without_their_text(gw: Gw, account: str) -> None:

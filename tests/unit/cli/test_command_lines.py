@@ -217,7 +217,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     (["account", "limits", "a", "--concurrency", "7"], {"id": "a", "concurrency": 7}),
     (["account", "enable", "a"], {"id": "a"}),
     (["account", "disable", "a"], {"id": "a"}),
-    (["key", "list", "--account", "a"], {"account": "a"}),
+    (["key", "list", "--account", "a"], {"account": "a", "limit": 1000, "cursor": None}),
     (["key", "reveal", "k"], {"id": "k"}),
     (["key", "views", "k"], {"id": "k"}),
     (["key", "enable", "k"], {"id": "k"}),
@@ -254,7 +254,7 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
         "account_logs": False,
         "user": "owner",
     }
-    assert parsed(*CREATE) == plain
+    assert parsed(*CREATE) == {**plain, "source": None}
     assert parsed("key", "import-hash", *CREATE[2:], "--hash", HASH) == {
         **plain,
         "hash": b"\xab" * 32,
@@ -262,6 +262,7 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
     some = words("--kind agent --agent g --allow m --allow n --spend-cap-usd 0 --account-logs")
     assert parsed(*CREATE, *some) == {
         **plain,
+        "source": None,
         "kind": "agent",
         "agent": "g",
         "allow": ["m", "n"],
