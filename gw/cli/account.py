@@ -63,7 +63,7 @@ def add(nouns: Subparsers) -> None:
     verbs = add_noun(nouns, "account", "make, credit, limit and look at accounts")
 
     create_ = add_command(verbs, "create", "make an account", with_database(create))
-    create_.add_argument("name", metavar="NAME", type=label)
+    create_.add_argument("name", metavar="NAME", type=label, help="as lists show it")
     create_.add_argument(
         "--credit-usd", metavar="X", type=usd_or_more, default=0, help="credit to begin with"
     )

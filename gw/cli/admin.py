@@ -41,7 +41,7 @@ def add(nouns: Subparsers) -> None:
     token = add_noun(verbs, "token", "make, list and revoke tokens of the admin API")
     text = "make a token and print it, once"
     create_ = add_command(token, "create", text, with_database(create))
-    create_.add_argument("--name", metavar="NAME", type=label, required=True)
+    create_.add_argument("--name", metavar="NAME", type=label, required=True, help="who uses it")
     create_.add_argument("--scope", choices=SCOPES, required=True, help="read changes nothing")
     add_command(token, "list", "list all tokens", with_database(list_))
     revoke_ = add_command(token, "revoke", "refuse a token for good", with_database(revoke))

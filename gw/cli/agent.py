@@ -50,35 +50,55 @@ if TYPE_CHECKING:
 # `set` keeps the settings not given; `--kb` replaces the whole list.
 
 SWITCHES = ("web_search", "image_generation")
+_SWITCH_HELP = {"web_search": "let it search the web", "image_generation": "let it make images"}
+_NAME_HELP = "as lists show it"
+_USER_HELP = "whose bases it may read"
+_PROMPT_HELP = "its system prompt, in UTF-8"
+_TEMPERATURE_HELP = "of sampling, 0 to 2 (default: the model's)"
 
 
 def add_create_options(parser: Parser) -> None:
     """Add every option of a new agent."""
-    parser.add_argument("--name", metavar="NAME", type=label, required=True)
+    parser.add_argument("--name", metavar="NAME", type=label, required=True, help=_NAME_HELP)
+    parser.add_argument("--user", metavar="NAME", type=user_name, default=OWNER, help=_USER_HELP)
     parser.add_argument(
-        "--user", metavar="NAME", type=user_name, default=OWNER, help="whose bases it may read"
+        "--system-prompt", metavar="FILE", type=Path, required=True, help=_PROMPT_HELP
     )
-    parser.add_argument("--system-prompt", metavar="FILE", type=Path, required=True)
     parser.add_argument("--model", metavar="M", help="(default: that of the account)")
-    parser.add_argument("--temperature", metavar="T", type=temperature)
+    parser.add_argument("--temperature", metavar="T", type=temperature, help=_TEMPERATURE_HELP)
     for switch in SWITCHES:
-        parser.add_argument(f"--{switch.replace('_', '-')}", action="store_true")
+        option = f"--{switch.replace('_', '-')}"
+        parser.add_argument(option, action="store_true", help=_SWITCH_HELP[switch])
     parser.add_argument("--kb", metavar="KB", action="append", help="may be repeated")
 
 
 def add_set_options(parser: Parser) -> None:
     """Add the options of settings; one that is not given sets no attribute."""
     absent = SUPPRESS
-    parser.add_argument("--name", metavar="NAME", type=label, default=absent)
-    parser.add_argument("--user", metavar="NAME", type=user_name, default=absent)
-    parser.add_argument("--system-prompt", metavar="FILE", type=Path, default=absent)
-    parser.add_argument("--model", metavar="M|none", type=or_none(str), default=absent)
+    parser.add_argument("--name", metavar="NAME", type=label, default=absent, help=_NAME_HELP)
+    parser.add_argument("--user", metavar="NAME", type=user_name, default=absent, help=_USER_HELP)
     parser.add_argument(
-        "--temperature", metavar="T|none", type=or_none(temperature), default=absent
+        "--system-prompt", metavar="FILE", type=Path, default=absent, help=_PROMPT_HELP
+    )
+    parser.add_argument(
+        "--model",
+        metavar="M|none",
+        type=or_none(str),
+        default=absent,
+        help="which it calls; none: that of the account",
+    )
+    parser.add_argument(
+        "--temperature",
+        metavar="T|none",
+        type=or_none(temperature),
+        default=absent,
+        help="of sampling, 0 to 2; none: the model's",
     )
     for switch in SWITCHES:
         option = f"--{switch.replace('_', '-')}"
-        parser.add_argument(option, action=BooleanOptionalAction, default=absent)
+        parser.add_argument(
+            option, action=BooleanOptionalAction, default=absent, help=_SWITCH_HELP[switch]
+        )
     bases = parser.add_mutually_exclusive_group()
     bases.add_argument(
         "--kb",
@@ -87,7 +107,14 @@ def add_set_options(parser: Parser) -> None:
         default=absent,
         help="may be repeated; the whole list",
     )
-    bases.add_argument("--no-kb", dest="kb", action="store_const", const=[], default=absent)
+    bases.add_argument(
+        "--no-kb",
+        dest="kb",
+        action="store_const",
+        const=[],
+        default=absent,
+        help="let it read no knowledge base",
+    )
 
 
 def check_set(options: Namespace) -> None:
@@ -212,7 +239,9 @@ def add(nouns: Subparsers) -> None:
     verbs = add_noun(nouns, "agent", "make and change agents, and see what they cost")
 
     create_ = add_command(verbs, "create", "make an agent", with_database(create))
-    create_.add_argument("--account", metavar="ID", type=identifier, required=True)
+    create_.add_argument(
+        "--account", metavar="ID", type=identifier, required=True, help="whose agent it is"
+    )
     add_create_options(create_)
 
     text = "change an agent; what is not given stays"

@@ -74,7 +74,7 @@ def add(nouns: Subparsers) -> None:
         help="only users it is granted to may read it (default: as it is)",
     )
     import_.add_argument("--keep", action="store_true", help="keep pages that have no file")
-    import_.add_argument("folder", metavar="DIR", type=Path)
+    import_.add_argument("folder", metavar="DIR", type=Path, help="of Markdown files")
 
     list_parser = add_command(verbs, "list", "list the bases of an account", with_database(list_))
     _account(list_parser)
@@ -83,7 +83,7 @@ def add(nouns: Subparsers) -> None:
 
     text = "write the pages and sources of a base into a new or empty folder"
     export_ = _base(add_command(verbs, "export", text, with_database(export, check=check_base)))
-    export_.add_argument("folder", metavar="DIR", type=Path)
+    export_.add_argument("folder", metavar="DIR", type=Path, help="new, or empty")
 
     text = "remove a base, or one page of it"
     remove_ = _base(add_command(verbs, "remove", text, with_database(remove, check=check_base)))
@@ -95,7 +95,7 @@ def add(nouns: Subparsers) -> None:
     ):
         parser = add_command(verbs, name, text, with_database(run))
         _account(parser)
-        parser.add_argument("--kb", metavar="KB", type=kb_id, required=True)
+        parser.add_argument("--kb", metavar="KB", type=kb_id, required=True, help="a named base")
         parser.set_defaults(user=None)
         whom = parser.add_mutually_exclusive_group(required=True)
         whom.add_argument("--to-user", metavar="NAME", type=user_name, help="of this account")
@@ -253,7 +253,9 @@ def _sources(context: Context) -> SourceStore:
 
 
 def _account(parser: Parser) -> None:
-    parser.add_argument("--account", metavar="ID", type=identifier, required=True)
+    parser.add_argument(
+        "--account", metavar="ID", type=identifier, required=True, help="whose base it is"
+    )
 
 
 def _base(parser: Parser) -> Parser:

@@ -61,6 +61,11 @@ DEFAULT_KIND = "console"
 KIND_HELP = "what it is for: agent speaks for an agent, the others are words in lists"
 
 
+EXPIRES_HELP = "refuse it from then on (default: never)"
+LOGS_HELP = "let it read the logs of the whole account"
+CAP_HELP = "what it may spend in all (default: any)"
+
+
 def add_create_options(parser: Parser, *, is_needed: bool = True) -> None:
     """Add the account, the name and every setting of a new key."""
     parser.add_argument(
@@ -80,27 +85,41 @@ def add_create_options(parser: Parser, *, is_needed: bool = True) -> None:
     models.add_argument("--allow", metavar="MODEL", action="append", help="may be repeated")
     models.add_argument("--allow-none", action="store_true", help="allow no model at all")
     parser.set_defaults(allow_all=False)
-    parser.add_argument("--expires", metavar="RFC3339", type=instant)
-    parser.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more)
-    parser.add_argument(
-        "--account-logs", action="store_true", help="let it read the logs of the whole account"
-    )
+    parser.add_argument("--expires", metavar="RFC3339", type=instant, help=EXPIRES_HELP)
+    parser.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more, help=CAP_HELP)
+    parser.add_argument("--account-logs", action="store_true", help=LOGS_HELP)
 
 
 def add_set_options(parser: Parser) -> None:
     """Add the options of settings; one that is not given sets no attribute."""
     absent = SUPPRESS
-    parser.add_argument("--name", metavar="NAME", type=label, default=absent)
-    parser.add_argument("--kind", choices=KEY_KINDS, default=absent)
-    add_model_options(parser)
-    parser.add_argument("--expires", metavar="RFC3339|none", type=or_none(instant), default=absent)
     parser.add_argument(
-        "--spend-cap-usd", metavar="X|none", type=or_none(usd_or_more), default=absent
+        "--name", metavar="NAME", type=label, default=absent, help="as lists show it"
+    )
+    parser.add_argument("--kind", choices=KEY_KINDS, default=absent, help=KIND_HELP)
+    add_model_options(parser)
+    parser.add_argument(
+        "--expires",
+        metavar="RFC3339|none",
+        type=or_none(instant),
+        default=absent,
+        help="refuse it from then on, or never",
+    )
+    parser.add_argument(
+        "--spend-cap-usd",
+        metavar="X|none",
+        type=or_none(usd_or_more),
+        default=absent,
+        help="what it may spend in all, with what it has spent",
     )
     logs = parser.add_mutually_exclusive_group()
-    logs.add_argument("--account-logs", action="store_true", default=absent)
+    logs.add_argument("--account-logs", action="store_true", default=absent, help=LOGS_HELP)
     logs.add_argument(
-        "--no-account-logs", dest="account_logs", action="store_false", default=absent
+        "--no-account-logs",
+        dest="account_logs",
+        action="store_false",
+        default=absent,
+        help="let it read the logs of its own calls alone",
     )
 
 
@@ -277,21 +296,33 @@ def add(nouns: Subparsers) -> None:
 
     text = "ask for a key of an agent, for somebody who may not make one"
     request_ = add_command(verbs, "request", text, with_database(request))
-    request_.add_argument("--account", metavar="ID", type=identifier, required=True)
-    request_.add_argument("--agent", metavar="ID", type=identifier, required=True)
-    request_.add_argument("--name", metavar="NAME", type=label, required=True)
-    request_.add_argument("--requested-by", metavar="WHO", type=label, required=True)
-    request_.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more, required=True)
+    _of_account(request_)
+    request_.add_argument(
+        "--agent", metavar="ID", type=identifier, required=True, help="which it speaks for"
+    )
+    request_.add_argument(
+        "--name", metavar="NAME", type=label, required=True, help="as lists show it"
+    )
+    request_.add_argument(
+        "--requested-by", metavar="WHO", type=label, required=True, help="as the approver sees it"
+    )
+    request_.add_argument(
+        "--spend-cap-usd",
+        metavar="X",
+        type=usd_or_more,
+        required=True,
+        help="what it may spend in all",
+    )
     requests_ = add_command(
         verbs, "requests", "list the requests of an account", with_database(requests_of)
     )
-    requests_.add_argument("--account", metavar="ID", type=identifier, required=True)
+    _of_account(requests_)
     text = "make the key that was asked for and print it, once"
     _with_id(add_command(verbs, "approve", text, with_database(approve)))
     _with_id(add_command(verbs, "reject", "turn a request down, for good", with_database(reject)))
 
     list_parser = add_command(verbs, "list", "list the keys of an account", with_database(list_))
-    list_parser.add_argument("--account", metavar="ID", type=identifier, required=True)
+    _of_account(list_parser)
     list_parser.add_argument(
         "--limit", metavar="N", type=listed, default=LISTED_MAX, help=f"at most {LISTED_MAX}"
     )
@@ -452,6 +483,12 @@ async def _change(context: Context, options: Namespace, changes: KeyChanges) -> 
 async def _changed(context: Context, key: KeyRecord) -> Result:
     await context.in_force()
     return key_result(key)
+
+
+def _of_account(parser: Parser) -> None:
+    parser.add_argument(
+        "--account", metavar="ID", type=identifier, required=True, help="of the account, acct_…"
+    )
 
 
 def _with_id(parser: Parser) -> None:

@@ -72,7 +72,9 @@ def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
     text = "show what calls brought, what they cost at their upstreams, and the margin, in USD"
     parser = add_command(nouns, "margin", text, with_database(margin, check=check_days))
-    parser.add_argument("--by", choices=tuple(COLUMNS), default="channel")
+    parser.add_argument(
+        "--by", choices=tuple(COLUMNS), default="channel", help="a line for each (%(default)s)"
+    )
     add_days(parser)
 
 

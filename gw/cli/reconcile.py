@@ -87,7 +87,7 @@ def add(nouns: Subparsers) -> None:
         " log; exit 1 and the days and models where they differ"
     )
     parser = add_command(nouns, "reconcile", text, reconcile)
-    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("file", metavar="FILE", type=Path, help="the export, as it was downloaded")
     parser.add_argument(
         "--channel",
         action="append",

@@ -35,6 +35,7 @@ from metrics.prometheus import Metrics
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
 
+ID_HELP = "of the task, as its submission returned it"
 COLUMNS = ("id", "kind", "status", "account", "model", "channel", "created_at")
 
 
@@ -54,10 +55,10 @@ def add(nouns: Subparsers) -> None:
     )
     text = "show a task, its channel and what the upstream calls it"
     show_ = add_command(verbs, "show", text, with_database(show))
-    show_.add_argument("id", metavar="ID", type=identifier)
+    show_.add_argument("id", metavar="ID", type=identifier, help=ID_HELP)
     text = "cancel an unfinished task: it is refunded in full, and its upstream asked to stop"
     cancel_ = add_command(verbs, "cancel", text, with_database(cancel))
-    cancel_.add_argument("id", metavar="ID", type=identifier)
+    cancel_.add_argument("id", metavar="ID", type=identifier, help=ID_HELP)
 
 
 async def list_tasks(context: Context, options: Namespace) -> Result:

@@ -5,8 +5,8 @@ import json
 import os
 import subprocess
 import sys
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _SubParsersAction
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from importlib.metadata import version
@@ -45,7 +45,7 @@ from gw.cli.arguments import (
     usd_or_more,
 )
 from gw.cli.key import check_create, check_set
-from gw.cli.main import main, make_parser
+from gw.cli.main import NOUNS, main, make_parser
 from gw.keys.issue import NotRevealable
 from gw.keys.secret import SecretFault, WrongSecret
 from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
@@ -513,3 +513,30 @@ def test_ctrl_c_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("gw.cli.main._carried_out", interrupted)
     assert main(["account", "list"]) == 130
+
+
+def every_parser(parser: ArgumentParser) -> Iterator[ArgumentParser]:
+    """A parser, and those of all commands below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for inner in action.choices.values():
+                yield from every_parser(inner)
+
+
+def test_every_option_has_words() -> None:
+    parsers = list(every_parser(make_parser([])))
+    assert len(parsers) > len(NOUNS)
+    silent = [
+        f"{parser.prog} {'/'.join(action.option_strings) or action.dest}"
+        for parser in parsers
+        for action in parser._actions
+        if not isinstance(action, _SubParsersAction) and not (action.help or "").strip()
+    ]
+    assert silent == []
+
+
+def test_every_command_has_words() -> None:
+    for parser in every_parser(make_parser([])):
+        assert parser.description, parser.prog
+        assert parser.format_help()  # each % in words is one of argparse's own
