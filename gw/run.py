@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from channels.resources import raise_open_files
+from gw import service_manager
 from gw.config.config import Config, needing_restart
 from gw.config.readers import ConfigFaults
 from gw.memory import freeze, keep_buffers
@@ -72,6 +73,7 @@ async def run_gateway(
     freeze()
     try:
         announce(gateway)
+        service_manager.notify(service_manager.READY)
         if on_ready is not None:
             await on_ready(gateway)
         gateway.failed.add_done_callback(lambda _: stopping.set())
@@ -80,6 +82,7 @@ async def run_gateway(
             holding.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
     finally:
+        service_manager.notify(service_manager.STOPPING)
         is_settled = await gateway.stop()
     if gateway.failed.done():
         return EXIT_FAILED

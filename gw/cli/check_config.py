@@ -1,7 +1,8 @@
 """`gw check-config`: parse the configuration and report every fault at once (contract §1, §2).
 
-It changes nothing. It opens the certificate, and reads the list of migrations of a running
-database: one that would refuse this program is a warning. `--probe` requests each channel's list of
+It changes nothing. It opens the certificate, and reads the list of migrations and one key of a
+running database: one that would refuse this program is a warning, a secret that does not open its
+key a fault. `--probe` requests each channel's list of
 models, which is free of charge; exit code 1 means that a channel refused its key. The faults and
 their texts are in `gw/config/readers.py`. Warnings leave the exit code 0.
 """
@@ -27,7 +28,9 @@ from gw.admin.channels import tested
 from gw.cli.arguments import Result, add_command, read_config, sheet, table
 from gw.config.config import Config
 from gw.config.credentials import check_files, server_context
-from gw.config.readers import Caution, caution_records
+from gw.config.readers import Caution, ConfigFaults, Fault, caution_records
+from gw.keys.issue import check_secret
+from gw.keys.secret import KeySealer, Secret, SecretFault, WrongSecret, read_if_made
 from metrics.logs import hide
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ def check_config(options: Namespace) -> Result:
         "models": len(config.registry.models),
     }
     shown = sheet(record)
-    cautions = [*config.cautions, *_unwritable(config), *asyncio.run(_refusing_database(config))]
+    cautions = [*config.cautions, *_unwritable(config), *asyncio.run(_checked_database(config))]
     record["warnings"] = caution_records(cautions)
     text = [shown, *(f"warning: {caution}" for caution in cautions)]
     if not options.probe:
@@ -87,8 +90,11 @@ def _unwritable(config: Config) -> list[Caution]:
     return [Caution(str(config.source), "data_dir", message)]
 
 
-async def _refusing_database(config: Config) -> list[Caution]:
-    """Return a caution if the database would refuse a start, or cannot be compared."""
+async def _checked_database(config: Config) -> list[Caution]:
+    """Return a caution if the database would refuse a start, or cannot be compared.
+
+    Raises ConfigFaults for a secret that opens none of its keys.
+    """
     path, message = "database_url" if config.database_url else "data_dir", ""
     try:
         async with asyncio.timeout(DATABASE_SECONDS):
@@ -96,6 +102,11 @@ async def _refusing_database(config: Config) -> list[Caution]:
             if dsn:
                 async with Database(dsn, size=1) as database:
                     await unapplied(database)
+                    await _check_secret(config, database)
+    except WrongSecret as error:
+        raise ConfigFaults([_secret_fault(config, str(error))]) from error
+    except SecretFault as error:
+        message = f"the secret was not compared with the keys of the database: {error}"
     except (MigrationFault, SessionsNotKept) as error:
         message = f"gw serve would refuse to start: {error}"
     except TimeoutError:
@@ -103,6 +114,21 @@ async def _refusing_database(config: Config) -> list[Caution]:
     except (StoreError, EmbeddedFault, OSError) as error:
         message = f"{NOT_COMPARED}: {error}"
     return [Caution(str(config.source), path, message)] if message else []
+
+
+async def _check_secret(config: Config, database: Database) -> None:
+    """Decrypt a stored key, as each start does. Raises WrongSecret, SecretFault."""
+    ((has_keys,),) = await database.fetch_all("SELECT to_regclass('keys') IS NOT NULL")
+    if not has_keys:
+        return
+    text = config.secret or read_if_made(config.data_dir)
+    await check_secret(database, KeySealer(Secret(text, config.previous_secret)))
+
+
+def _secret_fault(config: Config, why: str) -> Fault:
+    """Return the fault of the secret, without its text."""
+    found = "another one than the keys of the database are stored under"
+    return Fault(str(config.source), "secret", found=found, allowed="theirs", hint=why)
 
 
 def _embedded_url(config: Config) -> str | None:

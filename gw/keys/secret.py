@@ -36,19 +36,26 @@ def read_or_make(data_dir: Path) -> str:
 
     Raises SecretFault.
     """
+    if made := read_if_made(data_dir):
+        return made
     path = data_dir / FILE_NAME
-    try:
-        return _read(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise SecretFault(f"{path} cannot be read: {error.strerror}") from error
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         _make(path)
         return _read(path)
     except OSError as error:
         raise SecretFault(f"{path} cannot be made: {error.strerror}") from error
+
+
+def read_if_made(data_dir: Path) -> str:
+    """Return the secret kept in `data_dir`, "" before it is created. Raises SecretFault."""
+    path = data_dir / FILE_NAME
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise SecretFault(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _read(path: Path) -> str:

@@ -296,7 +296,7 @@ HEAD = """\
 # ${NAME} is taken from the environment when the gateway starts or reloads (SIGHUP).
 
 listen: 127.0.0.1:8080        # where clients come
-admin_listen: 127.0.0.1:9090  # metrics and probes, never to be public
+admin_listen: 127.0.0.1:${GW_ADMIN_PORT:-9090}  # metrics and probes, never to be public
 data_dir: ${GW_DATA_DIR:-./var}  # the embedded PostgreSQL and what else is kept
 database_url: ${GW_DATABASE_URL:-}  # postgresql://…; empty: embedded
 redis_url: ${GW_REDIS_URL:-}  # where several hosts share limits

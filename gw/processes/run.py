@@ -30,6 +30,7 @@ from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
 from channels.resources import raise_open_files
+from gw import service_manager
 from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.base import new_call_id
 from gw.config.config import Config, ListenAddress
@@ -180,7 +181,7 @@ class Parent:
                 [*arguments, "--parent-socket", str(descriptor)],
                 text=text,
                 descriptors=(descriptor,),
-                environ={**os.environ, PROOF_VARIABLE: _PROOF},
+                environ={**service_manager.inherited(), PROOF_VARIABLE: _PROOF},
             )
 
     async def _forget_idle(self) -> None:
@@ -309,10 +310,12 @@ async def run_parent(
     loop.add_signal_handler(signal.SIGHUP, reload)
     try:
         write_line(f"ready listen={parent.listen_url} admin={parent.admin_url}")
+        service_manager.notify(service_manager.READY)
         if on_ready is not None:
             await on_ready(parent)
         await waiting
     finally:
+        service_manager.notify(service_manager.STOPPING)
         await asyncio.gather(*reloads, return_exceptions=True)
         code = await parent.stop()
     return code

@@ -89,7 +89,9 @@ def redirect(config: Path, url: str, database_url: str) -> None:
         assert line in text
         text = text.replace(line, f"{line}    base_url: {url}{prefix}\n")
     text = text.replace("listen: 127.0.0.1:8080", "listen: 127.0.0.1:0")
-    text = text.replace("admin_listen: 127.0.0.1:9090", "admin_listen: 127.0.0.1:0")
+    text = text.replace(
+        "admin_listen: 127.0.0.1:${GW_ADMIN_PORT:-9090}", "admin_listen: 127.0.0.1:0"
+    )
     text = text.replace("${GW_DATABASE_URL:-}", json.dumps(database_url))
     config.write_text(f"{text}\nshed_delay_ms: 0\n", encoding="utf-8")
 

@@ -91,6 +91,8 @@ def test_composition_mounts_what_is_there_and_names_what_it_uses() -> None:
     services = composition["services"]
     for name, service in services.items():
         assert ("image" in service) != ("build" in service), name
+        assert service["logging"]["driver"] == "json-file", name
+        assert {"max-size", "max-file"} <= set(service["logging"]["options"]), name
         for needed in service.get("depends_on", ()):
             assert needed in services
         for mount in service.get("volumes", ()):
@@ -135,11 +137,20 @@ def test_unit_starts_what_gw_takes_and_gives_it_time_to_drain() -> None:
         program, *arguments = shlex.split(service[name])
         assert program.endswith("/gw")
         commanded(arguments)
+    assert service["Type"] == "notify"  # `gw serve` reports when it is ready
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     # With `mixed` the processes of a parent that was killed are killed at once.
     assert service["KillMode"] == "control-group"
     drain = load_text(minimal(), ENVIRON, source=OPS / "gw.yaml").drain_seconds
     assert float(service["TimeoutStopSec"]) >= drain + SETTLING_SECONDS
+
+
+def test_unit_is_a_template_of_instances_by_admin_port() -> None:
+    assert "Environment=GW_ADMIN_PORT=%i\n" in UNIT.read_text()
+    for instance, port in ((None, 9090), ("", 9090), ("9091", 9091)):
+        environ = ENVIRON if instance is None else {**ENVIRON, "GW_ADMIN_PORT": instance}
+        config = load_text(minimal(), environ, source=OPS / "gw.yaml")
+        assert config.admin_listen.port == port
 
 
 def minimal() -> str:

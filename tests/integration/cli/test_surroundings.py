@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from gw.cli import check_config
 from gw.keys.cache import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
 from tests.support.logs import ExpectLog, logs
+from tests.support.processes import GatewayProcess
 from tests.support.servers import is_running
 
 pytestmark = pytest.mark.long
@@ -160,6 +163,59 @@ def test_check_config_warns_of_the_start_that_the_database_refuses(
     code, refusal = gw.refuses("account", "list")
     assert (code, why in refusal) == ("migration", True)
     assert database_warnings(gw) == [f"gw serve would refuse to start: {refusal}"]
+
+
+def test_check_config_finds_the_secret_of_another_database(gw: Gw, account: str) -> None:
+    create = ("key", "create", "--account", account, "--name", "n")
+    assert database_warnings(gw) == []  # no key is there yet
+    gw.answers(*create)  # under the secret of the data folder
+    assert database_warnings(gw) == []
+    gw.use_secret("another-of-16-letters")
+    said = gw.says("check-config", "--json")
+    assert said.exit_code == 2
+    error = json.loads(said.out)["error"]
+    assert error["code"] == "invalid_configuration"
+    (fault,) = error["faults"]
+    assert fault["path"] == "secret"
+    assert "another-of-16-letters" not in said.out + said.err
+    assert gw.refuses(*create)[0] == "wrong_secret"  # as a start would be
+    # A secret that is lost is another one, and none is made in its place.
+    gw.config.write_text(gw.config.read_text().replace("another-of-16-letters", '""'))
+    file = gw.config.parent / "var" / "secret"
+    kept = file.read_text()
+    file.unlink()
+    assert gw.says("check-config").exit_code == 2
+    assert not file.exists()
+    # The previous one opens it as well.
+    text = f"{gw.config.read_text()}previous_secret: {kept.strip()}\n"
+    gw.config.write_text(text.replace('secret: ""', "secret: another-of-16-letters", 1))
+    assert database_warnings(gw) == []
+    # What cannot be read is no fault of the file.
+    file.mkdir()
+    gw.config.write_text(text)
+    (warning,) = database_warnings(gw)
+    assert warning.startswith("the secret was not compared")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_service_manager_hears_once_that_a_gateway_is_ready_and_stops(
+    gw: Gw, tmp_path: Path, processes: int
+) -> None:
+    config = f'{gw.config.read_text()}listen: "127.0.0.1:0"\nadmin_listen: "127.0.0.1:0"\n'
+    gw.config.write_text(config)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        name = f"gw-{os.getpid()}-{tmp_path.name}"
+        manager.bind(f"\0{name}")
+        manager.settimeout(60)
+        environ = {"NOTIFY_SOCKET": f"@{name}"}
+        with closing(GatewayProcess(gw.config, processes=processes, environ=environ)) as gateway:
+            assert manager.recv(100) == b"READY=1"
+            gateway.popen.send_signal(signal.SIGTERM)
+            assert gateway.wait() == 0
+        assert manager.recv(100) == b"STOPPING=1"
+        manager.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
 
 
 def test_check_config_makes_nothing(gw: Gw, tmp_path: Path, empty_url: str) -> None:
