@@ -305,7 +305,8 @@ class ApiHandler(TornadoHandler):
         super().set_status(status_code, reason)
         if status_code >= 400:
             for name in [one for one in self._headers if one.startswith(LIMIT_HEADERS)]:
-                self.clear_header(name)
+                if name not in self.default_headers:  # those of the endpoint's own rate
+                    self.clear_header(name)
 
     @property
     def idempotency_keys(self) -> list[str]:

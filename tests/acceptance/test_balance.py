@@ -39,8 +39,9 @@ def test_free_endpoints_answer_at_zero_and_below(h: House) -> None:
     tenant = h.tenant(nano_usd=0)
     assert set(_free_endpoints(tenant.client).values()) == {200}
     h.gw("account", "topup", tenant.account, "1")
-    usage = {"input": 0, "output": 200_000}
-    assert tenant.client.chat(max_tokens=10, sim={"usage": usage}).status == 200
+    # Twice the maximum is still believed, and the hold was for the maximum.
+    usage = {"input": 20_000, "output": 198_000}
+    assert tenant.client.chat(max_tokens=99_000, sim={"usage": usage}).status == 200
     assert h.balance_nano_usd(tenant) == -(10**9)
     assert set(_free_endpoints(tenant.client).values()) == {200}
     balance = tenant.client.get("/v1/key/balance").json
