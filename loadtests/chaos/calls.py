@@ -147,8 +147,9 @@ EVENT_MS = 25
 INPUT_TOKENS = 100
 
 KindName = Literal["chat", "stream", "messages", "picture", "film"]
-# What became of a call, as its client sees it. A stream that is `interrupted` ends without its
-# terminator, as an upstream's failure is passed on; one that is `cut` loses its connection.
+# What became of a call, as its client sees it. One that is `cut` ends without its last chunk:
+# whatever cut it, a library takes it for no answer. One that is `interrupted` ends as if it were
+# whole, but without its terminator, which no fault may bring about.
 Outcome = Literal["answered", "refused", "interrupted", "cut", "unanswered", "left", "hung"]
 # Of a hundred calls so many are of this kind.
 SHARES: dict[KindName, int] = {"chat": 30, "stream": 40, "messages": 16, "picture": 7, "film": 7}
