@@ -25,11 +25,11 @@ from gw.api.logs.list_query import CursorSeal
 from gw.config.config import ListenAddress, LiveConfig
 from gw.console import sessions
 from gw.console.account import AccountHandler, AccountsHandler, StatementHandler
+from gw.console.all_calls import AllCallsHandler
 from gw.console.calls import (
     CallHandler,
     CallsFileHandler,
     CallsHandler,
-    RecentHandler,
     SearchHandler,
 )
 from gw.console.figures import Figures
@@ -231,7 +231,7 @@ def routes() -> list[tuple[str, type[Any]]]:
         (rf"{_ACCOUNT}/keys/([A-Za-z0-9_]{{1,64}})", KeyHandler),
         (rf"{_ACCOUNT}/calls", CallsHandler),
         (rf"{_ACCOUNT}/calls.csv", CallsFileHandler),
-        (r"/calls", RecentHandler),
+        (r"/calls", AllCallsHandler),
         (_CALL, CallHandler),
         (r"/channels", ChannelsHandler),
         (r"/models", ModelsHandler),

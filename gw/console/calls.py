@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from actors.store.queries import load
 from actors.wallet.pricing import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
 from gw.api.logs.list_query import (
@@ -42,8 +41,6 @@ from gw.console.pages import TEXTS, ConsoleHandler
 from gw.keys import store as keys
 from gw.keys.store import KeyRecord
 
-SQL = load("gw.console", "calls.sql")
-RECENT = 50
 # A CSV file is read in portions of so many rows, and has at most CSV_ROWS_MAX.
 PORTION = 200
 CSV_ROWS_MAX = 50_000
@@ -70,20 +67,6 @@ CSV_COLUMNS = (
     "latency_ms",
     "task_id",
 )
-
-
-class RecentHandler(ConsoleHandler):
-    """The newest calls of all accounts, in pages by id."""
-
-    for_operators = True
-
-    async def get(self) -> None:
-        before = self.parameters.whole("before", least=1, most=2**63 - 1)
-        params = {"before": before, "limit": RECENT + 1}
-        found = await self.services.database.fetch_all(SQL["recent"], params)
-        rows = [LogRow(*row) for row in found[:RECENT]]
-        more = rows[-1].id if len(found) > RECENT else None
-        self.page("recent.html", rows=rows, before=more, redact=self.services.current.redact)
 
 
 class ListedHandler(ConsoleHandler):

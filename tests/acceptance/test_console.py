@@ -307,6 +307,53 @@ def test_a_call_shows_its_receipt_and_the_file_agrees(
     assert sum(round(float(one) * 1e9) for one in amounts) == h.balance_nano_usd(tenant)
 
 
+def test_all_calls_are_filtered_and_name_their_accounts(
+    h: House, tenant: Tenant, operator: Visitor
+) -> None:
+    other = h.tenant()
+    traces = [chat(tenant), chat(tenant, model=NASTY), chat(other)]
+    mine, refused, theirs = ids = [h.row(trace)["id"] for trace in traces]
+    (channel_id,) = {
+        one["channel_id"] for one in h.query("SELECT channel_id FROM call_logs WHERE id = %s", mine)
+    }
+    (account,) = h.query("SELECT name FROM accounts WHERE id = %s", other.account)
+
+    def listed(query: str) -> list[int]:
+        assert operator.get(f"/calls?{query}").status_code == 200
+        found = re.findall(r'<td><a href="/calls/(\d+)">', operator.page)
+        return [int(one) for one in found if int(one) in ids]
+
+    of_both = f"account={tenant.account}"
+    today = h.query("SELECT (now() AT TIME ZONE 'UTC')::date::text AS day")[0]["day"]
+    for query, expected in (
+        ("", [theirs, refused, mine]),
+        (of_both, [refused, mine]),
+        (f"key_id={other.key_id}", [theirs]),
+        (f"key_id={other.key_id}&{of_both}", []),
+        ("status=success", [theirs, mine]),
+        (f"status=rejected&{of_both}", [refused]),
+        (f"model=sim-model&{of_both}", [mine]),
+        (f"channel={channel_id}&{of_both}", [mine]),
+        ("channel=none", []),
+        ("period=today", [theirs, refused, mine]),
+        (f"from={today}&to={today}", [theirs, refused, mine]),
+        ("from=2020-01-01&to=2020-01-02", []),
+        (f"from=2020-01-01&to=2020-01-02&{of_both}", []),
+        (f"before={theirs}", [refused, mine]),
+        (f"before={refused}&{of_both}", [mine]),
+    ):
+        assert listed(query) == expected, query
+    assert listed("") == [theirs, refused, mine]
+    assert "<script>alert" not in operator.page
+    assert f'title="{other.account}">{account["name"]}</a>' in operator.page
+    for wrong in ("status=x", "period=x", "from=2020-01-01", "before=0"):
+        assert operator.get(f"/calls?{wrong}").status_code == 400, wrong
+    operator.get(f"/accounts/{tenant.account}/keys/{tenant.key_id}")
+    assert f'href="/calls?key_id={tenant.key_id}"' in operator.page
+    operator.get("/channels")
+    assert f'href="/calls?channel={channel_id}"' in operator.page
+
+
 def test_an_account_shows_what_its_conversations_cost(
     h: House, tenant: Tenant, owner: Visitor
 ) -> None:
