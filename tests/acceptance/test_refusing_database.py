@@ -13,6 +13,8 @@ from tests.support.refusals import REFUSALS
 from tests.support.scrape import Admin
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 CALLS = 20
 # What says that a part of the gateway took it for its own fault.
 FAULTS = ("child_died", "supervisor_gave_up", "ledger_batch_failed", "hold_leaked")

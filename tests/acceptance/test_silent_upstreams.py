@@ -25,6 +25,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 SETTINGS: dict[str, Any] = {**TRANSLATED, "keep_alive_seconds": 1}
 SIGNS = {
     "chat": b": keep-alive\n\n",
