@@ -17,6 +17,7 @@ from actors.catalogs import Catalogs
 from actors.jobs.job import VISIBLE, Job, State
 from actors.jobs.store import PREFIXES, Jobs
 from actors.limits.accounts import Permit
+from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import NewJob
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
@@ -25,7 +26,7 @@ from channels.media.canonical import AvatarResult, GeneralVideo, Submission
 from channels.media.model import TaskKind
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
-from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
+from gw.api.base import STORE_MESSAGE, ApiHandler, HandlerWriter, begin_span, explain
 from gw.api.chat import ModelCall
 from gw.api.services import BASE_URL, MediaServices
 from gw.calls.bills import Bill
@@ -33,7 +34,14 @@ from gw.calls.call import ResponseWriter
 from gw.calls.jobs import JobBill
 from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
 from gw.calls.request import LargeSubmission
-from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError, dumps, invalid_request
+from gw.errors import (
+    INVALID_REQUEST,
+    NO_CHANNEL_AVAILABLE,
+    NOT_FOUND,
+    GatewayError,
+    dumps,
+    invalid_request,
+)
 from gw.idempotency import IdempotencyClaim, fingerprint_of, read_key
 from gw.media.reading import ListKind, parameters_of, read_list
 from gw.voices import Voices, is_voice_id
@@ -58,8 +66,11 @@ class KeyedHandler(ApiHandler):
             claim = self.idempotency = await _claim_of(call)
             # The client chose it: it may be an API key, by mistake.
             self.row_detail = {"request": {"idempotency_key": redact(claim.claim.key)}}
-            if await self.services.idempotency.replayed(claim, HandlerWriter(self)):
-                return
+            try:
+                if await self.services.idempotency.replayed(claim, HandlerWriter(self)):
+                    return
+            except StoreUnavailable as error:  # as a hold is refused then, with no line of its own
+                raise GatewayError(NO_CHANNEL_AVAILABLE, STORE_MESSAGE) from error
         await self.on_submit(call)
 
     async def on_submit(self, call: ModelCall, /) -> None:
