@@ -90,7 +90,8 @@ class Client(FastHttpUser):
                 try:
                     fault = self.follow(response, kind, kind.stream, began)
                 except FAILURE_EXCEPTIONS as error:
-                    fault = f"broken: {error!r}"
+                    # One that its upstream cuts ends without its last chunk.
+                    fault = f"broken: {error!r}" if kind.is_complete else ""
                 response.request_meta["response_time"] = (time.perf_counter() - began) * 1000
                 response.failure(fault) if fault else response.success()
                 return {}
@@ -129,9 +130,9 @@ class Client(FastHttpUser):
             is_complete = stream.last.encode() in event
         if before is None:
             return "a stream without an event"
-        if is_complete != kind.is_complete:
-            return "no terminator" if kind.is_complete else "a terminator"
-        return ""
+        if not kind.is_complete:
+            return "a terminator" if is_complete else "the end of a whole body"
+        return "" if is_complete else "no terminator"
 
     def measured(self, what: str, name: str, began: float, size: int, *, fault: str = "") -> None:
         """Report one measurement that is no request of its own."""

@@ -154,6 +154,8 @@ def test_gateway_that_knows_other_keys_refuses_and_books_nothing(
     gw.config.write_text(gw.config.read_text().replace("the-first-secret", "another-secret"))
     code, _ = gw.refuses("import", "new-api", "--database", source)
     assert code == "wrong_secret"
+    # Under the secret of the keys the configuration is as good as before.
+    gw.config.write_text(gw.config.read_text().replace("another-secret", "the-first-secret"))
     operate()
     # One without keys may have been booked before; none is half there.
     booked = {one["name"] for one in gw.answers("account", "list")["accounts"]}

@@ -127,6 +127,7 @@ def test_translated_stream_is_charged_and_ends_as_the_upstreams(
             told = await w.call(
                 stream=True,
                 usage=True,
+                max_tokens=5000,  # of which the longest of them is believed
                 framing=framing,
                 plan=lambda request: translated(translation, request),
             )

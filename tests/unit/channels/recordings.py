@@ -44,7 +44,7 @@ def values_of(stream: bytes) -> Iterator[dict[str, Any]]:
 
 
 def stated_usage(dialect: str, values: list[dict[str, Any]]) -> tuple[int, int] | None:
-    """Input and output as the events, or one whole answer, state them last."""
+    """Input and output as the events, or one whole answer, state them: no count ever falls."""
     stated: dict[str, int] = {}
     for value in values:
         if dialect == "messages":
@@ -55,7 +55,9 @@ def stated_usage(dialect: str, values: list[dict[str, Any]]) -> tuple[int, int] 
             usage = value.get("usage") or (value.get("response") or {}).get("usage") or {}
         else:
             usage = value.get("usageMetadata") or {}
-        stated |= {name: count for name, count in usage.items() if type(count) is int}
+        for name, count in usage.items():
+            if type(count) is int:
+                stated[name] = max(count, stated.get(name, 0))
     if dialect == "native":
         if "promptTokenCount" not in stated:
             return None
