@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -274,6 +275,18 @@ def is_told_up(p: Any) -> bool:
     return b"gw_database_up 1.0" in p.heartbeat._metrics.render("")[0]
 
 
+def with_chores(p: Any, *chores: Callable[[], Awaitable[None]]) -> Heartbeat:
+    """A heartbeat of this process that does these chores."""
+    return Heartbeat(
+        identity=p.identity,
+        database=p.heartbeat._database,
+        live=p.live,
+        clock=p.heartbeat._clock,
+        metrics=p.heartbeat._metrics,
+        chores=chores,
+    )
+
+
 @logs("heartbeat_missed")
 async def test_chores_are_done_with_each_beat() -> None:
     done: list[int] = []
@@ -283,14 +296,7 @@ async def test_chores_are_done_with_each_beat() -> None:
 
     store = make_store()
     async with process(store) as p:
-        heartbeat = Heartbeat(
-            identity=p.identity,
-            database=p.heartbeat._database,
-            live=p.live,
-            clock=store.clock,
-            metrics=p.heartbeat._metrics,
-            chores=(chore, chore),
-        )
+        heartbeat = with_chores(p, chore, chore)
         await heartbeat.beat()
         store.is_away = True
         await heartbeat.beat()
@@ -309,14 +315,7 @@ async def test_chore_that_is_refused_for_what_it_says_is_no_missed_beat() -> Non
 
     store = make_store()
     async with process(store) as p:
-        heartbeat = Heartbeat(
-            identity=p.identity,
-            database=p.heartbeat._database,
-            live=p.live,
-            clock=store.clock,
-            metrics=p.heartbeat._metrics,
-            chores=(refused, chore),
-        )
+        heartbeat = with_chores(p, refused, chore)
         await heartbeat.beat()
         assert done == [1]
         assert heartbeat.connected_since is not None
