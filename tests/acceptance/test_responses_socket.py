@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from functools import partial
+from socket import SHUT_WR
 from typing import Any
 
 import pytest
@@ -34,7 +35,13 @@ SAY = {"type": "response.create", "model": "codex", "input": HELLO, "instruction
 def open_socket(h: House, key: str, **headers: str) -> ClientConnection:
     url = h.gateway.url.replace("http://", "ws://") + "/v1/responses"
     given = {"Authorization": f"Bearer {key}", **headers}
-    return connect(url, additional_headers=given, open_timeout=PATIENCE_SECONDS, proxy=None)
+    return connect(
+        url,
+        additional_headers=given,
+        open_timeout=PATIENCE_SECONDS,
+        close_timeout=PATIENCE_SECONDS,
+        proxy=None,
+    )
 
 
 @pytest.fixture
@@ -163,7 +170,10 @@ def test_a_client_that_leaves_ends_its_call(h: House, tenant: Tenant) -> None:
     with open_socket(h, tenant.key) as opened:
         opened.send(json.dumps(SAY))
         opened.recv(timeout=PATIENCE_SECONDS)
-        opened.socket.shutdown(2)
+        # Only the side that writes: the library's thread reads on until the gateway closes.
+        opened.socket.shutdown(SHUT_WR)
+        assert "response.completed" not in rest_of(opened)
+        assert opened.protocol.close_rcvd is None  # there is nobody to say goodbye to
     h.upstream.wait(cancelled=1, active=0)
     until(
         lambda: (
