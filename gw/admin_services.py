@@ -117,7 +117,7 @@ def _operation(
         "description": HTTPStatus(route.status).phrase,
         "content": {"application/json": {"schema": by_type[id(route.response)]}},
     }
-    if route.once is not None:
+    if route.takes_idempotency_key:
         parameters.append(
             {
                 "name": IDEMPOTENCY_HEADER,

@@ -200,6 +200,37 @@ def test_keys_in_bulk_under_one_key_are_made_once(shared: House, admin: AdminCli
     assert len(admin.get(f"keys?account_id={account}&limit=200").body["data"]) == 14
 
 
+def test_every_post_that_changes_rows_has_one_effect_under_one_key(
+    shared: House, admin: AdminClient
+) -> None:
+    account = new_account(admin)
+    key = {"account_id": account, "name": "app"}
+    agent = {"account_id": account, "name": "a", "system_prompt": "Be kind."}
+
+    def twice(path: str, body: Any = None) -> dict[str, Any]:
+        first, second = (admin.post(path, body, Idempotency_Key=f"of/{path}") for _ in range(2))
+        assert first.status == second.status < 300, second
+        assert "idempotent-replayed" not in first.headers
+        assert second.headers["idempotent-replayed"] == "true"
+        assert second.body == first.body
+        return dict(first.body)
+
+    made = twice("keys", key)
+    assert twice(f"keys/{made['id']}/reveal")["key"] == made["key"]
+    twice(f"keys/{made['id']}/revoke")
+    twice("agents", agent)
+    assert admin.post("keys", {**key, "name": "b"}, Idempotency_Key="of/keys").status == 409
+    assert len(admin.get(f"keys?account_id={account}").body["data"]) == 1
+    assert len(admin.get(f"agents?account_id={account}").body["data"]) == 1
+    trail = admin.get(f"audit?object={made['id']}").body["data"]
+    assert [one["action"] for one in trail] == [
+        "key.revoke",
+        *["key.reveal"] * 3,  # the replays of both responses with a text are views
+        "key.create",
+    ]
+    assert made["key"] not in str(shared.query("SELECT response FROM admin_responses"))
+
+
 @each(
     "wrong, status, message",
     [

@@ -205,7 +205,7 @@ class NewKeys(Struct, forbid_unknown_fields=True):
 
 
 class KeyIds(Struct, frozen=True):
-    """The ids of new keys: what is kept of the response."""
+    """The ids of keys: what is kept of a response that has their texts."""
 
     ids: list[str]
 
@@ -254,9 +254,10 @@ async def show_one_key(call: Call) -> KeyView:
     return await keys.show(call.services.database, call.path["key_id"])
 
 
-async def create_key(call: Call, session: Session) -> KeyWithText:
+async def create_key(call: Call, session: Session) -> KeyIds:
     wish = _wish(call.body, call.registry)
-    return with_text(*await keys.create(session, call.actor, wish, call.services.secret))
+    key, _ = await keys.create(session, call.actor, wish, call.services.secret)
+    return KeyIds([key.id])
 
 
 async def create_keys(call: Call, session: Session) -> KeyIds:
@@ -272,12 +273,19 @@ async def create_keys(call: Call, session: Session) -> KeyIds:
 
 
 async def show_made(call: Call, session: Session, kept: bytes, is_replayed: bool) -> KeysWithTexts:
-    """Return new keys with their texts; when they are shown again, that is recorded."""
+    """Return keys with their texts; when they are shown again, that is recorded."""
     ids = msgspec.json.decode(kept, type=KeyIds).ids
     made = await keys.with_texts(session, ids, call.services.secret)
     if is_replayed:
         await keys.note_revealed(session, call.actor, [key for key, _ in made])
     return KeysWithTexts([with_text(key, text) for key, text in made])
+
+
+async def show_made_key(
+    call: Call, session: Session, kept: bytes, is_replayed: bool
+) -> KeyWithText:
+    """Return one key likewise."""
+    return (await show_made(call, session, kept, is_replayed)).keys[0]
 
 
 def _place(index: int) -> str:
@@ -324,9 +332,9 @@ async def revoke_key(call: Call, session: Session) -> KeyView:
     return keys.view(await keys.revoke(session, call.actor, call.path["key_id"]))
 
 
-async def reveal_key(call: Call, session: Session) -> KeyWithText:
-    key_id, secret = call.path["key_id"], call.services.secret
-    return with_text(*await keys.reveal(session, call.actor, key_id, secret))
+async def reveal_key(call: Call, session: Session) -> KeyIds:
+    key, _ = await keys.reveal(session, call.actor, call.path["key_id"], call.services.secret)
+    return KeyIds([key.id])
 
 
 async def list_views(call: Call) -> KeyViews:
@@ -359,7 +367,7 @@ ROUTES: tuple[Route, ...] = (
         response=AccountView,
         status=201,
         change=create_account,
-        once=lambda call: "accounts",
+        scope="accounts",
     ),
     Route(
         method="GET",
@@ -383,23 +391,23 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="accounts/{account_id}/topups",
         name="top_up",
-        summary="Credit an account; under one Idempotency-Key once, with one response.",
+        summary="Credit an account.",
         body=TopUp,
         response=TopUpView,
         status=201,
         change=top_up,
-        once=lambda call: f"topups {call.path['account_id']}",
+        scope="topups",
     ),
     Route(
         method="POST",
         path="accounts/{account_id}/corrections",
         name="correct_account",
-        summary="Book a correction, negative too; under one Idempotency-Key once.",
+        summary="Book a correction, negative too.",
         body=Correction,
         response=CorrectionView,
         status=201,
         change=correct,
-        once=lambda call: f"corrections {call.path['account_id']}",
+        scope="corrections",
     ),
     Route(
         method="GET",
@@ -414,11 +422,12 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="keys",
         name="create_key",
-        summary="Make a key. Its text is in this response alone.",
+        summary="Make a key. Its text is in this response alone; a replay shows it, recorded.",
         body=NewKey,
         response=KeyWithText,
         status=201,
         change=create_key,
+        finish=show_made_key,
     ),
     Route(
         method="POST",
@@ -429,7 +438,7 @@ ROUTES: tuple[Route, ...] = (
         response=KeysWithTexts,
         status=201,
         change=create_keys,
-        once=lambda call: "keys",
+        scope="keys",
         finish=show_made,
     ),
     Route(
@@ -466,6 +475,7 @@ ROUTES: tuple[Route, ...] = (
         summary="The text of a stored key; who asked for it and when is kept.",
         response=KeyWithText,
         change=reveal_key,
+        finish=show_made_key,
     ),
     Route(
         method="GET",

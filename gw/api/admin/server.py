@@ -240,12 +240,12 @@ class AdminApi:
                 return msgspec.json.encode(await change(call, session))
 
             is_replayed = False
-            if key is None or route.once is None:
+            if key is None or not route.takes_idempotency_key:
                 body = await changed()
             else:
                 # The parsed body: white space and the order of members do not matter.
                 digest_of = msgspec.json.encode(call.body)
-                scope = route.once(call)
+                scope = route.scope_of(call.path)
                 body, is_replayed = await once(session, scope, read_key(key), digest_of, changed)
                 if is_replayed:
                     headers[REPLAYED_HEADER] = "true"

@@ -79,9 +79,9 @@ class Route:
     """One method of one path.
 
     `change` runs in a transaction, which includes the audit's row; `read` opens its own sessions.
-    `in_force`: the response waits until every process has received the change. `once`: the request
-    may have an idempotency key, and this is its scope. `finish` adds, in the same transaction, what
-    a kept response must not contain.
+    `in_force`: the response waits until every process has received the change. `finish` adds, in
+    the same transaction, what the response kept for an idempotency key must not contain. `scope`
+    begins the scope of such keys where it is not `name`: keys are kept under it.
     """
 
     method: str
@@ -95,13 +95,22 @@ class Route:
     query: type[Struct] = NoQuery
     status: int = 200
     in_force: bool = False
-    once: Callable[[Call], str] | None = None
     finish: Finish | None = None
+    scope: str | None = None
 
     @property
     def is_change(self) -> bool:
         """Whether a token needs the scope `write`."""
         return self.method != "GET"
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        """Whether requests under one idempotency key have one effect."""
+        return self.method == "POST" and self.change is not None
+
+    def scope_of(self, path: Mapping[str, str]) -> str:
+        """Return what a key is unique in: the kind of request, and the objects in its path."""
+        return " ".join([self.scope or self.name, *path.values()])
 
     @property
     def names_things(self) -> bool:
