@@ -16,7 +16,7 @@ from actors.limits.accounts import Limiter
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
-from gw.admin.channels import ChannelStates
+from gw.admin.channel_states import ChannelStates
 from gw.admin.ledger import LedgerProofs
 from gw.api.admin import accounts, agents, channels
 from gw.api.admin.server import IDEMPOTENCY_HEADER, REPLAYED_HEADER, AdminApi

@@ -29,7 +29,8 @@ from gw.config.config import Config, LiveConfig
 from gw.http.application import DelayWatch, Overload, RequestsInFlight
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.http.server import Server
-from gw.keys.cache import KeyCache, LastUse
+from gw.keys.cache import KeyCache
+from gw.keys.last_use import LastUse
 from gw.keys.secret import Secret
 from gw.memory import HugePages, IdleTrimmer, huge_page_bytes
 from metrics.families import DatabaseMetrics

@@ -32,19 +32,13 @@ from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.resources import BodyBudget
 from channels.shares import halves
-from gw.admin.channels import ChannelOrders, report_of
+from gw.admin.channel_orders import ChannelOrders
+from gw.admin.channel_states import report_of
 from gw.admin_services import make_admin_api
 from gw.api.base import GatewayApplication, new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.api.services import (
-    LogServices,
-    RefusalRate,
-    RefusalRows,
-    Services,
-    make_sources,
-    make_wiki,
-)
+from gw.api.services import LogServices, RefusalRate, RefusalRows, Services, make_sources, make_wiki
 from gw.app import make_application
 from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
@@ -54,9 +48,12 @@ from gw.http.admin import READY, AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.server import Server, check_free
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
-from gw.keys.cache import KeyCache, KeyHasher, LastUse
+from gw.keys.cache import KeyCache
+from gw.keys.hashing import KeyHasher
 from gw.keys.issue import check_secret
-from gw.keys.secret import KeySealer, Secret, load_secret
+from gw.keys.last_use import LastUse
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import Secret, load_secret
 from gw.knowledge.importing import keep_clean
 from gw.media_services import links_of, make_media_services, make_poller, start_media_store
 from gw.runtime import (

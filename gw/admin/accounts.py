@@ -17,17 +17,9 @@ from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.values import (
-    Instant,
-    Invalid,
-    Page,
-    PageQuery,
-    Position,
-    Refused,
-    after,
-    page_of,
-    read_reason,
-)
+from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Instant, read_reason
 
 # (spec: Account wallet)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD
@@ -81,7 +73,7 @@ def view(account: Account) -> AccountView:
 
 async def page(store: Statements, query: PageQuery) -> Page[AccountView]:
     """Return a page of accounts, newest first. Raises Invalid."""
-    rows = await store.fetch_all(SQL["page_of_accounts"], after(query))
+    rows = await store.fetch_all(SQL["page_of_accounts"], after_position(query))
     found = [view(Account(*row)) for row in rows]
     return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
 

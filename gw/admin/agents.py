@@ -14,7 +14,9 @@ from actors.store.database import Session, Statements
 from gw import accounts, agents
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.values import Instant, Invalid, Page, PageQuery, Position, after, page_of
+from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
+from gw.admin.refusals import Invalid
+from gw.admin.values import Instant
 from gw.agents import AgentChanges, AgentRecord, NewAgent, effective_model
 from gw.knowledge.reading import readable_base
 
@@ -69,7 +71,7 @@ async def page(database: Statements, query: AgentQuery, platform_default: str) -
     """
     if query.account_id is not None:
         await accounts.show(database, query.account_id)
-    params = {"account": query.account_id, **after(query)}
+    params = {"account": query.account_id, **after_position(query)}
     rows = await database.fetch_all(SQL["page_of_agents"], params)
     found = [view(AgentRecord(*row), platform_default) for row in rows]
     return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))

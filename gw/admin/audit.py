@@ -16,8 +16,9 @@ from msgspec import Struct
 from actors.store.database import Statements
 from actors.store.queries import load
 from actors.wallet.batch import to_json
-from gw.admin.values import Instant, Page, PageQuery, page_of
-from gw.keys.issue import Viewer
+from gw.admin.pagination import Page, PageQuery, page_of
+from gw.admin.values import Instant
+from gw.keys.views import Viewer
 
 SQL = load("gw.admin", "admin.sql")
 

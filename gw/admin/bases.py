@@ -13,7 +13,8 @@ from actors.store.database import Database, Session, Statements
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.values import Instant, Invalid, Refused
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Instant
 from gw.knowledge import reading
 from gw.knowledge.folder import Folder
 from gw.knowledge.importing import (

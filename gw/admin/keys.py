@@ -1,7 +1,7 @@
 """An operator's functions of keys: create, request, change, reveal, revoke; each is audited.
 
-The table is `gw/keys/store.py`; `gw/keys/cache.py` defines the text of keys, `gw/keys/issue.py`
-issues them.
+The table is `gw/keys/store.py`; `gw/keys/issue.py` makes keys, `gw/keys/key_requests.py`
+keeps requests for them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,16 @@ from actors.wallet.pricing import format_usd
 from gw import accounts, agents
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor, Noted
-from gw.admin.values import (
-    Instant,
-    Invalid,
-    Page,
-    PageQuery,
-    Position,
-    Refused,
-    after,
-    explain,
-    page_of,
-)
-from gw.keys import issue, store
-from gw.keys.cache import KeyHasher
-from gw.keys.issue import KeyRequest, KeyWish, NotRevealable
+from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
+from gw.admin.refusals import Invalid, Refused, refusal_of
+from gw.admin.values import Instant
+from gw.keys import issue, key_requests, store, views
+from gw.keys.hashing import KeyHasher
+from gw.keys.issue import KeyWish, NotRevealable
+from gw.keys.key_requests import KeyRequest
 from gw.keys.principal import AGENT
-from gw.keys.secret import KeySealer, Secret
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import Secret
 from gw.keys.store import KeyChanges, KeyIsLocked, KeyRecord, TooManyKeys
 
 
@@ -124,7 +118,7 @@ async def page(database: Statements, query: KeyQuery) -> Page[KeyView]:
     """Return a page of one or all accounts' keys, newest first. Raises UnknownAccount, Invalid."""
     if query.account_id is not None:
         await accounts.show(database, query.account_id)
-    params = {"account": query.account_id, **after(query)}
+    params = {"account": query.account_id, **after_position(query)}
     rows = await database.fetch_all(SQL["page_of_keys"], params)
     found = [view(KeyRecord(*row)) for row in rows]
     return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
@@ -193,7 +187,7 @@ class WishRefused(Refused):
     """One of several keys was refused, and so none is made; `place` says which."""
 
     def __init__(self, place: str, error: Exception) -> None:
-        refusal = explain(error)
+        refusal = refusal_of(error)
         assert refusal is not None
         super().__init__(
             f"{place}: {refusal.message}", refusal.code, http_status=refusal.http_status
@@ -269,7 +263,7 @@ async def with_texts(
 
 async def note_revealed(session: Session, actor: Actor, keys: Sequence[KeyRecord]) -> None:
     """Record that the texts of these keys are about to be shown again."""
-    await issue.note_views(session, [key.id for key in keys], actor.viewer)
+    await views.note_views(session, [key.id for key in keys], actor.viewer)
     noted = [Noted(key.id, key.account_id, {}) for key in keys]
     await audit.note_all(session, actor, "key.reveal", noted)
 
@@ -329,7 +323,7 @@ async def ask(
 ) -> KeyRequest:
     """Store a request for a key of an agent. Raises UnknownAccount, Invalid."""
     await _check_agent(session, account_id, agent_id)
-    request = await issue.ask(
+    request = await key_requests.request_key(
         session,
         account_id=account_id,
         agent_id=agent_id,
@@ -348,7 +342,7 @@ async def approve(
     session: Session, actor: Actor, request_id: str, secret: Secret
 ) -> tuple[KeyRecord, str]:
     """Create the requested key. Raises UnknownRequest, RequestIsDecided, WrongSecret."""
-    issued = await issue.approve(
+    issued = await key_requests.approve_request(
         session,
         request_id,
         viewer=actor.viewer,
@@ -360,7 +354,7 @@ async def approve(
 
 async def reject(session: Session, actor: Actor, request_id: str) -> KeyRequest:
     """Reject a request for good. Raises UnknownRequest, RequestIsDecided."""
-    request = await issue.reject(session, request_id, viewer=actor.viewer)
+    request = await key_requests.reject_request(session, request_id, viewer=actor.viewer)
     await audit.note(session, actor, "key.reject", request_id, account_id=request.account_id)
     return request
 

@@ -20,7 +20,8 @@ from actors.wallet.ledger import last_proof, record_proof
 from actors.wallet.verify import STATEMENT_SECONDS, VerifyReport, verify
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.values import Instant, Refused
+from gw.admin.refusals import Refused
+from gw.admin.values import Instant
 from metrics.logs import EventLog
 
 # How long the response to a request waits for the end of a verification; most are shorter.

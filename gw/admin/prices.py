@@ -1,6 +1,6 @@
 """An operator's functions of prices agreed with accounts: set, list, remove; each is audited.
 
-`gw/keys/principal.py` reads and applies them. A change applies to later calls: the price of an
+`gw/keys/agreed_prices.py` reads and applies them. A change applies to later calls: the price of an
 admitted call is in its receipt.
 """
 
@@ -26,7 +26,8 @@ from channels.registry import Registry
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.values import Instant, Invalid, Refused
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Instant
 from gw.config.prices import FACTOR, PRICE
 from gw.config.readers import FaultReport, Mark, Scalar, Unreadable
 from gw.config.values import attempt, mapping

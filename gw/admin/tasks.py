@@ -22,7 +22,9 @@ from actors.wallet.pricing import format_usd
 from channels.media.model import TaskKind
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.values import Instant, Page, PageQuery, Refused, page_of
+from gw.admin.pagination import Page, PageQuery, page_of
+from gw.admin.refusals import Refused
+from gw.admin.values import Instant
 
 
 class TaskView(Struct, frozen=True):

@@ -12,7 +12,8 @@ from msgspec import Struct
 from actors.store.database import Statements
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.values import Instant, Refused
+from gw.admin.refusals import Refused
+from gw.admin.values import Instant
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

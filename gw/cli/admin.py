@@ -12,8 +12,8 @@ import msgspec
 
 from gw.admin import audit, tokens
 from gw.admin.audit import AuditQuery
+from gw.admin.pagination import PAGE_MAX
 from gw.admin.tokens import SCOPES
-from gw.admin.values import PAGE_MAX
 from gw.cli.arguments import (
     Context,
     Result,

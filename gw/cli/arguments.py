@@ -30,13 +30,15 @@ from actors.store.embedded.access import EmbeddedFault
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import MigrationFault, migrate
 from channels.registry import Registry
-from gw.admin import values
+from gw.admin import refusals, values
 from gw.admin.audit import Actor
-from gw.admin.values import Invalid, Refused, canonical_models
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import canonical_models
 from gw.config.config import Config
 from gw.config.load import find, load
 from gw.config.readers import ConfigFaults, fault_records
-from gw.keys.secret import Secret, SecretFault, load_secret
+from gw.keys.secret import Secret, load_secret
+from gw.keys.secret_file import SecretFault
 from gw.keys.store import CapIsNeeded
 from gw.knowledge.importing import ExportRefused
 from gw.knowledge.pages import FolderFaults
@@ -188,7 +190,7 @@ def explain(error: Exception) -> CommandFailure | None:
         faults = [{"file": one.file, "line": one.line, "text": one.text} for one in error.faults]
         text = str(error)
         return CommandFailure(text, "invalid_pages", EXIT_USAGE, text=text, more={"faults": faults})
-    refusal = values.explain(error)
+    refusal = refusals.refusal_of(error)
     if refusal is not None:
         exit_code = EXIT_USAGE if isinstance(error, CapIsNeeded) else EXIT_REFUSED
         return CommandFailure(refusal.message, refusal.code, exit_code)

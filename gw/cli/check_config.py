@@ -24,13 +24,15 @@ from actors.store.schema import MigrationFault, unapplied
 from channels.http.client import HttpClient
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
-from gw.admin.channels import tested
+from gw.admin.channel_probe import probe_models
 from gw.cli.arguments import Result, add_command, read_config, sheet, table
 from gw.config.config import Config
 from gw.config.credentials import check_files, server_context
 from gw.config.readers import Caution, ConfigFaults, Fault, caution_records
 from gw.keys.issue import check_secret
-from gw.keys.secret import KeySealer, Secret, SecretFault, WrongSecret, read_if_made
+from gw.keys.sealing import KeySealer, WrongSecret
+from gw.keys.secret import Secret
+from gw.keys.secret_file import SecretFault, read_if_made
 from metrics.logs import hide
 
 if TYPE_CHECKING:
@@ -155,7 +157,7 @@ async def _probed(config: Config) -> list[dict[str, Any]]:
 
     async def ask(channel: ChannelSpec) -> dict[str, Any]:
         async with turns:
-            found = await tested(channel, registry, http, redactor)
+            found = await probe_models(channel, registry, http, redactor)
         record: dict[str, Any] = msgspec.to_builtins(found)
         return record
 

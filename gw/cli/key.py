@@ -15,7 +15,8 @@ from actors.wallet.pricing import format_usd
 from channels.registry import Registry
 from gw import accounts
 from gw.admin import keys as admin
-from gw.admin.values import Invalid, Page, PageQuery, Position, Refused, page_of
+from gw.admin.pagination import Page, PageQuery, Position, page_of
+from gw.admin.refusals import Invalid, Refused
 from gw.cli.arguments import (
     Context,
     LineFault,
@@ -43,10 +44,12 @@ from gw.cli.arguments import (
     with_database,
 )
 from gw.cli.key_file import FAULTS_MAX, Row, read_rows
-from gw.keys import issue, store
-from gw.keys.issue import KeyRequest, KeyWish, View, views_of
+from gw.keys import key_requests, store
+from gw.keys.issue import KeyWish
+from gw.keys.key_requests import KeyRequest
 from gw.keys.principal import KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
+from gw.keys.views import KeyTextView, views_of
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -225,7 +228,7 @@ def key_list_result(page: Page[KeyRecord]) -> Result:
     return Result({**record, "next_cursor": page.next_cursor}, text)
 
 
-def key_views_result(views: Sequence[View]) -> Result:
+def key_views_result(views: Sequence[KeyTextView]) -> Result:
     """Return the views of a key's text, oldest first."""
     records = [
         {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
@@ -416,7 +419,7 @@ async def request(context: Context, options: Namespace) -> Result:
 
 async def requests_of(context: Context, options: Namespace) -> Result:
     await accounts.show(context.database, options.account)
-    return key_requests_result(await issue.list_of_account(context.database, options.account))
+    return key_requests_result(await key_requests.list_requests(context.database, options.account))
 
 
 async def approve(context: Context, options: Namespace) -> Result:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.files import bounded, read_regular
-from gw.admin.values import Invalid, Refused
+from gw.admin.refusals import Invalid, Refused
 from gw.cli.arguments import LineFault, LineFaults, Parser
 
 # Keys of one file, which are made in one transaction, and its length.

@@ -16,7 +16,7 @@ from gw.cli.arguments import (
     sheet,
     with_database,
 )
-from gw.keys.issue import Rotation, rotate_keys
+from gw.keys.rotation import Rotation, rotate_keys
 from metrics.logs import EventLog
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from actors.wallet.pricing import format_usd
 from gw.accounts import Account
 from gw.admin import accounts as handled
 from gw.admin import values
-from gw.admin.values import Invalid
+from gw.admin.refusals import Invalid
 from gw.api.logs.list_query import (
     Visibility,
     Window,

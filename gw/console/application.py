@@ -18,20 +18,15 @@ from channels.http.interfaces import UpstreamClient
 from gw.admin import audit, tokens, values
 from gw.admin.audit import AuditEntry, AuditQuery
 from gw.admin.ledger import LedgerProofs
+from gw.admin.refusals import Invalid
 from gw.admin.tokens import SCOPES
-from gw.admin.values import Invalid
 from gw.api.base import new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.config.config import ListenAddress, LiveConfig
 from gw.console import sessions
 from gw.console.account import AccountHandler, AccountsHandler, StatementHandler
 from gw.console.all_calls import AllCallsHandler
-from gw.console.calls import (
-    CallHandler,
-    CallsFileHandler,
-    CallsHandler,
-    SearchHandler,
-)
+from gw.console.calls import CallHandler, CallsFileHandler, CallsHandler, SearchHandler
 from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler, RequestsHandler
 from gw.console.operations import (

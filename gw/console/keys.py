@@ -10,12 +10,13 @@ from gw.accounts import Account
 from gw.admin import keys as handled
 from gw.admin import values
 from gw.admin.keys import status
-from gw.admin.values import Invalid
+from gw.admin.refusals import Invalid
 from gw.api.logs.list_query import NotAnInstant, midnight, read_date, read_instant
 from gw.console.account import read_cursor, write_cursor
 from gw.console.pages import TEXTS, ConsoleHandler, change, in_force
 from gw.keys import store
-from gw.keys.issue import KeyWish, list_pending
+from gw.keys.issue import KeyWish
+from gw.keys.key_requests import list_pending_requests
 from gw.keys.principal import AGENT
 from gw.keys.store import KeyChanges, KeyRecord, UnknownKey
 from gw.setup import CLIENTS, NO_KEY, Access, ClientSetup, models_for
@@ -158,7 +159,7 @@ class RequestsHandler(KeysPage):
 
     async def get(self) -> None:
         after = read_cursor(self.parameters.text("after"))
-        found = await list_pending(self.services.database, after=after, limit=PAGE + 1)
+        found = await list_pending_requests(self.services.database, after=after, limit=PAGE + 1)
         more = found[PAGE - 1] if len(found) > PAGE else None
         self.page(
             "requests.html",

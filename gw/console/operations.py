@@ -14,9 +14,10 @@ from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import ModelSpec
 from gw import agents
 from gw.admin import agents as handled
-from gw.admin import audit, channels, tasks
+from gw.admin import audit, channel_orders, channel_probe, channel_states, tasks
 from gw.admin.agents import AgentQuery
-from gw.admin.channels import ChannelTest, Order
+from gw.admin.channel_orders import ChannelOrder
+from gw.admin.channel_probe import ChannelTest
 from gw.admin.ledger import LedgerProofs
 from gw.admin.tasks import TaskQuery
 from gw.agents import UnknownAgent
@@ -53,8 +54,10 @@ class ChannelsHandler(ConsoleHandler):
         registry = current.registry
         if act == "test":
             with in_words():
-                spec = channels.find(registry, name)
-            found = await channels.tested(spec, registry, self.services.http, current.redactor)
+                spec = channel_orders.find_channel(registry, name)
+            found = await channel_probe.probe_models(
+                spec, registry, self.services.http, current.redactor
+            )
             async with change(self) as (transaction, actor):
                 details = {"status": found.status}
                 await audit.note(transaction, actor, "channel.test", name, details=details)
@@ -62,10 +65,10 @@ class ChannelsHandler(ConsoleHandler):
             return
         async with change(self) as (transaction, actor):
             if act == "open":
-                await channels.reopen(transaction, actor, registry, name)
+                await channel_orders.reopen(transaction, actor, registry, name)
             elif act in ("drain", "close"):
-                order: Order = "draining" if act == "drain" else "closed"
-                await channels.order(transaction, actor, registry, name, order)
+                order: ChannelOrder = "draining" if act == "drain" else "closed"
+                await channel_orders.withdraw(transaction, actor, registry, name, order)
             else:
                 self.refuse(400, "error.request")
         await in_force(self)
@@ -75,11 +78,11 @@ class ChannelsHandler(ConsoleHandler):
         """Show the channels, with the result of a test."""
         tiles = {one.id: one for one in (await self.services.figures.fleet()).channels}
         specs = self.services.current.registry.channels
-        orders = await channels.orders_of(self.services.database)
+        orders = await channel_orders.orders_of(self.services.database)
         self.page(
             "channels.html",
             rows=[(spec, tiles.get(name), orders.get(name)) for name, spec in specs.items()],
-            state_of=channels.state_of,
+            state_of=channel_states.state_of,
             models={
                 name: [
                     model.id

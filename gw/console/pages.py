@@ -33,7 +33,7 @@ from channels.http.interfaces import UpstreamClient
 from channels.shares import OWNER
 from gw import accounts
 from gw.accounts import Account
-from gw.admin import values
+from gw.admin import refusals
 from gw.admin.audit import Actor
 from gw.api.logs.list_query import CursorSeal, Parameters
 from gw.config.config import LiveConfig
@@ -409,7 +409,7 @@ def in_words() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        refusal = values.explain(error)
+        refusal = refusals.refusal_of(error)
         if refusal is None or refusal.http_status >= 500:
             raise
         text = refusal.message[:1].upper() + refusal.message[1:] + "."

@@ -18,14 +18,14 @@ from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from gw.admin import audit
 from gw.admin.keys import status
-from gw.admin.values import Invalid
+from gw.admin.refusals import Invalid
 from gw.console.calls import find_seen
 from gw.console.operations import SQL
 from gw.console.pages import TEXTS, ConsoleHandler, change
 from gw.errors import dumps
 from gw.keys import store
 from gw.keys.principal import AGENT
-from gw.keys.secret import KeySealer
+from gw.keys.sealing import KeySealer
 from gw.keys.store import KeyRecord, UnknownKey
 
 PROTOCOLS = ("chat-completions", "messages", "responses", "native-content")

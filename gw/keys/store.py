@@ -1,6 +1,6 @@
 """The table of keys as functions: find, insert, list, change, revoke. The SQL is `keys.sql`.
 
-Texts of keys are not used here, only their hashes and seals (`secret.py`); `issue.py` creates keys.
+Texts of keys are not used here, only their hashes and seals; `issue.py` creates keys.
 A running gateway is notified of each change by the database, whichever process writes.
 """
 
@@ -18,7 +18,8 @@ from actors.store.connection import ConstraintViolated
 from actors.store.database import Statements
 from actors.store.queries import load, settings
 from actors.wallet.ledger import UnknownAccount
-from gw.keys.principal import Agent, AgreedPrices, Principal, RefusalReason
+from gw.keys.agreed_prices import AgreedPrices
+from gw.keys.principal import Agent, Principal, RefusalReason
 
 SQL = load("gw.keys", "keys.sql")
 
@@ -71,7 +72,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewKey:
+class NewKeyRow:
     """A new row; exactly one of the two hashes is set, `sealed` only with the keyed one."""
 
     id: str
@@ -152,7 +153,7 @@ async def find(store: Statements, hashes: Mapping[bytes, bytes]) -> dict[bytes, 
     return readings
 
 
-async def insert(store: Statements, key: NewKey) -> None:
+async def insert(store: Statements, key: NewKeyRow) -> None:
     """Store a new key. Raises UnknownAccount, HashIsTaken, TooManyKeys."""
     row = {field.name: getattr(key, field.name) for field in fields(key)}
     row["allowed_models"] = None if key.allowed_models is None else list(key.allowed_models)
@@ -168,7 +169,7 @@ async def insert(store: Statements, key: NewKey) -> None:
         raise TooManyKeys(key.account_id)
 
 
-async def insert_all(store: Statements, keys: Sequence[NewKey]) -> None:
+async def insert_all(store: Statements, keys: Sequence[NewKeyRow]) -> None:
     """Store new keys with keyed hashes in one statement; `check_room` comes first."""
     rows = []
     for key in keys:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from actors.store.database import Database, Session
 from gw import accounts as accounts
-from gw.keys.cache import KeyHasher
+from gw.keys.hashing import KeyHasher
 from gw.keys.issue import KeyWish, issue_key
-from gw.keys.secret import KeySealer, Secret
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import Secret
 from gw.moving_in.plan import PlannedAccount
 
 

@@ -28,9 +28,10 @@ from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.wallet.pricing import NANO_PER_USD
 from gw import accounts
 from gw.config.load import load
-from gw.keys.cache import KeyHasher
+from gw.keys.hashing import KeyHasher
 from gw.keys.issue import KeyWish, issue_key
-from gw.keys.secret import KeySealer, load_secret
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import load_secret
 from loadtests.rig.machine import Cores, Placement, available_cores, children, pin, place, tree
 
 CREDIT_NANO_USD = 1_000_000 * NANO_PER_USD

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from gw.console.pages import TEXTS
-from gw.keys.issue import Viewer
+from gw.keys.views import Viewer
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, link, visitor
 from tests.support.house import A_KNOWN_PORT, House, channel, model

@@ -21,7 +21,7 @@ from channels.media.canonical import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
 from gw.calls.media import SubmitCall
 from gw.errors import GatewayError
-from gw.keys.cache import GRACE_SECONDS
+from gw.keys.entries import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal
 from tests.simulation.process import GatewayProcess
 from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer

@@ -14,7 +14,7 @@ from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from gw.accounts import LimitChanges, set_limits
 from gw.keys import store
-from gw.keys.store import KeyIsRevoked, NewKey, UnknownKey
+from gw.keys.store import KeyIsRevoked, NewKeyRow, UnknownKey
 from tests.simulation.clients import Credential
 from tests.simulation.keys import Subscription
 from tests.simulation.loop import LoopClock
@@ -97,7 +97,7 @@ class Operator:
             made.cap_nano_usd = chance.randint(0, CAP_NANO_USD)
         self.credentials.append(made)  # its holder may be too early
         self._note(f"{made.key_id} is made")
-        await store.insert(self._reach(), NewKey(**_row(made)))
+        await store.insert(self._reach(), NewKeyRow(**_row(made)))
 
     async def _revoke(self) -> None:
         one = self._chance.choice(self.credentials)
@@ -138,7 +138,7 @@ class Operator:
         """A good key of an account without limits, known to every process."""
         reach, made = self._reach(), self._drawn(account)
         self.credentials.append(made)
-        await store.insert(reach, NewKey(**_row(made)))
+        await store.insert(reach, NewKeyRow(**_row(made)))
         unlimited: LimitChanges = {"rpm_limit": None, "concurrency_limit": None}
         await set_limits(cast(Database, reach), account, unlimited)
         assert await heard_by_all(cast(Database, reach), token="restored")

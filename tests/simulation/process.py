@@ -35,7 +35,8 @@ from gw.calls.jobs import JobSubmit
 from gw.calls.media import DetachedTasks, ExchangeUpstream
 from gw.http.application import RequestsInFlight
 from gw.http.server import Server
-from gw.keys.cache import KeyCache, LastUse
+from gw.keys.cache import KeyCache
+from gw.keys.last_use import LastUse
 from gw.runtime import Pushes, Shutdown
 from metrics.prometheus import Metrics
 from tests.simulation.files import Folder, SimulatedFiles

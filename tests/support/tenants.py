@@ -12,9 +12,10 @@ from actors.store.database import Database
 from gw import accounts
 from gw import agents as agents
 from gw.agents import NewAgent
-from gw.keys.cache import KeyHasher
+from gw.keys.hashing import KeyHasher
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
-from gw.keys.secret import KeySealer, load_secret
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import load_secret
 from tests.support.client import NANO_PER_USD, Client
 
 PERSONA = 'You are "Ahoy", a harbour master.\n'

@@ -13,23 +13,14 @@ from channels.registry import Registry
 from gw.admin import accounts, audit, keys
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.audit import AuditEntry, AuditQuery
-from gw.admin.keys import (
-    KEYS_AT_ONCE_MAX,
-    KeyQuery,
-    KeyView,
-    KeyWithText,
-    WishRefused,
-    with_text,
-)
+from gw.admin.keys import KEYS_AT_ONCE_MAX, KeyQuery, KeyView, KeyWithText, WishRefused, with_text
+from gw.admin.pagination import Page, PageQuery
+from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import (
     COUNT_MAX,
     LABEL_MAX,
     REASON_CHARACTERS_MAX,
     Instant,
-    Invalid,
-    Page,
-    PageQuery,
-    Refused,
     canonical_models,
     label,
     read_chat_model,
@@ -38,10 +29,11 @@ from gw.admin.values import (
     user_name,
 )
 from gw.api.admin.table import Call, Route
-from gw.keys.issue import KeyWish, views_of
+from gw.keys.issue import KeyWish
 from gw.keys.principal import OWNER
 from gw.keys.store import KeyChanges
 from gw.keys.store import show as show_key
+from gw.keys.views import views_of
 
 # The length of a list of models.
 MODELS_MAX = 500

@@ -10,17 +10,9 @@ from actors.store.database import Session
 from gw.admin import agents, bases, tasks
 from gw.admin.agents import AgentQuery, AgentView
 from gw.admin.bases import BaseView, Removed
+from gw.admin.pagination import Page, PageQuery
 from gw.admin.tasks import Cancelled, TaskQuery, TaskView
-from gw.admin.values import (
-    PROMPT_BYTES_MAX,
-    Page,
-    PageQuery,
-    identifier,
-    label,
-    prompt,
-    read_chat_model,
-    user_name,
-)
+from gw.admin.values import PROMPT_BYTES_MAX, identifier, label, prompt, read_chat_model, user_name
 from gw.agents import AgentChanges, NewAgent
 from gw.agents import show as show_record
 from gw.api.admin.accounts import Id, Model, Name

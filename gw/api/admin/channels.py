@@ -13,10 +13,13 @@ from msgspec import Meta, Struct
 from actors.routing import serving_protocols
 from channels.redaction import Redactor
 from channels.registry import ModelSpec
-from gw.admin import audit, channels
-from gw.admin.channels import ChannelTest, ChannelView, Order
+from gw.admin import audit, channel_orders, channel_probe
+from gw.admin.channel_orders import ChannelOrder
+from gw.admin.channel_probe import ChannelTest
+from gw.admin.channel_states import ChannelView
 from gw.admin.ledger import ProofState
-from gw.admin.values import Invalid, Page, PageQuery, Refused, page_of
+from gw.admin.pagination import Page, PageQuery, page_of
+from gw.admin.refusals import Invalid, Refused
 from gw.api.admin.table import Call, Route
 
 DRAIN_WAIT_SECONDS_MAX = 30
@@ -74,13 +77,13 @@ async def open_channel(call: Call) -> ChannelView:
     return await _ordered(call, None)
 
 
-async def _ordered(call: Call, order: Order | None) -> ChannelView:
+async def _ordered(call: Call, order: ChannelOrder | None) -> ChannelView:
     services, channel_id = call.services, call.path["channel_id"]
     async with services.database.transaction() as session:
         if order is None:
-            await channels.reopen(session, call.actor, call.registry, channel_id)
+            await channel_orders.reopen(session, call.actor, call.registry, channel_id)
         else:
-            await channels.order(session, call.actor, call.registry, channel_id, order)
+            await channel_orders.withdraw(session, call.actor, call.registry, channel_id, order)
     await services.in_force()
     services.states.forget()
     return await show_channel(call)
@@ -88,9 +91,9 @@ async def _ordered(call: Call, order: Order | None) -> ChannelView:
 
 async def test_channel(call: Call) -> ChannelTest:
     services, registry = call.services, call.registry
-    spec = channels.find(registry, call.path["channel_id"])
+    spec = channel_orders.find_channel(registry, call.path["channel_id"])
     redactor = Redactor(registry.channels.values())
-    found = await channels.tested(spec, registry, services.http, redactor)
+    found = await channel_probe.probe_models(spec, registry, services.http, redactor)
     async with services.database.transaction() as session:
         details = {"ok": found.ok, "status": found.status}
         await audit.note(session, call.actor, "channel.test", spec.id, details=details)

@@ -23,8 +23,8 @@ from actors.store.connection import StoreUnavailable
 from actors.store.database import Session
 from gw.admin import tokens
 from gw.admin.audit import SQL, Actor
+from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.tokens import TokenView
-from gw.admin.values import Invalid, Refused, explain
 from gw.api.admin.table import AdminServices, Call, Route
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
@@ -162,7 +162,7 @@ class AdminApi:
         try:
             return await self._respond(request)
         except Exception as error:  # noqa: BLE001 - a defect is a response, too, and logged
-            refusal = explain(error)
+            refusal = refusal_of(error)
             if refusal is None or refusal.http_status >= 500:
                 self._metrics.http_failure(route=ROUTE)
             if refusal is None:

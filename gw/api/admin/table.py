@@ -20,7 +20,7 @@ from actors.store.database import Database, Session
 from channels.http.interfaces import UpstreamClient
 from channels.registry import Registry
 from gw.admin.audit import Actor
-from gw.admin.channels import ChannelStates
+from gw.admin.channel_states import ChannelStates
 from gw.admin.ledger import LedgerProofs
 from gw.admin.tasks import MakeEndings
 from gw.config.config import LiveConfig

@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from gw.cli.arguments import instant
-from gw.keys.cache import is_key_text, new_key_text
+from gw.keys.key_text import is_key_text, new_key_text
 from tests.integration.cli.command import Gw
 from tests.support.transactions import transaction
 

@@ -17,7 +17,7 @@ from actors.store.connection import Row
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from gw.cli import check_config
-from gw.keys.cache import is_key_text
+from gw.keys.key_text import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
 from tests.support.logs import ExpectLog, logs
 from tests.support.processes import GatewayProcess

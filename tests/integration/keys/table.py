@@ -5,9 +5,10 @@ from typing import Any
 from actors.store.database import Database
 from gw import accounts as accounts
 from gw.keys import store
-from gw.keys.cache import KeyHasher, legacy_hash
+from gw.keys.hashing import KeyHasher, legacy_hash
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
-from gw.keys.secret import KeySealer, Secret
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import Secret
 
 SECRET = Secret("integration")
 HASHER, SEALER = KeyHasher(SECRET), KeySealer(SECRET)

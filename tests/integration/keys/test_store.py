@@ -16,10 +16,14 @@ from gw import accounts
 from gw import agents as agents
 from gw.agents import NewAgent
 from gw.keys import store
-from gw.keys.cache import KeyCache, KeyHasher, LastUse, legacy_hash, new_key_text
+from gw.keys.cache import KeyCache
+from gw.keys.hashing import KeyHasher, legacy_hash
 from gw.keys.issue import KeyWish, import_hash, issue_key
+from gw.keys.key_text import new_key_text
+from gw.keys.last_use import LastUse
 from gw.keys.principal import KeyRefused
-from gw.keys.secret import KeySealer, Secret
+from gw.keys.sealing import KeySealer
+from gw.keys.secret import Secret
 from gw.keys.store import UnknownKey
 from tests.integration.keys.table import HASHER, account_in, found_by, issue
 from tests.support.aio import eventually

@@ -47,7 +47,8 @@ from gw.cli.arguments import (
 from gw.cli.key import check_create, check_set
 from gw.cli.main import NOUNS, main, make_parser
 from gw.keys.issue import NotRevealable
-from gw.keys.secret import SecretFault, WrongSecret
+from gw.keys.sealing import WrongSecret
+from gw.keys.secret_file import SecretFault
 from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
 from metrics.version import commit
 from tests.support.rows import cases

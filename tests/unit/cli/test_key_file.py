@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.admin.values import Invalid
+from gw.admin.refusals import Invalid
 from gw.cli.arguments import LineFaults, Parser, instant
 from gw.cli.key import add_create_options, check_create
 from gw.cli.key_file import FAULTS_MAX, MEMBERS, ROWS_MAX, Row, read_rows

@@ -10,7 +10,8 @@ import pytest
 
 from actors.wallet.verify import VerifyReport
 from gw.admin.keys import check_changes, status
-from gw.admin.values import Invalid, Refused, canonical_models
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import canonical_models
 from gw.cli.arguments import to_json
 from gw.cli.key import key_result, read_changes
 from gw.cli.ledger import verify_result

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gw.admin.channels import models_request
+from gw.admin.channel_probe import models_request
 from gw.cli import models
 from gw.cli.arguments import CommandRefused
 from gw.cli.main import main

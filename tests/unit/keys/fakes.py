@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from actors.store.connection import StoreUnavailable
-from gw.keys.cache import KeyCache, KeyHasher, legacy_hash, shown_prefix
+from gw.keys.cache import KeyCache
+from gw.keys.hashing import KeyHasher, legacy_hash
+from gw.keys.key_text import shown_prefix
 from gw.keys.principal import KeyRefused
 from gw.keys.secret import Secret
 from gw.keys.store import SQL

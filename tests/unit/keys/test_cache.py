@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from actors.store.connection import StoreUnavailable
-from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS, new_key_text
+from gw.keys.cache import REREAD_SECONDS, RETRY_SECONDS
+from gw.keys.entries import GRACE_SECONDS
+from gw.keys.key_text import new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.rows import cases, each
 from tests.unit.keys.fakes import HASHER, KEY, OTHER, Row, World, in_world

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, new_key_text
+from gw.keys.cache import REREAD_SECONDS
+from gw.keys.entries import GRACE_SECONDS
+from gw.keys.key_text import new_key_text
 from gw.keys.principal import KeyRefused
 from tests.support.aio import eventually, run
 from tests.support.rows import cases
@@ -164,7 +166,7 @@ async def test_entry_leaves_when_nothing_can_make_it_good_again(world: World) ->
 
 
 async def test_entries_leave_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gw.keys.cache.FORGET_MAX", 3)
+    monkeypatch.setattr("gw.keys.entries.FORGET_MAX", 3)
 
     rows = [Row(f"key_{number}", new_key_text()) for number in range(5)]
     world = World(*rows)

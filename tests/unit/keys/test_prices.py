@@ -15,9 +15,9 @@ from channels.dialects.meter import Usage
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.admin.prices import read_factor, read_patterns, read_prices
-from gw.admin.values import Invalid
-from gw.keys.cache import LastUse
-from gw.keys.principal import AgreedPrices
+from gw.admin.refusals import Invalid
+from gw.keys.agreed_prices import AgreedPrices
+from gw.keys.last_use import LastUse
 from gw.keys.store import SQL
 from tests.support.prices import spec_of
 from tests.support.rows import cases

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.cache import READ_MAX, ChangeLog, Results, SharedReads
+from gw.keys.shared_reads import READ_MAX, ChangeLog, Results, SharedReads
 from tests.support.aio import eventually, run
 
 

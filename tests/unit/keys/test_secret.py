@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.cache import KeyHasher, is_key_text, legacy_hash, new_key_text
-from gw.keys.secret import KeySealer, Secret, SecretFault, WrongSecret, load_secret, read_or_make
+from gw.keys.hashing import KeyHasher, legacy_hash
+from gw.keys.key_text import is_key_text, new_key_text
+from gw.keys.sealing import KeySealer, WrongSecret
+from gw.keys.secret import Secret, load_secret
+from gw.keys.secret_file import SecretFault, read_or_make
 from tests.support.rows import cases
 
 SECRET = Secret("correct horse")

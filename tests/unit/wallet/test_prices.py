@@ -25,7 +25,7 @@ from actors.wallet.sheets import price_of
 from channels.dialects.meter import Usage, UsageParts
 from channels.prices import PriceSpec
 from channels.registry import Binding
-from gw.keys.principal import AgreedPrices
+from gw.keys.agreed_prices import AgreedPrices
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
 

@@ -1,0 +1,73 @@
+"""Pagination of lists: the length of a page, and the cursor of the next one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gw.admin.refusals import Invalid
+
+PAGE_DEFAULT = 50
+PAGE_MAX = 200
+CURSOR_CHARACTERS_MAX = 400
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """Some rows of a list. `next_cursor`: the cursor of the next page, null at the end."""
+
+    data: list[T]
+    next_cursor: str | None
+
+
+class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query of a page: its length and its cursor."""
+
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
+    cursor: Annotated[str, Meta(max_length=CURSOR_CHARACTERS_MAX)] | None = None
+
+    def position(self, kind: type[P]) -> P | None:
+        """Return the position in the cursor; None at the beginning. Raises Invalid."""
+        if self.cursor is None:
+            return None
+        try:
+            body = base64.b64decode(
+                self.cursor.encode() + b"=" * (-len(self.cursor) % 4), b"-_", validate=True
+            )
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, binascii.Error, UnicodeEncodeError, RecursionError):
+            raise Invalid("cursor: this is none of this list") from None
+
+
+class Position(Struct, frozen=True, array_like=True):
+    """A position in a list by age: after the row of this instant and id."""
+
+    at: datetime
+    id: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]+$")]
+
+
+def after_position(query: PageQuery) -> dict[str, Any]:
+    """Return the parameters of a statement that lists by age. Raises Invalid."""
+    position = query.position(Position)
+    at, last_id = (None, None) if position is None else (position.at, position.id)
+    return {"at": at, "id": last_id, "limit": query.limit + 1}
+
+
+def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:
+    """Return a page of rows, which were read with one more than `limit`."""
+    kept = list(rows[:limit])
+    cursor = cursor_of(position(kept[-1])) if len(rows) > limit else None
+    return Page(kept, cursor)
+
+
+def cursor_of(position: Any) -> str:
+    """Return the text of a position."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()

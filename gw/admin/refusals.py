@@ -1,0 +1,93 @@
+"""The refusals of an operator's request: one table for the command line, the admin API and pages.
+
+`Invalid` is a fault of the request itself; `Refused`, or an exception of the room that refused
+it, is a conflict with the current state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from actors.store.connection import DatabaseRefused, StatementRefused, StoreUnavailable
+from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
+from gw.agents import UnknownAgent
+from gw.keys.issue import NotRevealable
+from gw.keys.key_requests import RequestIsDecided, UnknownRequest
+from gw.keys.sealing import WrongSecret
+from gw.keys.store import (
+    CapIsNeeded,
+    HashIsTaken,
+    KeyIsLocked,
+    KeyIsRevoked,
+    TooManyKeys,
+    UnknownKey,
+)
+from gw.knowledge.reading import UnknownBase
+
+
+class Refused(Exception):
+    """A valid request was refused; `code` is the reason in one word."""
+
+    def __init__(self, message: str, code: str, *, http_status: int = 409) -> None:
+        super().__init__(message)
+        self.code = code
+        self.http_status = http_status
+
+
+class Invalid(Exception):
+    """The request is invalid, whatever the state of the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refused request as a message."""
+
+    code: str
+    message: str
+    http_status: int
+
+
+# The first matching type is used, so special ones precede general ones.
+_WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
+    Invalid: (400, "invalid_request", "{}"),
+    UnknownAccount: (404, "account_not_found", "there is no account {}"),
+    UnknownKey: (404, "key_not_found", "there is no key {}"),
+    UnknownAgent: (404, "agent_not_found", "there is no agent {}"),
+    UnknownRequest: (404, "request_not_found", "there is no request {}"),
+    UnknownBase: (404, "kb_not_found", "the account has no knowledge base {}"),
+    KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),
+    TooManyKeys: (409, "too_many_keys", "the account {} has as many keys as one may have"),
+    KeyIsLocked: (403, "key_locked", "an operator has disabled the key {}, and alone enables it"),
+    HashIsTaken: (409, "key_exists", "a key with this hash has been imported before"),
+    NotRevealable: (
+        409,
+        "key_not_revealable",
+        "the key {} is stored as a hash only and cannot be revealed",
+    ),
+    CapIsNeeded: (400, "usage", "the key {} was requested, and such keys keep a spend cap"),
+    RequestIsDecided: (
+        409,
+        "request_decided",
+        "the request {} has been approved or rejected before",
+    ),
+    WrongSecret: (503, "wrong_secret", "{}"),
+    DatabaseRefused: (503, "database_unavailable", "the database refuses every such command: {}"),
+    StoreUnavailable: (503, "database_unavailable", "the database cannot be reached: {}"),
+    BalanceOutOfRange: (
+        400,
+        "balance_out_of_range",
+        "the balance of {} would be more than the ledger holds",
+    ),
+    StatementRefused: (422, "database_refused", "the database refused the command: {}"),
+}
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """Return the refusal of an exception; None for an unexpected one."""
+    if isinstance(error, Refused):
+        return Refusal(error.code, str(error), error.http_status)
+    for kind, (http_status, code, wording) in _WORDINGS.items():
+        if isinstance(error, kind):
+            return Refusal(code, wording.format(error), http_status)
+    return None
