@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 
 # Members that name a conversation, or belong to its prefix besides the turns.
 MEMBERS = frozenset(
@@ -66,14 +66,14 @@ class _Metadata(Struct):
     user_id: object = None
 
 
-class _Turn(Struct, gc=False):
+class _PrefixTurn(Struct, gc=False):
     role: object = "user"
     content: object = None
 
 
 _NO_METADATA = _Metadata()
 _decode_turns = msgspec.json.Decoder(list[Raw]).decode
-_decode_turn = msgspec.json.Decoder(_Turn).decode
+_decode_turn = msgspec.json.Decoder(_PrefixTurn).decode
 
 
 def session_of(raw: Mapping[str, Raw]) -> str | None:
@@ -164,12 +164,8 @@ def _sized(value: bytes | Raw) -> bytes:
     return b"%d:%b" % (len(value), head)
 
 
-# What is hashed of the turns before the user's first, and the texts of that one, as far as they
-# reach: clients move cache marks from turn to turn, and write a text as a string or a part.
-
-
 def _short_turns(turns: Raw) -> tuple[list[bytes], str] | None:
-    """Return what is hashed of turns that are short and simple; None for others."""
+    """Return what is hashed before the user's first turn, and its text; None if they are long."""
     if len(turns) > _SHORT_BYTES:
         return None
     before: list[bytes] = []
@@ -186,7 +182,7 @@ def _short_turns(turns: Raw) -> tuple[list[bytes], str] | None:
 
 
 def _long_turns(turns: Raw) -> tuple[list[bytes], str]:
-    """Return what is hashed of any turns."""
+    """Return the same of any turns, as far as the text reaches."""
     if _is_text(turns):  # one turn
         return [_sized(turns)], ""
     view = memoryview(turns)
@@ -219,6 +215,7 @@ def _until_user(text: str) -> tuple[list[str], str | int]:
 
 
 def _texts_of(turn: dict[str, Any]) -> str:
+    """Return a turn's texts: clients write one as a string or a part, and move cache marks."""
     content = turn.get("content", turn.get("parts"))
     if isinstance(content, str):
         return content[:_TURN_CHARACTERS]

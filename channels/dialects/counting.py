@@ -19,7 +19,7 @@ from channels.dialects.dialect import Counting
 from channels.dialects.table import CHAT_DIALECTS
 from channels.dialects.validate import check_model
 from channels.errors import InvalidRequest
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 
 # --- The text ---
 

@@ -20,7 +20,8 @@ from channels.families import Family
 from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.http.sse import Render
 from channels.http.transport import BodyPieces
-from channels.json import JsonObject, dumps, text_of
+from channels.json.json_object import JsonObject
+from channels.json.lenient import dumps, text_of
 from channels.registry import (
     ChannelKey,
     ChannelSpec,
@@ -405,7 +406,7 @@ class Dialect:
     `upstream_body` makes the body for a channel of the same protocol, with the `options` for that
     channel by name: from the upstream's model name, the channel, the model. `without_body` removes
     what grows with the body from a request. `without_foreign` takes a body and its outline
-    (`channels/json.py`), and removes signatures that a translation sealed; None if there can be
+    (`json/outline.py`), and removes signatures that a translation sealed; None if there can be
     none. `hostings` are other providers' ways to host it, by the `wire` of a channel.
     """
 

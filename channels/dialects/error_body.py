@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from channels.errors import ErrorMembers, ErrorReported
-from channels.json import NULL, raw_of, read_loosely
+from channels.json.lenient import NULL, raw_of, read_loosely
 
 # MiniMax's failures of chat: `base_resp` in a response whose status is 200.
 #

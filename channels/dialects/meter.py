@@ -19,7 +19,8 @@ from msgspec.structs import fields, replace
 
 from channels.dialects.error_body import code_in, fit, message_in
 from channels.families import SERVICE_TIERS
-from channels.json import NULL, is_heavy_event, raw_of, read_loosely
+from channels.json.lenient import NULL, raw_of, read_loosely
+from channels.json.weight import is_heavy_event
 
 # Token counts of one call, the same for every dialect.
 #

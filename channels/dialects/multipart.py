@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from channels.dialects.validate import MODEL_CHARACTERS_MAX, check_model, setting
 from channels.errors import InvalidRequest
 from channels.http.transport import BodyPieces
-from channels.json import NOTHING, JsonObject
+from channels.json.json_object import NOTHING, JsonObject
 
 # Bounds of a form, above those of any client library.
 PARTS_MAX = 64

@@ -23,7 +23,7 @@ from channels.dialects.multipart import FormRequest, model_of, read_form, settin
 from channels.dialects.validate import counts
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.transport import BodyPieces
-from channels.json import NULL, UNREADABLE
+from channels.json.lenient import NULL, UNREADABLE
 
 ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")

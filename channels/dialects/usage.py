@@ -29,7 +29,7 @@ from channels.dialects.meter import (
     loosely,
     with_parts,
 )
-from channels.json import UNREADABLE, read_loosely
+from channels.json.lenient import UNREADABLE, read_loosely
 
 _Kind = TypeVar("_Kind", bound=Struct)
 

@@ -1,8 +1,7 @@
 """Check a request body against its dialect's table of members, and describe its faults.
 
-The same steps for every dialect: the body as members (`channels/json.py`), no member that differs
-from a known one only in case, then the types. The tables are in `channels/dialects/*/request.py`,
-the texts of faults below.
+The same steps for every dialect: the body as members (`channels/json/json_object.py`), no member
+that differs from a known one only in case, then the types. The tables are each dialect's own.
 
 A chat dialect has two tables: the documented types, and those of the members that the gateway
 itself needs. An undocumented body that fits the second is sent to an upstream of the same protocol,
@@ -18,7 +17,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from channels.errors import InvalidRequest
-from channels.json import InvalidJson, JsonObject
+from channels.json.json_object import InvalidJson, JsonObject
 
 # Descriptions of faults: the member, the value found, the allowed values.
 #
@@ -145,7 +144,7 @@ def read_body(
     """Return the members as received, and as types. Raises InvalidRequest with the faulty member.
 
     `names` is made by `lookalikes_of`; `allowed` has the texts of each member. The types have only
-    the ends of long strings (`channels/json.py`).
+    the ends of long strings (`channels/json/outline.py`).
     """
     members = read_members(body, names)
     return members, decode_members(members, decoder, allowed)

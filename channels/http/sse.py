@@ -28,7 +28,7 @@ from channels.errors import (
     UpstreamMalformed,
 )
 from channels.http.interfaces import Sink, UpstreamResponse
-from channels.json import UNREADABLE
+from channels.json.lenient import UNREADABLE
 
 # An image inside one event takes megabytes; no valid event takes more than this.
 EVENT_BYTES_MAX = 32 * 1024 * 1024

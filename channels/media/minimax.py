@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from channels.dialects.error_body import message_in
-from channels.json import NULL, outline, read_loosely
+from channels.json.lenient import NULL, read_loosely
+from channels.json.outline import outline
 from channels.media.canonical import (
     Accepted,
     AudioFormat,

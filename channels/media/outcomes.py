@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from channels.dialects.error_body import error_message, fit, message_in
-from channels.json import outline, read_loosely
+from channels.json.lenient import read_loosely
+from channels.json.outline import outline
 from channels.links import LASTS_SECONDS_MAX, is_link
 from channels.links import expires_at as end_in_link
 from channels.media.canonical import (

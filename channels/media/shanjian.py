@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from channels.dialects.error_body import message_in
-from channels.json import read_loosely
+from channels.json.lenient import read_loosely
 from channels.media.canonical import (
     Accepted,
     AvatarRequest,

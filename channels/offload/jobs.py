@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from channels.dialects.dialect import Hosted, Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.json import COUNTED_BYTES_MAX
+from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.canonical import GeneralVideo
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
 from channels.translation.session import (

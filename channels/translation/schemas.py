@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from channels.errors import InvalidRequest
-from channels.json import dumps
+from channels.json.lenient import dumps
 
 _Schema = Mapping[str, Any]
 

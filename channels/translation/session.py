@@ -23,7 +23,7 @@ from channels.dialects.dialect import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
-from channels.json import dumps
+from channels.json.lenient import dumps
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
 from channels.translation.model import (
     Began,

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from channels.families import CHAT_PROTOCOLS
-from channels.json import JsonObject, dumps
+from channels.json.json_object import JsonObject
+from channels.json.lenient import dumps
 from channels.translation.model import Protocol
 
 TAG = "translated:"
@@ -47,8 +48,8 @@ def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
 # translation; everything else is sent unchanged.
 #
 # Each dialect knows where its signatures are (`without_foreign`). It searches for their tags, which
-# are at the beginning of strings, in one scan of the outline (`channels/json.py`) of a checked
-# body.
+# are at the beginning of strings, in one scan of the outline (`channels/json/outline.py`) of a
+# checked body.
 
 Turn = dict[str, Any]
 

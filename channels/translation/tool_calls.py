@@ -17,7 +17,11 @@ from msgspec.structs import replace
 from channels.conversation import naming_members
 from channels.dialects.error_body import code_in, message_in
 from channels.errors import InvalidRequest
-from channels.json import NO_ARGUMENTS_CHARACTERS_MAX, may_say_no_arguments, object_in
+from channels.translation.call_arguments import (
+    NO_ARGUMENTS_CHARACTERS_MAX,
+    may_say_no_arguments,
+    object_in,
+)
 from channels.translation.model import (
     CallBegan,
     ClientProtocol,

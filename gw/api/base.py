@@ -25,7 +25,7 @@ from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.dialects.validate import model_in
 from channels.families import ErrorShape
-from channels.json import COUNTED_BYTES_MAX
+from channels.json.weight import COUNTED_BYTES_MAX
 from channels.offload.pool import OffloadFailed
 from channels.registry import ModelSpec
 from gw.api.checks import CHECKS, AuthMode, Check

@@ -33,7 +33,7 @@ from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.dialects.validate import is_repeatable
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
-from channels.json import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
+from channels.json.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
 from channels.offload.jobs import read_form_request, read_request
 from channels.offload.pool import Helpers
 from channels.offload.process import Job
@@ -74,8 +74,8 @@ F = TypeVar("F", bound=FormRequest)
 class ModelCall:
     """One call of a model, over the handler of its request.
 
-    `weight`: the number of values in the body (`channels/json.py`). `model` and `detail` are set
-    once the model is found; `detail` is the row's detail of the request.
+    `weight`: the number of values in the body (`channels/json/weight.py`). `model` and `detail` are
+    set once the model is found; `detail` is the row's detail of the request.
     """
 
     __slots__ = ("detail", "handler", "model", "weight")

@@ -28,7 +28,7 @@ from channels.dialects.chat.instructed import (
 from channels.dialects.chat.request import ChatRequest
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import SseSplitter
-from channels.json import weight_of
+from channels.json.weight import weight_of
 from channels.registry import ModelSpec
 from gw.agents import QUESTION_CHARACTERS, AgentRefused, framed, model_of, retrieve
 from gw.api.base import HandlerWriter

@@ -14,7 +14,7 @@ from channels.dialects.messages.dialect import VERSION_HEADER
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
-from channels.json import TRANSLATED_VALUES_MAX
+from channels.json.weight import TRANSLATED_VALUES_MAX
 from gw.api.base import ApiHandler
 from gw.api.chat import (
     GeminiHandler,

@@ -34,7 +34,7 @@ from channels.dialects.responses.message import (
 )
 from channels.errors import InvalidRequest
 from channels.http.sse import SseSplitter
-from channels.json import READ_VALUES_MAX, weight_of
+from channels.json.weight import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import rewritten
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import ModelCall

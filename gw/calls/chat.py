@@ -35,7 +35,7 @@ from channels.errors import (
 )
 from channels.http.interfaces import Sink, UpstreamClient, UpstreamResponse
 from channels.http.sse import EventStreamResponse
-from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
+from channels.json.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import JobTooLong

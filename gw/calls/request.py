@@ -31,7 +31,7 @@ from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
 from channels.families import DEARER_TIERS, SERVICE_TIERS
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
-from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX
+from channels.json.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX
 from channels.offload.jobs import passthrough_job, submission_body
 from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
 from channels.offload.process import Job, JobTooLong

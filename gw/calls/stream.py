@@ -23,7 +23,7 @@ from channels.dialects.error_body import error_reported
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.http.interfaces import Sink, UpstreamResponse
 from channels.http.sse import SseEvent, SseSplitter
-from channels.json import EVENT_VALUES_MAX, is_heavy_event
+from channels.json.weight import EVENT_VALUES_MAX, is_heavy_event
 from channels.redaction import ExactRedaction, LinesRedaction
 from channels.translation.session import TranslatedStream
 from gw.calls.call import ClientGone, ResponseWriter

@@ -2,7 +2,7 @@
 
 A null field counts as absent. Lengths are Unicode code points as in JSON, without trimming or
 normalising. Broken JSON, lone surrogates and duplicate members are refused by the parser of members
-(`channels/json.py`).
+(`channels/json/json_object.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from channels.dialects.validate import (
     setting,
 )
 from channels.errors import InvalidRequest
-from channels.json import InvalidJson, JsonObject
+from channels.json.json_object import InvalidJson, JsonObject
 from channels.links import scope_of
 from channels.media.canonical import ClipVideo, GeneralVideo, MotionVideo, Submission
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from channels.dialects.error_body import STORABLE, STORABLE_WORDS
 from channels.dialects.validate import described
 from channels.errors import InvalidRequest
-from channels.json import InvalidJson, JsonObject
+from channels.json.json_object import InvalidJson, JsonObject
 from channels.media.canonical import (
     AvatarVideo,
     ClipVideo,

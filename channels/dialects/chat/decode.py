@@ -22,7 +22,8 @@ from channels.dialects.chat.parts import (
 )
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.errors import InvalidRequest
-from channels.json import call_arguments, dumps
+from channels.json.lenient import dumps
+from channels.translation.call_arguments import call_arguments
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,

@@ -16,7 +16,7 @@ from channels.dialects.chat.events import ChatMeter, is_terminator
 from channels.dialects.chat.request import chat_options, read_request, upstream_body, without_body
 from channels.dialects.dialect import Address, ChatDialect, Hosting
 from channels.families import CHAT
-from channels.json import UNREADABLE, dumps
+from channels.json.lenient import UNREADABLE, dumps
 
 # Variants of the chat dialect for providers that refuse parts of it instead of ignoring them.
 #

@@ -31,17 +31,17 @@ from channels.dialects.meter import (
 )
 from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.errors import UpstreamMalformed
-from channels.json import (
+from channels.json.lenient import (
     NULL,
     UNREADABLE,
     characters_of,
     dumps,
-    is_heavy_event,
     is_stated,
     raw_of,
     read_loosely,
     text_of,
 )
+from channels.json.weight import is_heavy_event
 from channels.translation.model import Refusal, Text
 
 _TERMINATOR = b"[DONE]"

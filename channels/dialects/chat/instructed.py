@@ -30,7 +30,7 @@ from channels.dialects.chat.request import (
 )
 from channels.dialects.validate import Tables, refuse_lookalikes
 from channels.errors import InvalidRequest
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 from channels.offload.jobs import check_values
 
 # Members that choose a model, tools or a conversation, in lower case: the documented ones, and

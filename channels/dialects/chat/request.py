@@ -26,7 +26,7 @@ from channels.dialects.validate import (
     unversioned,
 )
 from channels.errors import InvalidRequest
-from channels.json import InvalidJson, JsonObject
+from channels.json.json_object import InvalidJson, JsonObject
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec
 
 # The members of a chat-completions request, as types and in words (spec: Chat-completions).

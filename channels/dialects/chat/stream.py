@@ -35,16 +35,8 @@ from channels.dialects.chat.parts import (
 from channels.dialects.chat.tool_calls import ToolCallReader, is_placeholder
 from channels.dialects.meter import Usage, loosely, tier_member
 from channels.errors import UpstreamMalformed
-from channels.json import (
-    NULL,
-    call_arguments,
-    dumps,
-    is_stated,
-    raw_of,
-    read_json,
-    read_loosely,
-    text_of,
-)
+from channels.json.lenient import NULL, dumps, is_stated, raw_of, read_json, read_loosely, text_of
+from channels.translation.call_arguments import call_arguments
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     Began,

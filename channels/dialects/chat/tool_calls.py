@@ -13,12 +13,8 @@ from dataclasses import dataclass, field
 
 from channels.dialects.chat.events import ToolCall
 from channels.dialects.chat.parts import read_call_signature
-from channels.json import (
-    NULL,
-    call_arguments,
-    is_no_arguments,
-    read_loosely,
-)
+from channels.json.lenient import NULL, read_loosely
+from channels.translation.call_arguments import call_arguments, is_no_arguments
 from channels.translation.model import CallBegan, CallDelta, Event, Protocol
 from channels.translation.tool_calls import WaitingArguments, made_id
 

@@ -23,7 +23,7 @@ from channels.dialects.gemini.parts import (
 )
 from channels.errors import InvalidRequest
 from channels.families import GEMINI
-from channels.json import dumps
+from channels.json.lenient import dumps
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,

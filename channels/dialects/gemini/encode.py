@@ -21,7 +21,7 @@ from channels.dialects.gemini.parts import (
 )
 from channels.dialects.gemini.schemas import CopyRoom, described, write_schema
 from channels.families import GEMINI
-from channels.json import object_in, raw_arguments
+from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.model import (
     ClientProtocol,
     Effort,

@@ -28,16 +28,16 @@ from channels.dialects.meter import (
 )
 from channels.dialects.usage import Counts, RunningUsage, UsageType, less_of
 from channels.errors import UpstreamMalformed
-from channels.json import (
+from channels.json.lenient import (
     NULL,
     UNREADABLE,
-    is_heavy_event,
     length_of,
     raw_of,
     read_json,
     read_loosely,
     text_of,
 )
+from channels.json.weight import is_heavy_event
 
 # Some upstreams end this protocol's streams like those of chat-completions.
 _FOREIGN_TERMINATOR = b"[DONE]"

@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from channels.families import GEMINI, MESSAGES
-from channels.json import arguments_object, dumps, object_in
+from channels.json.lenient import dumps
 from channels.translation import signatures as envelope
+from channels.translation.call_arguments import arguments_object, object_in
 from channels.translation.model import (
     ClientProtocol,
     Media,

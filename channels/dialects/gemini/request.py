@@ -31,7 +31,7 @@ from channels.dialects.validate import (
     settings,
 )
 from channels.errors import InvalidRequest
-from channels.json import NOTHING, JsonObject
+from channels.json.json_object import NOTHING, JsonObject
 
 # The members of a gemini request, as types and as text (spec: Native-content protocol).
 #

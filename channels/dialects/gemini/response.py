@@ -14,7 +14,7 @@ from channels.dialects.gemini.events import read_chunks, write_usage
 from channels.dialects.gemini.parts import write_part, write_thinking
 from channels.dialects.gemini.stream_decoder import StreamDecoder, write_finish
 from channels.errors import UpstreamMalformed
-from channels.json import dumps
+from channels.json.lenient import dumps
 from channels.translation.codec import EventEncoder, folded
 from channels.translation.model import (
     CallBegan,

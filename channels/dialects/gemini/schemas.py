@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from channels.errors import InvalidRequest, TakesLong
-from channels.json import dumps
+from channels.json.lenient import dumps
 from channels.translation.schemas import target_of
 from channels.translation.tool_calls import LossReport
 

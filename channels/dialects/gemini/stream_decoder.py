@@ -31,7 +31,7 @@ from channels.dialects.gemini.events import (
 from channels.dialects.gemini.parts import read_file, read_inline
 from channels.dialects.meter import Usage
 from channels.families import GEMINI
-from channels.json import NULL, UNREADABLE, dumps, read_loosely
+from channels.json.lenient import NULL, UNREADABLE, dumps, read_loosely
 from channels.translation.model import (
     Began,
     CallBegan,

@@ -23,7 +23,9 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import IMAGES
-from channels.json import NOTHING, JsonObject, outline, raw_of, read_loosely
+from channels.json.json_object import NOTHING, JsonObject
+from channels.json.lenient import raw_of, read_loosely
+from channels.json.outline import outline
 from channels.registry import ChannelSpec
 
 # The members of an images request, as types and as text (spec: Images; Limits).
@@ -256,7 +258,7 @@ class ImagesResponse:
 def parse_response(body: bytes) -> ImagesResponse:
     """Count a response. Raises UpstreamMalformed for any other form.
 
-    Image data is skipped (`channels/json.py`).
+    Image data is skipped (`channels/json/outline.py`).
     """
     response = _read(outline(body))
     failed = _value(response.error)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 
 _PREFIX = "x-anthropic-billing-header:"
 # How the loss is called in a report.

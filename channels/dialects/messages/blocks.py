@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from channels.conversation import SESSIONS
 from channels.dialects.messages.billing_header import FIELD, without_line
 from channels.families import MESSAGES
-from channels.json import dumps
+from channels.json.lenient import dumps
 from channels.translation.model import (
     ClientProtocol,
     FinishReason,

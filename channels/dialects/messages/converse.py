@@ -18,7 +18,7 @@ import msgspec
 from channels.dialects.meter import count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventMessage, server_sent
-from channels.json import UNREADABLE, dumps
+from channels.json.lenient import UNREADABLE, dumps
 
 _Json = dict[str, Any]
 

@@ -30,7 +30,8 @@ from channels.dialects.messages.request import (
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.http.sse import EventMessage, server_sent
-from channels.json import UNREADABLE, InvalidJson, JsonObject
+from channels.json.json_object import InvalidJson, JsonObject
+from channels.json.lenient import UNREADABLE
 from channels.registry import KEY_HEADERS
 from channels.translation.signatures import TAG, UNSIGNED, Turn, edited, opened
 

@@ -18,7 +18,7 @@ from channels.dialects.messages.blocks import (
 )
 from channels.dialects.messages.generations import Generation, generation_of
 from channels.families import MESSAGES
-from channels.json import object_in, raw_arguments
+from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.model import (
     ClientProtocol,
     Effort,

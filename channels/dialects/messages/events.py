@@ -29,14 +29,8 @@ from channels.dialects.meter import (
 )
 from channels.dialects.usage import Counts, RunningUsage, UsageType, usage_of
 from channels.errors import UpstreamMalformed
-from channels.json import (
-    NULL,
-    UNREADABLE,
-    is_heavy_event,
-    is_stated,
-    length_of,
-    read_loosely,
-)
+from channels.json.lenient import NULL, UNREADABLE, is_stated, length_of, read_loosely
+from channels.json.weight import is_heavy_event
 
 
 class Delta(Struct, gc=False):

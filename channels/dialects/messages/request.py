@@ -31,7 +31,7 @@ from channels.dialects.validate import (
     settings,
 )
 from channels.errors import InvalidRequest
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 from channels.registry import ChannelSpec, ModelSpec
 
 # The members of a messages request, as types and in words (spec: Chat, messages protocol).

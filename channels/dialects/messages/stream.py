@@ -27,15 +27,8 @@ from channels.dialects.messages.events import Message, UsageReader, read_message
 from channels.dialects.meter import Usage, UsageParts, hour_member, tools_member
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
-from channels.json import (
-    NULL,
-    arguments_object,
-    dumps,
-    raw_of,
-    read_json,
-    read_loosely,
-    text_of,
-)
+from channels.json.lenient import NULL, dumps, raw_of, read_json, read_loosely, text_of
+from channels.translation.call_arguments import arguments_object
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     Began,

@@ -24,7 +24,8 @@ from channels.dialects.validate import (
 )
 from channels.errors import UpstreamMalformed
 from channels.families import MODERATIONS
-from channels.json import NOTHING, NULL, UNREADABLE, JsonObject
+from channels.json.json_object import NOTHING, JsonObject
+from channels.json.lenient import NULL, UNREADABLE
 
 INPUTS_MAX = 2048
 

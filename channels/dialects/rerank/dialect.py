@@ -28,7 +28,8 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import RERANK
-from channels.json import NOTHING, NULL, UNREADABLE, JsonObject
+from channels.json.json_object import NOTHING, JsonObject
+from channels.json.lenient import NULL, UNREADABLE
 
 # No upstream accepts more documents; most bill one search per 100 of them.
 DOCUMENTS_MAX = 10_000

@@ -30,7 +30,8 @@ from channels.dialects.responses.tools import (
 )
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
-from channels.json import call_arguments, dumps
+from channels.json.lenient import dumps
+from channels.translation.call_arguments import call_arguments
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,

@@ -30,11 +30,10 @@ from channels.dialects.meter import (
 )
 from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.errors import UpstreamMalformed
-from channels.json import (
+from channels.json.lenient import (
     NULL,
     UNREADABLE,
     characters_of,
-    is_heavy_event,
     is_stated,
     length_of,
     raw_of,
@@ -42,6 +41,7 @@ from channels.json import (
     read_loosely,
     text_of,
 )
+from channels.json.weight import is_heavy_event
 
 
 class Event(Struct, gc=False):

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from channels.errors import InvalidRequest
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 
 # Members that a body does not have, or that are written anew.
 _OF_SOCKET = ("type", "generate", "previous_response_id", "stream", "input")

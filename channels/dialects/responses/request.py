@@ -31,7 +31,7 @@ from channels.dialects.validate import (
     unversioned,
 )
 from channels.errors import InvalidRequest
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 
 # The members of a responses request, as types and in words (spec: Chat, responses protocol).
 #

@@ -25,7 +25,8 @@ from channels.dialects.responses.tools import (
     named_call,
 )
 from channels.families import RESPONSES
-from channels.json import call_arguments, dumps
+from channels.json.lenient import dumps
+from channels.translation.call_arguments import call_arguments
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     CallBegan,

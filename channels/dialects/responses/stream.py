@@ -24,7 +24,7 @@ from channels.dialects.responses.events import (
 )
 from channels.dialects.responses.events import Event as UpstreamEvent
 from channels.errors import UpstreamMalformed
-from channels.json import read_json
+from channels.json.lenient import read_json
 from channels.translation import model
 from channels.translation.codec import folded
 from channels.translation.model import (

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from channels.json import dumps, object_in
+from channels.json.lenient import dumps
+from channels.translation.call_arguments import object_in
 
 FUNCTION = "function"
 CUSTOM = "custom"

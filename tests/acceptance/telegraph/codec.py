@@ -7,7 +7,7 @@ from typing import Any
 
 from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
-from channels.json import dumps
+from channels.json.lenient import dumps
 from channels.translation.model import (
     Began,
     ClientProtocol,

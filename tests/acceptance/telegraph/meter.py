@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from channels.dialects.meter import TOKENS_MAX, ResponseMeter, Usage
 from channels.errors import UpstreamMalformed
-from channels.json import NULL, UNREADABLE
+from channels.json.lenient import NULL, UNREADABLE
 
 _Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from channels.dialects.validate import check_model, counts, lookalikes_of, read_body
 from channels.errors import InvalidRequest
-from channels.json import NOTHING, JsonObject
+from channels.json.json_object import NOTHING, JsonObject
 
 
 class _Body(Struct):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from channels.conversation import METADATA_BYTES_MAX, session_of
 from channels.dialects import transcriptions
-from channels.json import COUNTED_BYTES_MAX, READ_VALUES_MAX, JsonObject
+from channels.json.json_object import JsonObject
+from channels.json.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX
 from channels.registry import Registry
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import ModelCall, number_of, permitted_model

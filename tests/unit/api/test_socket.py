@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from channels.dialects.responses import message as message_module
 from channels.dialects.responses.message import read_create
 from channels.errors import InvalidRequest
-from channels.json import READ_VALUES_MAX
+from channels.json.weight import READ_VALUES_MAX
 from channels.registry import Registry
 from channels.resources import BodyBudget
 from gw.api import socket as api

@@ -17,7 +17,7 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamError
 from channels.http.interfaces import UpstreamRequest
-from channels.json import READ_VALUES_MAX
+from channels.json.weight import READ_VALUES_MAX
 from channels.offload import jobs
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from channels.conversation import METADATA_BYTES_MAX, NAME_CHARACTERS_MAX, PREFIX, conversation_of
 from channels.dialects.table import CHAT_DIALECTS
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 from tests.support.rows import each
 
 ALL = {

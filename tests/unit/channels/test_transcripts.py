@@ -15,7 +15,7 @@ from channels.dialects.error_body import error_message
 from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
-from channels.json import read_loosely
+from channels.json.lenient import read_loosely
 from tests.support.rows import each
 from tests.unit.channels import recordings
 from tests.unit.channels.recordings import stated_usage, stream_of, values_of

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from actors.wallet.pricing import MAX_NANO_USD, MediaPrice
 from channels.errors import InvalidRequest, UpstreamCut, UpstreamError
-from channels.json import COUNTED_BYTES_MAX
+from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.canonical import ContentItem, GeneralVideo, Polled, SpeechAudio, VideoResult
 from channels.media.dialects import DIALECTS
 from channels.media.model import Exchange, MediaRequest, MediaResponse, perform

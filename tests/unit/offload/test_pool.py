@@ -20,7 +20,8 @@ from channels.dialects.messages import request as messages
 from channels.dialects.responses import request as responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, dumps, weight_of
+from channels.json.lenient import dumps
+from channels.json.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload import jobs
 from channels.offload.pool import (
     PROCESSES_MAX,

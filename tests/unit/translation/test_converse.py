@@ -18,7 +18,7 @@ from channels.dialects.messages.events import MessagesMeter
 from channels.dialects.meter import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventStreamDecoder
-from channels.json import read_json
+from channels.json.lenient import read_json
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant, use, user

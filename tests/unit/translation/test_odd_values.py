@@ -17,7 +17,7 @@ from channels.dialects.responses import request as responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
-from channels.json import outline
+from channels.json.outline import outline
 from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall, codec
 from tests.support.nesting import depths

@@ -13,7 +13,8 @@ from channels.dialects.chat.parts import ORIGIN as CHAT
 from channels.dialects.gemini.parts import ORIGIN as GEMINI
 from channels.dialects.messages.blocks import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
-from channels.json import arguments_object, dumps, object_in, read_json
+from channels.json.lenient import dumps, read_json
+from channels.translation.call_arguments import arguments_object, object_in
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     Media,

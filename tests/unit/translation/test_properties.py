@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from channels.dialects.gemini import codec as gemini
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
-from channels.json import arguments_object
+from channels.translation.call_arguments import arguments_object
 from channels.translation.model import (
     EMPTY,
     Ended,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from channels.dialects.gemini.parts import ESCAPE
 from channels.dialects.messages import codec as messages
 from channels.dialects.table import CHAT_DIALECTS
-from channels.json import outline
+from channels.json.outline import outline
 from channels.translation.model import Part, Protocol, Reasoning, Response, Text, Thinking, ToolCall
 from channels.translation.session import codec
 from channels.translation.tool_calls import LossReport

@@ -12,7 +12,7 @@ from channels.dialects.chat.codec import StreamEncoder
 from channels.dialects.responses.codec import StreamDecoder
 from channels.dialects.responses.events import read_event, read_usage
 from channels.http.sse import SseEvent
-from channels.json import raw_of, read_loosely
+from channels.json.lenient import raw_of, read_loosely
 from channels.translation.model import Text, ToolCall
 from channels.translation.session import BUILTIN_TOOLS, TranslatedCall, TranslatedStream
 from tests.support.rows import cases
