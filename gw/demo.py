@@ -36,7 +36,7 @@ from gw.app import routes
 from gw.config.config import Config
 from gw.config.load import load
 from gw.console.sessions import link_url, make_link
-from gw.http.tornado_adapter import TornadoHandler
+from gw.http.tornado.handler import TornadoHandler
 from gw.keys import store as keys
 from gw.keys.issue import KeyWish
 from gw.keys.principal import AGENT, OWNER

@@ -26,8 +26,9 @@ from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.resources import OpenFiles
 from gw.config.config import Config, LiveConfig
-from gw.http.application import DelayWatch, Overload, RequestsInFlight
 from gw.http.connection import DRAIN_GRACE_SECONDS
+from gw.http.drain import RequestsInFlight
+from gw.http.overload import DelayWatch, Overload
 from gw.http.server import Server
 from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse

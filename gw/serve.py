@@ -46,7 +46,8 @@ from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
 from gw.http.admin import READY, AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
-from gw.http.server import Server, check_free
+from gw.http.listening_sockets import check_free
+from gw.http.server import Server
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
 from gw.keys.cache import KeyCache
 from gw.keys.hashing import KeyHasher

@@ -41,9 +41,11 @@ from gw.errors import (
     GatewayError,
     render,
 )
-from gw.http.application import HttpApplication, WholeResponse
+from gw.http.application import HttpApplication
 from gw.http.cors import Cors
-from gw.http.tornado_adapter import TornadoHandler, TornadoRequest
+from gw.http.response import WholeResponse
+from gw.http.tornado.handler import TornadoHandler
+from gw.http.tornado.request import TornadoRequest
 from gw.http.websocket import SocketBook, is_handshake
 from gw.idempotency import HEADER
 from gw.keys.principal import Principal

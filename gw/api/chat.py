@@ -59,7 +59,7 @@ from gw.errors import (
     invalid_request,
     unserved,
 )
-from gw.http.tornado_adapter import RequestHeaders, spelled
+from gw.http.tornado.headers import RequestHeaders, spelled
 from gw.keys.principal import AGENT, Principal
 from metrics import genai
 from metrics.logs import redact

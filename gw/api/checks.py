@@ -24,7 +24,8 @@ from gw.errors import (
     RATE_LIMIT_EXCEEDED,
     GatewayError,
 )
-from gw.http.tornado_adapter import KEY_HEADERS, TornadoRequest
+from gw.http.tornado.headers import KEY_HEADERS
+from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
 # Finding the key in a request (spec: Authentication 2 and 3; contract §5 and §7): a pure function

@@ -46,7 +46,8 @@ from gw.errors import (
     from_upstream,
     unserved,
 )
-from gw.http.application import Overload, RequestsInFlight
+from gw.http.drain import RequestsInFlight
+from gw.http.overload import Overload
 from gw.idempotency import IdempotencyGuard
 from gw.keys.cache import KeyCache
 from gw.keys.principal import Principal

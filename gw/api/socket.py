@@ -47,7 +47,7 @@ from gw.errors import (
     dumps,
     invalid_request,
 )
-from gw.http.tornado_adapter import TornadoHandler
+from gw.http.tornado.handler import TornadoHandler
 from gw.http.websocket import (
     Kept,
     Message,

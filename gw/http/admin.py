@@ -23,8 +23,9 @@ from tornado.web import Application, RequestHandler, stream_request_body
 
 from gw.config.config import Config, ListenAddress
 from gw.errors import RETRY_AFTER, dumps
+from gw.http.acceptor import Acceptor
 from gw.http.admin_api import PREFIX, AdminApiMixin, AdminRequest, AdminResponse, Respond
-from gw.http.server import Acceptor, bind
+from gw.http.listening_sockets import bind
 from metrics.logs import EventLog
 
 GZIP_LEVEL = 5

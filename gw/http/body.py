@@ -130,3 +130,42 @@ def declared_bytes(headers: Mapping[str, str], limit_bytes: int) -> int:
 
 
 _NO_ROOM = "The gateway holds as many large request bodies as it can. Try again shortly."
+
+
+# A refused client continues to send: most libraries read the response only after the whole body is
+# sent, and closing earlier turns the response into a broken pipe. So the rest is read and dropped,
+# up to this multiple of the accepted size and this long (nginx, lingering_close: 30 s).
+DROP_FACTOR = 2
+DROP_SECONDS = 30.0
+# A smaller rest is read, and the connection is kept.
+KEEP_ALIVE_BYTES = 64 * 1024
+
+
+class UnreadBody:
+    """The rest of a refused request's body, which is counted and dropped up to a bound."""
+
+    __slots__ = (
+        "_bound_bytes",
+        "_dropped_bytes",
+        "expects_continue",
+        "is_expected",
+        "keeps_connection",
+    )
+
+    def __init__(self, headers: Mapping[str, str], limit_bytes: int) -> None:
+        self._bound_bytes = DROP_FACTOR * limit_bytes
+        self._dropped_bytes = 0
+        declared = int(headers.get("Content-Length", "0"))
+        is_open_ended = "Transfer-Encoding" in headers
+        # A client that waits for `100 Continue` sends nothing after a final response, and must not
+        # receive the 100 after it.
+        self.expects_continue = headers.get("Expect", "").strip().lower() == "100-continue"
+        self.is_expected = is_open_ended or declared > 0
+        self.keeps_connection = not (
+            self.expects_continue or is_open_ended or declared > KEEP_ALIVE_BYTES
+        )
+
+    def drop(self, chunk: bytes) -> bool:
+        """Count a piece; False above the bound."""
+        self._dropped_bytes += len(chunk)
+        return self._dropped_bytes <= self._bound_bytes

@@ -38,19 +38,15 @@ from typing import cast
 
 from channels.resources import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.application import (
-    FOREVER,
-    UNREAD_BYTES_MIN,
-    UNREAD_SECONDS,
-    Deadlines,
-    HttpApplication,
-    Outbound,
-)
+from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS
-from gw.http.head import Fault, Head
+from gw.http.deadlines import FOREVER, UNREAD_BYTES_MIN, UNREAD_SECONDS, ConnectionDeadlines
+from gw.http.faults import RequestFault
+from gw.http.flow_control import Outbound
+from gw.http.head import Head
 from gw.http.parser import START, TURN_LINES, RequestParser
 from gw.http.request import Request
-from gw.http.tornado_adapter import RequestHeaders
+from gw.http.tornado.headers import RequestHeaders
 
 HEAD_SECONDS = 30.0
 # An idle connection is closed after this time. Longer than the keep-alive of common load balancers,
@@ -142,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._state = IDLE
         self._parser = RequestParser()
-        self._deadlines = Deadlines(server.loop, server.idle_seconds, self._expired)
+        self._deadlines = ConnectionDeadlines(server.loop, server.idle_seconds, self._expired)
         self._request: Request | None = None  # from the end of its head to the end of its response
         self._is_paused = False  # reading is paused
         self._is_turn_over = False  # parsing continues in the loop's next iteration
@@ -244,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
                     if request.is_finished:
                         self._responded()
                 elif self._state is not ENDING:
-                    self._fail(cast(Fault, event))
+                    self._fail(cast(RequestFault, event))
             if self._state is IDLE and parser.stage is not START:
                 self._state = TRANSITIONS[IDLE][BEGUN]
             elif self._state is BODY and parser.stage is START:
@@ -339,7 +335,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_paused = False
             self.out.transport.resume_reading()
 
-    def _fail(self, fault: Fault) -> None:
+    def _fail(self, fault: RequestFault) -> None:
         """Refuse bytes that are not HTTP; the bytes after them are not parsed."""
         request = self._request
         if request is None:

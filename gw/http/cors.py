@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gw.http.application import WholeResponse
-from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
+from gw.http.response import WholeResponse
+from gw.http.tornado.headers import RequestHeaders
+from gw.http.tornado.request import TornadoRequest
 
 ANY: Final = "*"
 # How long a browser may cache a preflight: a restart may change the configuration.

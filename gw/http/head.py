@@ -6,11 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from httptools import HttpParserError, HttpParserInvalidMethodError, HttpParserInvalidURLError
+from tornado.httputil import HTTPHeaders
 
-from gw.http.tornado_adapter import RequestHeaders
-
-# Bounds of a head, and its start line.
+from gw.http.tornado.headers import RequestHeaders
 
 HEAD_BYTES_MAX = 64 * 1024
 # Each line costs a few microseconds before the key is known. Browsers send some twenty.
@@ -42,51 +40,6 @@ TOO_LARGE = f"its header is larger than {HEAD_BYTES_MAX // 1024} KB"
 TOO_MANY = f"it has more than {HEAD_LINES_MAX} header lines"
 
 
-# Messages for the faults that httptools reports.
-
-REQUEST_LINE = "its request line is none of HTTP/1.1"
-_LENGTH = "Content-Length must be one whole number"
-_CODING = "only the transfer encoding `chunked` is supported"
-_BOTH = "Content-Length and Transfer-Encoding exclude each other"
-_LINE_END = "a line of its header ends without CR"
-_NAME = "a header name has a character that none may have"
-_VALUE = "a header value has a character that none may have"
-
-_WORDS = {
-    "Expected HTTP/, RTSP/ or ICE/": REQUEST_LINE,
-    "Expected space after method": REQUEST_LINE,
-    "Expected HTTP/2 Connection Preface": "its version of HTTP is not supported",
-    "Pause on PRI/Upgrade": "its version of HTTP is not supported",
-    "Invalid HTTP version": "its request line has no version of HTTP that is supported",
-    "Expected CRLF after version": "its request line has no end, or a line ends without CR",
-    "Missing expected CR after header value": f"{_VALUE}, or {_LINE_END}",
-    "Missing expected LF after header value": _VALUE,
-    "Expected LF after CR": _VALUE,
-    "Invalid header value char": _VALUE,
-    "Invalid header field char": _NAME,
-    "Invalid header token": _NAME,
-    "Unexpected whitespace after header value": "folding of header lines is not supported",
-    "Unexpected space after start line": _NAME,
-    "Content-Length can't be present with Transfer-Encoding": _BOTH,
-    "Transfer-Encoding can't be present with Content-Length": _BOTH,
-    "Invalid character in Content-Length": _LENGTH,
-    "Duplicate Content-Length": _LENGTH,
-    "Content-Length overflow": _LENGTH,
-    "Empty Content-Length": _LENGTH,
-    "Empty Transfer-Encoding": _CODING,
-    "Invalid `Transfer-Encoding` header value": _CODING,
-    "Request has invalid `Transfer-Encoding`": _CODING,
-}
-
-
-def in_words(error: HttpParserError) -> str:
-    """Return the message for a fault of httptools."""
-    if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
-        return REQUEST_LINE
-    detail = str(error)
-    return _WORDS.get(detail) or detail[:1].lower() + detail[1:]
-
-
 def head_of_chunks(headers: Mapping[str, str]) -> bytes:
     """Return a head with the same framing, for a second parser that has not read the first one."""
     coding = headers["Transfer-Encoding"]
@@ -103,12 +56,48 @@ class Head(NamedTuple):
     keeps_alive: bool  # the client allows another request on the connection
 
 
-class Fault(NamedTuple):
-    """A fault of a request, and the target of its head as far as that was read."""
-
-    message: str
-    target: str
-
-
 # A Content-Length with more digits is refused.
 LENGTH_DIGITS_MAX = 18
+
+
+_ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
+
+
+def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
+    """Return the fault in the framing of the body, or None.
+
+    Stricter than the RFC where lenience lets two servers disagree on the end of a request (request
+    smuggling): a repeated Content-Length is refused even when both values are equal.
+    """
+    length = headers.get("Content-Length")
+    if "Transfer-Encoding" in headers:
+        if length is not None:
+            return "Content-Length and Transfer-Encoding exclude each other."
+        if headers["Transfer-Encoding"].lower() != "chunked":
+            return "Only the transfer encoding `chunked` is supported."
+        if version == "HTTP/1.0":
+            return "Transfer-Encoding needs HTTP/1.1."
+    elif length is not None and not (
+        length.isascii() and length.isdigit() and len(length) <= LENGTH_DIGITS_MAX
+    ):
+        return "Content-Length must be one whole number."
+    return None
+
+
+def settle_expectation(version: str, headers: HTTPHeaders) -> None:
+    """Normalise the case of `Expect: 100-continue`, which Tornado compares exactly."""
+    if headers.get("Expect", "").lower() == "100-continue":
+        if version == "HTTP/1.0":
+            del headers["Expect"]  # it would take the 100 for its response (RFC 9110, 10.1.1)
+        else:
+            headers["Expect"] = "100-continue"
+
+
+def in_origin_form(target: str) -> str:
+    """Return the path of a target in absolute form (RFC 9112, 3.2.2); other targets unchanged."""
+    if not target.startswith("/"):
+        found = _ABSOLUTE_FORM.match(target)
+        if found is not None:
+            rest = target[found.end() :]
+            return rest if rest.startswith("/") else "/" + rest
+    return target

@@ -10,7 +10,6 @@ Tornado's `_execute` takes three iterations of the event loop and three futures 
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import struct
 from asyncio import Future
@@ -19,110 +18,21 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
 
-from tornado.httputil import HTTPHeaders, HTTPInputError
+from tornado.httputil import HTTPInputError
 from tornado.iostream import StreamClosedError
 
 from channels.answers import KEEPER, SMALL_ANSWER_BYTES, Answer
 from channels.shares import OWNER
 from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, render
-from gw.http.application import (
-    LAST_CHUNK,
-    HttpApplication,
-    Outbound,
-    Target,
-    WholeResponse,
-    chunk_of,
-    response_head,
-)
-from gw.http.body import InboundBody, declared_bytes
-from gw.http.head import LENGTH_DIGITS_MAX, Head
-from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest, http_date
+from gw.http.application import HttpApplication
+from gw.http.body import DROP_SECONDS, InboundBody, UnreadBody, declared_bytes
+from gw.http.flow_control import Outbound
+from gw.http.head import Head, framing_fault, in_origin_form, settle_expectation
+from gw.http.response import LAST_CHUNK, WholeResponse, chunk_of, http_date, response_head
+from gw.http.tornado.handler import METHODS, TornadoHandler
+from gw.http.tornado.request import TornadoRequest
+from gw.http.tornado.routes import RouteTarget
 from metrics.logs import redact
-
-# Validation of a head before it is routed: the framing of its body, `Expect`, the target's form.
-# Pure functions.
-
-_ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
-
-
-def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
-    """Return the fault in the framing of the body, or None.
-
-    Stricter than the RFC where lenience lets two servers disagree on the end of a request (request
-    smuggling): a repeated Content-Length is refused even when both values are equal.
-    """
-    length = headers.get("Content-Length")
-    if "Transfer-Encoding" in headers:
-        if length is not None:
-            return "Content-Length and Transfer-Encoding exclude each other."
-        if headers["Transfer-Encoding"].lower() != "chunked":
-            return "Only the transfer encoding `chunked` is supported."
-        if version == "HTTP/1.0":
-            return "Transfer-Encoding needs HTTP/1.1."
-    elif length is not None and not (
-        length.isascii() and length.isdigit() and len(length) <= LENGTH_DIGITS_MAX
-    ):
-        return "Content-Length must be one whole number."
-    return None
-
-
-def settle_expectation(version: str, headers: HTTPHeaders) -> None:
-    """Normalise the case of `Expect: 100-continue`, which Tornado compares exactly."""
-    if headers.get("Expect", "").lower() == "100-continue":
-        if version == "HTTP/1.0":
-            del headers["Expect"]  # it would take the 100 for its response (RFC 9110, 10.1.1)
-        else:
-            headers["Expect"] = "100-continue"
-
-
-def in_origin_form(target: str) -> str:
-    """Return the path of a target in absolute form (RFC 9112, 3.2.2); other targets unchanged."""
-    if not target.startswith("/"):
-        found = _ABSOLUTE_FORM.match(target)
-        if found is not None:
-            rest = target[found.end() :]
-            return rest if rest.startswith("/") else "/" + rest
-    return target
-
-
-# A refused client continues to send: most libraries read the response only after the whole body is
-# sent, and closing earlier turns the response into a broken pipe. So the rest is read and dropped,
-# up to this multiple of the accepted size and this long (nginx, lingering_close: 30 s).
-LINGER_FACTOR = 2
-LINGER_SECONDS = 30.0
-# A smaller rest is read, and the connection is kept.
-KEEP_ALIVE_BYTES = 64 * 1024
-
-
-class UnreadBody:
-    """The rest of a refused request's body, which is counted and dropped up to a bound."""
-
-    __slots__ = (
-        "_bound_bytes",
-        "_dropped_bytes",
-        "expects_continue",
-        "is_expected",
-        "keeps_connection",
-    )
-
-    def __init__(self, headers: Mapping[str, str], limit_bytes: int) -> None:
-        self._bound_bytes = LINGER_FACTOR * limit_bytes
-        self._dropped_bytes = 0
-        declared = int(headers.get("Content-Length", "0"))
-        is_open_ended = "Transfer-Encoding" in headers
-        # A client that waits for `100 Continue` sends nothing after a final response, and must not
-        # receive the 100 after it.
-        self.expects_continue = headers.get("Expect", "").strip().lower() == "100-continue"
-        self.is_expected = is_open_ended or declared > 0
-        self.keeps_connection = not (
-            self.expects_continue or is_open_ended or declared > KEEP_ALIVE_BYTES
-        )
-
-    def drop(self, chunk: bytes) -> bool:
-        """Count a piece; False above the bound."""
-        self._dropped_bytes += len(chunk)
-        return self._dropped_bytes <= self._bound_bytes
-
 
 _BODYLESS = (204, 304)
 
@@ -198,7 +108,7 @@ class Request(TornadoRequest):
         Returns the task of the check where one has to wait, else None.
         """
         application = self._application
-        target: Target | None = self.headers.target
+        target: RouteTarget | None = self.headers.target
         if target is not None:  # of an earlier request with the same head
             self.read_target()
         else:
@@ -432,7 +342,7 @@ class Request(TornadoRequest):
             self._task = asyncio.create_task(self._stop_lingering(handler))
 
     async def _stop_lingering(self, handler: TornadoHandler) -> None:
-        await self._application.services.clock.sleep(LINGER_SECONDS)
+        await self._application.services.clock.sleep(DROP_SECONDS)
         self._task = None
         self._end(handler)
 

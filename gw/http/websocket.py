@@ -4,7 +4,7 @@ Frames are Tornado's (`tornado.websocket`), over a connection handed over after 
 `SocketStream` is the stream of Tornado's protocol, `Socket` sends and receives messages. A message
 may become a `SocketRequest`, which an endpoint's handler serves like one over HTTP: it is checked,
 limited and counted as one, and its response is sent to a `Sink`. The parts of Tornado's internals
-in use are listed in `tests/unit/http/test_tornado_adapter.py`.
+in use are listed in `tests/unit/http/test_tornado.py`.
 
 Besides its writes, a connection holds what no budget counts: at most SMALL_BODY_BYTES of an
 incoming message and of MESSAGES_WAITING_MAX waiting ones, a piece, and READ_AHEAD_BYTES. The rest
@@ -35,9 +35,12 @@ from gw.errors import (
     UPGRADE_REQUIRED,
     GatewayError,
 )
-from gw.http.application import HttpApplication, Outbound
+from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
-from gw.http.tornado_adapter import BudgetedBody, RequestHeaders, TornadoHandler, TornadoRequest
+from gw.http.flow_control import Outbound
+from gw.http.tornado.handler import TornadoHandler
+from gw.http.tornado.headers import RequestHeaders
+from gw.http.tornado.request import BudgetedBody, TornadoRequest
 from metrics.logs import EventLog
 
 # Received messages that wait to be served; while they do, reading pauses.

@@ -47,7 +47,7 @@ from gw.http.admin_api import (
     AdminResponse,
     error_body,
 )
-from gw.http.server import bind
+from gw.http.listening_sockets import bind
 from gw.processes.fleet import ALIVE, END, Fleet, FleetMetrics, Worker, beat_seconds, merged
 from gw.run import (
     EXIT_FAILED,

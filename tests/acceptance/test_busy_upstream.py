@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from channels.families import CHAT_PROTOCOLS
 from channels.translation.session import TRANSLATIONS
 from gw.app import routes
-from gw.http.tornado_adapter import TornadoHandler
+from gw.http.tornado.handler import TornadoHandler
 from tests.acceptance import sounds
 from tests.acceptance.pictures import picture
 from tests.support.client import HELLO

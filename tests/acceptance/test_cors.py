@@ -3,7 +3,7 @@
 from typing import Any
 
 from gw.http.cors import EXPOSED, Cors
-from gw.http.tornado_adapter import RequestHeaders
+from gw.http.tornado.headers import RequestHeaders
 from gw.idempotency import REPLAYED
 from tests.support.client import Client, Reply
 from tests.support.house import House, channel, model

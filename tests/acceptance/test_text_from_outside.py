@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gw.app import routes
-from gw.http.tornado_adapter import TornadoHandler
+from gw.http.tornado.handler import TornadoHandler
 from tests.acceptance import bases, every_family, films, sounds
 from tests.acceptance.submissions import PATH as IMAGES
 from tests.support.client import CHAT, HELLO

@@ -33,7 +33,7 @@ from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import DetachedTasks, ExchangeUpstream
-from gw.http.application import RequestsInFlight
+from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
 from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse

@@ -34,7 +34,7 @@ from gw.calls.request import ChatCall, ChatClientRequest, PieceRequest
 from gw.calls.settlement import Billing
 from gw.calls.stream import Framing, SseFraming
 from gw.config.config import LiveConfig, Precharge
-from gw.http.application import RequestsInFlight
+from gw.http.drain import RequestsInFlight
 from gw.idempotency import IdempotencyClaim
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED

@@ -18,7 +18,7 @@ import yaml
 from gw.cli.main import make_parser
 from gw.config.load import load, load_text
 from gw.config.schema import SECRET_PLACEHOLDERS
-from gw.http.application import CUT_SECONDS
+from gw.http.drain import CUT_SECONDS
 from gw.price_list.writing import HEAD
 from gw.runtime import FLUSH_SECONDS
 from tests.tidy.files import ROOT

@@ -34,7 +34,7 @@ from gw.api.logs.summary import (
 )
 from gw.api.services import LogServices, until_settled
 from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
-from gw.http.tornado_adapter import spelled
+from gw.http.tornado.headers import spelled
 from gw.keys.principal import AGENT
 
 # The base of the three endpoints of the call log: their rate, its headers, no agents.

@@ -21,7 +21,8 @@ from gw.api.logs.summary import SummaryCache
 from gw.api.services import LogServices, RefusedCall, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
-from gw.http.application import Overload, RequestsInFlight
+from gw.http.drain import RequestsInFlight
+from gw.http.overload import Overload
 from gw.idempotency import IdempotencyGuard, StoredResponse
 from gw.keys.principal import KeyRefused, Principal
 from metrics.families import Families, McpMetrics

@@ -23,7 +23,8 @@ from gw.api.checks import (
 from gw.api.logs.handlers import REQUESTS_PER_MINUTE, LogRate, LogsHandler
 from gw.app import routes
 from gw.errors import GatewayError
-from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
+from gw.http.tornado.headers import RequestHeaders
+from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import run
 from tests.support.logs import logs

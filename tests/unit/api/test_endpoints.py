@@ -20,7 +20,7 @@ from gw.api.services import FILMS_MAX, LINK_READERS_MAX, LinkReaders
 from gw.api.submit import DetachableWriter, detached
 from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.application import RequestsInFlight
+from gw.http.drain import RequestsInFlight
 from gw.media import reading
 from tests.support.aio import eventually
 from tests.support.forms import TYPE, form, part

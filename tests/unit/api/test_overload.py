@@ -9,7 +9,7 @@ import pytest
 
 from gw.api.base import GatewayApplication
 from gw.app import routes
-from gw.http.application import LIMIT_FIRST, Overload
+from gw.http.overload import LIMIT_FIRST, Overload
 from tests.support.aio import eventually
 from tests.support.logs import ExpectLog
 from tests.support.rows import cases, each

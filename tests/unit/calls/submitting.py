@@ -29,7 +29,7 @@ from channels.prices import PriceSpec
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import DetachedTasks, ExchangeUpstream, Pin, SubmitCall
 from gw.calls.request import LargeSubmission
-from gw.http.application import RequestsInFlight
+from gw.http.drain import RequestsInFlight
 from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_model

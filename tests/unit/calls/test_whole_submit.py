@@ -25,7 +25,7 @@ from gw.calls.media import (
     SubmitCall,
     SubmitResult,
 )
-from gw.http.application import RequestsInFlight
+from gw.http.drain import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
 from tests.support.calls import in_force

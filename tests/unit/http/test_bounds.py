@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from gw.http import application, connection
+from gw.http import connection, deadlines
 from gw.http.body import InboundBody
 from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX, Connection
 from gw.http.head import HEAD_BYTES_MAX
@@ -171,7 +171,7 @@ async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
         one.data_received(echo(b"{}"))
         sock.unsent_bytes = 100_000
         one.pause_writing()
-        jump(application.UNREAD_SECONDS - 1)
+        jump(deadlines.UNREAD_SECONDS - 1)
         await asyncio.sleep(0)
         assert not sock.has_ended
         jump(1)
@@ -181,7 +181,7 @@ async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
 async def test_client_that_keeps_the_least_pace_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(application, "UNREAD_SECONDS", 20.0)
+    monkeypatch.setattr(deadlines, "UNREAD_SECONDS", 20.0)
     monkeypatch.setattr(connection, "IDLE_SECONDS", 10.0)
 
     async with connected(World()) as (one, sock):
@@ -190,14 +190,14 @@ async def test_client_that_keeps_the_least_pace_is_waited_for(
         sock.unsent_bytes = 1_000_000
         one.pause_writing()
         for _ in range(3):  # more slowly than it may be idle
-            sock.unsent_bytes -= application.UNREAD_BYTES_MIN
-            jump(application.UNREAD_SECONDS)
+            sock.unsent_bytes -= deadlines.UNREAD_BYTES_MIN
+            jump(deadlines.UNREAD_SECONDS)
             for _ in range(3):
                 await asyncio.sleep(0.001)
             assert not sock.has_ended
         sock.unsent_bytes = 0
         one.resume_writing()
-        jump(application.UNREAD_SECONDS)
+        jump(deadlines.UNREAD_SECONDS)
         await eventually(lambda: sock.has_ended)  # now it is idle
 
 
@@ -206,13 +206,13 @@ async def test_client_that_takes_its_answers_too_slowly_is_cut() -> None:
         one.data_received(echo(b"{}"))
         sock.unsent_bytes = 1_000_000
         one.pause_writing()
-        sock.unsent_bytes -= application.UNREAD_BYTES_MIN
-        jump(application.UNREAD_SECONDS)
+        sock.unsent_bytes -= deadlines.UNREAD_BYTES_MIN
+        jump(deadlines.UNREAD_SECONDS)
         for _ in range(3):
             await asyncio.sleep(0.001)
         assert not sock.has_ended
-        sock.unsent_bytes -= application.UNREAD_BYTES_MIN - 1
-        jump(application.UNREAD_SECONDS)
+        sock.unsent_bytes -= deadlines.UNREAD_BYTES_MIN - 1
+        jump(deadlines.UNREAD_SECONDS)
         await eventually(lambda: sock.has_ended)
 
 
@@ -221,7 +221,7 @@ async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing()
     async with front(world, script) as (_, port):
         async with clients(port, post("/v1/torrent", "Content-Length: 0"), half_closed=False):
             assert len(world.in_flight) == CLIENTS
-            jump(application.UNREAD_SECONDS)
+            jump(deadlines.UNREAD_SECONDS)
             await eventually(lambda: len(world.in_flight) == 0)
         assert world.limits.in_flight("acct_1") == 0
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from gw.http.head import HEAD_BYTES_MAX, HEAD_LINES_MAX, Fault, Head
+from gw.http.faults import RequestFault
+from gw.http.head import HEAD_BYTES_MAX, HEAD_LINES_MAX, Head
 from gw.http.parser import RequestParser
 from gw.http.request import Request
-from gw.http.tornado_adapter import TornadoHandler
+from gw.http.tornado.handler import TornadoHandler
 from tests.support.aio import eventually, run
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, World
@@ -205,7 +206,7 @@ def feed(parser: RequestParser, *pieces: bytes) -> list[Any]:
     found = list[Any]()
     for one in pieces:
         parser.buffer.add(one)
-        while parser.buffer.left_bytes and not (found and type(found[-1]) is Fault):
+        while parser.buffer.left_bytes and not (found and type(found[-1]) is RequestFault):
             found += parser.advance()
     return found
 

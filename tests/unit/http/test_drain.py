@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gw.http import server as accept_queue
-from gw.http.application import CUT_SECONDS, RequestsInFlight
+from gw.http import listening_sockets
 from gw.http.connection import DRAIN_GRACE_SECONDS, HEAD_SECONDS, State
+from gw.http.drain import CUT_SECONDS, RequestsInFlight
 from gw.http.server import Server
 from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts
@@ -135,7 +135,7 @@ async def test_connection_that_nobody_had_accepted_is_served(
         made.extend(socket.create_connection(listening.getsockname()) for _ in range(5))
         return False
 
-    monkeypatch.setattr(accept_queue, "refuse_handshakes", made_now)
+    monkeypatch.setattr(listening_sockets, "refuse_handshakes", made_now)
 
     async with serving(make_app(World()), tls=tls, trust=trust) as (listener, address):
         await listener.stop_accepting()

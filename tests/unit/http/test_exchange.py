@@ -7,9 +7,9 @@ import pytest
 
 from channels.resources import BodyBudget
 from gw.errors import GatewayError
-from gw.http.application import JOINED_BYTES_MAX
-from gw.http.body import SMALL_BODY_BYTES, InboundBody
-from gw.http.request import LINGER_FACTOR, LINGER_SECONDS, Request, UnreadBody
+from gw.http.body import DROP_FACTOR, DROP_SECONDS, SMALL_BODY_BYTES, InboundBody, UnreadBody
+from gw.http.flow_control import JOINED_BYTES_MAX
+from gw.http.request import Request
 from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
@@ -122,7 +122,7 @@ async def test_a_413_comes_before_the_body() -> None:
         assert answer.status == 413
         assert world.limits.in_flight("acct_1") == 0  # answered: it takes no place any more
         await client.send(b"x" * 1000)
-        world.clock.advance(LINGER_SECONDS)
+        world.clock.advance(DROP_SECONDS)
         assert await client.ended()  # and there was no second answer
 
 
@@ -331,7 +331,7 @@ def test_a_compressed_body_is_refused(encoding: str) -> None:
 
 def test_the_rest_is_dropped_up_to_a_bound() -> None:
     leftover = UnreadBody({"Transfer-Encoding": "chunked"}, LIMIT)
-    assert leftover.drop(b"x" * (LINGER_FACTOR * LIMIT))
+    assert leftover.drop(b"x" * (DROP_FACTOR * LIMIT))
     assert not leftover.drop(b"x")
 
 

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gw.http.server import refuse_handshakes
+from gw.http.listening_sockets import refuse_handshakes
 from tests.support.waiting import PATIENCE_SECONDS
 
 

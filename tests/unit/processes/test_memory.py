@@ -7,7 +7,7 @@ import os
 
 from gw import memory
 from gw.http import admin, connection
-from gw.http.application import RequestsInFlight
+from gw.http.drain import RequestsInFlight
 
 
 class Request:

@@ -1,4 +1,4 @@
-"""The adapter does what Tornado does, and Tornado is still the one that it was read in."""
+"""`gw/http/tornado` does what Tornado does, and Tornado is still the one that it was read in."""
 
 import hashlib
 import inspect
@@ -21,15 +21,17 @@ from channels.resources import BodyBudget
 from gw.api.base import ApiHandler, GatewayApplication, NotFoundHandler
 from gw.app import routes
 from gw.errors import GatewayError
-from gw.http.application import Routes, Target
-from gw.http.tornado_adapter import RequestHeaders, TornadoRequest, headers_of, http_date
+from gw.http.response import http_date
+from gw.http.tornado.headers import RequestHeaders, headers_of
+from gw.http.tornado.request import TornadoRequest
+from gw.http.tornado.routes import Routes, RouteTarget
 from gw.http.websocket import ACCOUNT_SOCKETS_MAX, SocketBook, check_handshake
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import make_app
 
-# Every part of Tornado that the adapter replaces or relies on, by the digest of its text. When one
-# fails, read it and the adapter side by side, mend the adapter, then write the new digest here.
+# Every part of Tornado that the package replaces or relies on, by the digest of its text. When one
+# fails, read it and the package side by side, mend the package, then write the new digest here.
 READ: dict[Callable[..., Any], str] = {
     HTTPHeaders.__init__: "697d107cd0e89225",
     HTTPHeaders.add: "206e1179cac4a196",
@@ -162,7 +164,7 @@ def test_date_is_the_second_that_it_is() -> None:
 
 # --- Paths to handlers ---
 
-NOWHERE = Target(NotFoundHandler, {})
+NOWHERE = RouteTarget(NotFoundHandler, {})
 
 
 def asked(path: str) -> TornadoRequest:
