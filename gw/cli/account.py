@@ -21,27 +21,21 @@ from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.prices import AgreedPriceView
 from gw.admin.values import read_chat_model
 from gw.cli.arguments import (
-    Context,
-    Result,
-    UsageFault,
     add_command,
-    add_model_options,
     add_noun,
-    allowed_models,
     count,
     identifier,
     instant,
     label,
-    names_models,
     or_none,
     reason,
-    sheet,
-    shown_models,
-    table,
     usd,
     usd_or_more,
-    with_database,
 )
+from gw.cli.context import Context, with_database
+from gw.cli.failures import UsageFault
+from gw.cli.model_options import add_model_options, allowed_models, names_models, shown_models
+from gw.cli.output import Result, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers

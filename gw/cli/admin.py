@@ -14,19 +14,10 @@ from gw.admin import audit, tokens
 from gw.admin.audit import AuditQuery
 from gw.admin.pagination import PAGE_MAX
 from gw.admin.tokens import SCOPES
-from gw.cli.arguments import (
-    Context,
-    Result,
-    UsageFault,
-    add_command,
-    add_noun,
-    count,
-    identifier,
-    label,
-    sheet,
-    table,
-    with_database,
-)
+from gw.cli.arguments import add_command, add_noun, count, identifier, label
+from gw.cli.context import Context, with_database
+from gw.cli.failures import UsageFault
+from gw.cli.output import Result, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

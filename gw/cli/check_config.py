@@ -25,7 +25,9 @@ from channels.http.client import HttpClient
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from gw.admin.channel_probe import probe_models
-from gw.cli.arguments import Result, add_command, read_config, sheet, table
+from gw.cli.arguments import add_command
+from gw.cli.context import read_config
+from gw.cli.output import Result, sheet, table
 from gw.config.config import Config
 from gw.config.credentials import check_files, server_context
 from gw.config.readers import Caution, ConfigFaults, Fault, caution_records

@@ -6,16 +6,10 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from gw.admin.audit import Actor
-from gw.cli.arguments import (
-    CommandRefused,
-    Context,
-    Result,
-    add_command,
-    add_noun,
-    identifier,
-    sheet,
-    with_database,
-)
+from gw.cli.arguments import add_command, add_noun, identifier
+from gw.cli.context import Context, with_database
+from gw.cli.failures import CommandRefused
+from gw.cli.output import Result, sheet
 from gw.console.sessions import LINK_SECONDS, base_url, link_url, make_link
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gw.cli.arguments import CommandRefused, UsageFault, add_command
+from gw.cli.arguments import add_command
+from gw.cli.failures import CommandRefused, UsageFault
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from channels.kinds import KINDS, Kind
-from gw.cli.arguments import CommandRefused, Result, add_command, table
+from gw.cli.arguments import add_command
+from gw.cli.failures import CommandRefused
+from gw.cli.output import Result, table
 from gw.config.load import DEFAULT_NAME, name_of_file
 from gw.price_list.reading import bundled
 from gw.price_list.writing import kinds_found, missing, starter

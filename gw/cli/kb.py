@@ -19,20 +19,10 @@ from gw.admin import bases
 from gw.admin.audit import Actor
 from gw.admin.bases import BaseView
 from gw.api.services import make_sources
-from gw.cli.arguments import (
-    CommandRefused,
-    Context,
-    Result,
-    UsageFault,
-    add_command,
-    add_noun,
-    identifier,
-    label,
-    sheet,
-    table,
-    user_name,
-    with_database,
-)
+from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
+from gw.cli.context import Context, with_database
+from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.output import Result, sheet, table
 from gw.keys.principal import OWNER
 from gw.knowledge import reading
 from gw.knowledge.folder import read_folder, unread

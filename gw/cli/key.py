@@ -5,276 +5,56 @@ The table is `gw/keys/store.py`.
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, Namespace
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from actors.wallet.pricing import format_usd
-from channels.registry import Registry
 from gw import accounts
 from gw.admin import keys as admin
-from gw.admin.pagination import Page, PageQuery, Position, page_of
+from gw.admin.pagination import PageQuery, Position, page_of
 from gw.admin.refusals import Invalid, Refused
 from gw.cli.arguments import (
-    Context,
-    LineFault,
-    LineFaults,
     Parser,
-    Result,
-    UsageFault,
     add_command,
-    add_model_options,
     add_noun,
-    allowed_models,
     count,
     identifier,
-    instant,
     label,
-    names_models,
-    or_none,
-    rfc3339,
     sha256_hex,
-    sheet,
-    shown_models,
-    table,
     usd_or_more,
-    user_name,
-    with_database,
 )
+from gw.cli.context import Context, with_database
+from gw.cli.failures import LineFault, LineFaults
 from gw.cli.key_file import FAULTS_MAX, Row, read_rows
+from gw.cli.key_options import (
+    add_create_options,
+    add_set_options,
+    check_create,
+    check_set,
+    read_changes,
+    read_wish,
+)
+from gw.cli.key_results import (
+    key_list_result,
+    key_request_result,
+    key_requests_result,
+    key_result,
+    key_views_result,
+    new_key_result,
+    new_keys_result,
+    revealed_result,
+)
+from gw.cli.output import Result
 from gw.keys import key_requests, store
 from gw.keys.issue import KeyWish
-from gw.keys.key_requests import KeyRequest
-from gw.keys.principal import KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
-from gw.keys.views import KeyTextView, views_of
+from gw.keys.views import views_of
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
 
 
-# The options of a key's permissions, of `gw key create`, `import-hash` and `set`.
-#
-# They are converted to the types of `gw/keys`, models by the registry of the configuration. `set`
-# keeps the settings not given (contract §7: `--allow` replaces the whole list).
-
-DEFAULT_KIND = "console"
-KIND_HELP = "what it is for: agent speaks for an agent, the others are words in lists"
-
-
-EXPIRES_HELP = "refuse it from then on (default: never)"
-LOGS_HELP = "let it read the logs of the whole account"
-CAP_HELP = "what it may spend in all (default: any)"
-
-
-def add_create_options(parser: Parser, *, is_needed: bool = True) -> None:
-    """Add the account, the name and every setting of a new key."""
-    parser.add_argument(
-        "--account", metavar="ID", type=identifier, required=is_needed, help="whose key it is"
-    )
-    parser.add_argument(
-        "--name", metavar="NAME", type=label, required=is_needed, help="as lists show it"
-    )
-    parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND, help=KIND_HELP)
-    parser.add_argument(
-        "--user", metavar="NAME", type=user_name, default=OWNER, help="of the account; for good"
-    )
-    parser.add_argument(
-        "--agent", metavar="ID", type=identifier, help="which agent a key of kind agent speaks for"
-    )
-    models = parser.add_mutually_exclusive_group()
-    models.add_argument("--allow", metavar="MODEL", action="append", help="may be repeated")
-    models.add_argument("--allow-none", action="store_true", help="allow no model at all")
-    parser.set_defaults(allow_all=False)
-    parser.add_argument("--expires", metavar="RFC3339", type=instant, help=EXPIRES_HELP)
-    parser.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more, help=CAP_HELP)
-    parser.add_argument("--account-logs", action="store_true", help=LOGS_HELP)
-
-
-def add_set_options(parser: Parser) -> None:
-    """Add the options of settings; one that is not given sets no attribute."""
-    absent = SUPPRESS
-    parser.add_argument(
-        "--name", metavar="NAME", type=label, default=absent, help="as lists show it"
-    )
-    parser.add_argument("--kind", choices=KEY_KINDS, default=absent, help=KIND_HELP)
-    add_model_options(parser)
-    parser.add_argument(
-        "--expires",
-        metavar="RFC3339|none",
-        type=or_none(instant),
-        default=absent,
-        help="refuse it from then on, or never",
-    )
-    parser.add_argument(
-        "--spend-cap-usd",
-        metavar="X|none",
-        type=or_none(usd_or_more),
-        default=absent,
-        help="what it may spend in all, with what it has spent",
-    )
-    logs = parser.add_mutually_exclusive_group()
-    logs.add_argument("--account-logs", action="store_true", default=absent, help=LOGS_HELP)
-    logs.add_argument(
-        "--no-account-logs",
-        dest="account_logs",
-        action="store_false",
-        default=absent,
-        help="let it read the logs of its own calls alone",
-    )
-
-
-def check_create(options: Namespace) -> None:
-    """Raise Invalid for conflicting options."""
-    # The registry knows the models; here it only matters that there is a list.
-    models: list[str] | None = [] if options.allow or options.allow_none else None
-    admin.check_wish(
-        KeyWish(
-            account_id=options.account,
-            name=options.name,
-            kind=options.kind,
-            agent_id=options.agent,
-            allowed_models=models,
-            account_logs=options.account_logs,
-        )
-    )
-
-
-def read_wish(options: Namespace, registry: Registry) -> KeyWish:
-    """Return the members of a new key. Raises CommandRefused for an unknown model."""
-    return KeyWish(
-        account_id=options.account,
-        name=options.name,
-        kind=options.kind,
-        agent_id=options.agent,
-        allowed_models=allowed_models(options, registry),
-        expires_at=options.expires,
-        account_logs=options.account_logs,
-        spend_cap_nano_usd=options.spend_cap_usd,
-        user=options.user,
-    )
-
-
-def check_set(options: Namespace) -> None:
-    """Raise UsageFault without any option."""
-    names = ("name", "kind", "expires", "spend_cap_usd", "account_logs")
-    if not names_models(options) and not any(name in options for name in names):
-        raise UsageFault("nothing to set: name at least one setting")
-
-
-def read_changes(options: Namespace, registry: Registry) -> KeyChanges:
-    """Return the changes of a key. Raises Refused for an unknown model."""
-    changes = KeyChanges()
-    if "name" in options:
-        changes["name"] = options.name
-    if "kind" in options:
-        changes["kind"] = options.kind
-    if names_models(options):
-        changes["allowed_models"] = allowed_models(options, registry)
-    if "expires" in options:
-        changes["expires_at"] = options.expires
-    if "spend_cap_usd" in options:
-        changes["spend_cap_nano_usd"] = options.spend_cap_usd
-    if "account_logs" in options:
-        changes["account_logs"] = options.account_logs
-    return changes
-
-
-# The output of keys: as a record, in a list, and with the text on request.
-#
-# Only `create` and `reveal` print the text of a key (spec: API key).
-
-REQUEST_COLUMNS = ("id", "agent_id", "name", "requested_by", "spend_cap_usd", "status")
-VIEW_COLUMNS = ("viewed_at", "os_user", "host")
 # Keys in one page of the list.
 LISTED_MAX = 1000
-COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
-
-
-def key_result(key: KeyRecord) -> Result:
-    """Return one key without its text."""
-    record = key_record(key)
-    return Result(record, _sheet(record))
-
-
-def new_key_result(key: KeyRecord, text: str) -> Result:
-    """Return a new key with its text."""
-    record = {"id": key.id, "key": text, **key_record(key)}
-    return Result(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
-
-
-def new_keys_result(keys: Sequence[tuple[KeyRecord, str]]) -> Result:
-    """Return new keys with their texts, in the order of their file."""
-    records = [{"id": key.id, "key": text, **key_record(key)} for key, text in keys]
-    return Result({"keys": records}, table(records, ("id", "account_id", "name", "key")))
-
-
-def revealed_result(key: KeyRecord, text: str) -> Result:
-    """Return a revealed key with its text."""
-    record = {"id": key.id, "key": text, **key_record(key)}
-    return Result(record, _sheet(record))
-
-
-def key_list_result(page: Page[KeyRecord]) -> Result:
-    """Return a page of the keys of an account."""
-    records = [key_record(key) for key in page.data]
-    rows = [{**one, "models": shown_models(one["allowed_models"])} for one in records]
-    record: dict[str, Any] = {"keys": records}
-    if page.next_cursor is None:
-        return Result(record, table(rows, COLUMNS))
-    text = f"{table(rows, COLUMNS)}\n\nmore: --cursor {page.next_cursor}"
-    return Result({**record, "next_cursor": page.next_cursor}, text)
-
-
-def key_views_result(views: Sequence[KeyTextView]) -> Result:
-    """Return the views of a key's text, oldest first."""
-    records = [
-        {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
-        for view in views
-    ]
-    text = table(records, VIEW_COLUMNS) if records else "nobody has revealed this key"
-    return Result({"views": records}, text)
-
-
-def key_record(key: KeyRecord) -> dict[str, Any]:
-    """Return a key for `--json`; amounts are decimal strings, times RFC 3339 or null."""
-    record: dict[str, Any] = msgspec.to_builtins(admin.view(key))
-    return record
-
-
-def key_request_result(request: KeyRequest) -> Result:
-    """Return a decided request for a key; of a pending one only its id."""
-    record = key_request_record(request)
-    shown = {name: record[name] for name in ("id", "status")}
-    return Result(shown, sheet(record))
-
-
-def key_requests_result(requests: Sequence[KeyRequest]) -> Result:
-    """Return the requests of an account."""
-    records = [key_request_record(request) for request in requests]
-    return Result({"requests": records}, table(records, REQUEST_COLUMNS))
-
-
-def key_request_record(request: KeyRequest) -> dict[str, Any]:
-    """Return a request for a key for `--json`."""
-    return {
-        "id": request.id,
-        "account_id": request.account_id,
-        "agent_id": request.agent_id,
-        "name": request.name,
-        "requested_by": request.requested_by,
-        "spend_cap_usd": format_usd(request.spend_cap_nano_usd),
-        "status": request.status,
-        "created_at": rfc3339(request.created_at),
-        "decided_at": rfc3339(request.decided_at),
-        "decided_by": request.decided_by,
-    }
-
-
-def _sheet(record: Mapping[str, Any]) -> str:
-    return sheet({**record, "allowed_models": shown_models(record["allowed_models"])})
 
 
 FROM_HELP = (

@@ -17,7 +17,8 @@ from typing import Any
 
 from channels.files import bounded, read_regular
 from gw.admin.refusals import Invalid, Refused
-from gw.cli.arguments import LineFault, LineFaults, Parser
+from gw.cli.arguments import Parser
+from gw.cli.failures import LineFault, LineFaults
 
 # Keys of one file, which are made in one transaction, and its length.
 ROWS_MAX = 10_000

@@ -21,18 +21,10 @@ from actors.wallet.verify import repair as repair_ledger
 from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.ledger import prove
-from gw.cli.arguments import (
-    EXIT_REFUSED,
-    CommandRefused,
-    Context,
-    Result,
-    add_command,
-    add_noun,
-    label,
-    sheet,
-    table,
-    with_database,
-)
+from gw.cli.arguments import add_command, add_noun, label
+from gw.cli.context import Context, with_database
+from gw.cli.failures import EXIT_REFUSED, CommandRefused
+from gw.cli.output import Result, sheet, table
 
 BOOKED_AS = {
     "whole": "booked as it is",

@@ -12,16 +12,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gw.cli.arguments import (
-    EXIT_INTERRUPTED,
-    Parser,
-    Result,
-    Version,
-    VersionAsked,
-    explain,
-    print_failure,
-    print_result,
-)
+from gw.cli.arguments import Parser, Version, VersionAsked
+from gw.cli.failures import EXIT_INTERRUPTED, failure_of, print_failure
+from gw.cli.output import Result, print_result
 from metrics.version import commit, release
 
 # Each noun's file. Only those of the command line are imported, so that `gw key create` does not
@@ -104,7 +97,7 @@ def _carried_out(arguments: Sequence[str]) -> int:
         print_result(Result({"version": release(), "commit": built}, text), as_json=as_json)
         return 0
     except Exception as error:
-        failure = explain(error)
+        failure = failure_of(error)
         if failure is None:
             raise
         print_failure(failure, as_json=as_json)

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from actors.store.queries import load
 from actors.wallet.pricing import format_usd
-from gw.cli.arguments import Context, Result, UsageFault, add_command, table, with_database
+from gw.cli.arguments import add_command
+from gw.cli.context import Context, with_database
+from gw.cli.failures import UsageFault
+from gw.cli.output import Result, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers

@@ -14,7 +14,9 @@ from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.kinds import KINDS
 from channels.registry import BUILTIN_TOOLS, Registry
 from gw.api.matrix import MatrixCell, MatrixRow, compatibility
-from gw.cli.arguments import Result, add_command, read_config, sheet, table
+from gw.cli.arguments import add_command
+from gw.cli.context import read_config
+from gw.cli.output import Result, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

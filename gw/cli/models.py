@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import secrets
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,18 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.wallet.pricing import format_usd
-from gw.cli.arguments import (
-    CommandRefused,
-    Result,
-    UsageFault,
-    add_command,
-    add_noun,
-    count,
-    find_config,
-    opened,
-    sheet,
-    table,
-)
+from gw.cli.arguments import add_command, add_noun, count
+from gw.cli.context import find_config, opened
+from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.files import replace_file
+from gw.cli.output import Result, sheet, table
 from gw.config.config import Config, check_prices
 from gw.config.load import load_text, read_text
 from gw.config.readers import ConfigFaults
@@ -41,54 +32,6 @@ from gw.price_list.reading import PriceList, bundled
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
-
-
-# Replaces a file atomically: a reader finds the old content or the new one.
-
-
-def replace_file(path: Path, text: str, *, before: str) -> None:
-    """Replace a file's text `before` by `text`, with the same mode.
-
-    Raises CommandRefused if the file was changed meanwhile, or cannot be written.
-    """
-    target = path.resolve()  # the target of a link, not the link
-    if read_text(target) != before:
-        raise CommandRefused(f"{path} was changed meanwhile: try again", "file_changed")
-    _put(target, text, mode=target.stat().st_mode & 0o777)
-
-
-def create_file(path: Path, text: str) -> None:
-    """Write a new file. Raises CommandRefused, also if it exists."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise CommandRefused(f"{path} cannot be written: {error.strerror}", "no_file") from None
-
-
-def write_secrets(path: Path, text: str) -> None:
-    """Write a file that only its owner can read. Raises CommandRefused."""
-    _put(path, text, mode=0o600)
-
-
-def _put(path: Path, text: str, *, mode: int) -> None:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        try:
-            with os.fdopen(
-                os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-            ) as file:
-                file.write(text.encode("utf-8"))
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                beside.unlink()
-            raise
-    except OSError as error:
-        raise CommandRefused(f"{path} cannot be written: {error.strerror}", "no_file") from None
 
 
 DAYS_MAX = 366

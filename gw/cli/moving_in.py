@@ -17,8 +17,10 @@ from actors.store.database import Session
 from actors.wallet.pricing import format_usd
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.cli.arguments import Result, add_command, add_noun, label, opened, sheet, table
-from gw.cli.models import create_file, replace_file, write_secrets
+from gw.cli.arguments import add_command, add_noun, label
+from gw.cli.context import opened
+from gw.cli.files import create_file, replace_file, write_secrets
+from gw.cli.output import Result, sheet, table
 from gw.config.load import DEFAULT_NAME, load_text, name_of_file, read_text
 from gw.moving_in.booking import Booked, book_accounts
 from gw.moving_in.litellm import read_litellm

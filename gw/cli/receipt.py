@@ -20,17 +20,10 @@ from gw.api.logs.record import (
     request_pairs,
     upstream_pairs,
 )
-from gw.cli.arguments import (
-    EXIT_REFUSED,
-    CommandRefused,
-    Context,
-    Result,
-    add_command,
-    rfc3339,
-    sheet,
-    table,
-    with_database,
-)
+from gw.cli.arguments import add_command
+from gw.cli.context import Context, with_database
+from gw.cli.failures import EXIT_REFUSED, CommandRefused
+from gw.cli.output import Result, rfc3339, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

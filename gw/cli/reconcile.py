@@ -20,15 +20,10 @@ from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.pricing import format_usd
 from channels.registry import Registry
-from gw.cli.arguments import (
-    EXIT_REFUSED,
-    Result,
-    UsageFault,
-    add_command,
-    opened,
-    read_config,
-    table,
-)
+from gw.cli.arguments import add_command
+from gw.cli.context import opened, read_config
+from gw.cli.failures import EXIT_REFUSED, UsageFault
+from gw.cli.output import Result, table
 from gw.config.config import Config
 from gw.price_list.exports import Export, NoExport, read
 from gw.price_list.reading import bundled, provider_of

@@ -7,15 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gw.admin import audit
-from gw.cli.arguments import (
-    CommandRefused,
-    Context,
-    Result,
-    add_command,
-    add_noun,
-    sheet,
-    with_database,
-)
+from gw.cli.arguments import add_command, add_noun
+from gw.cli.context import Context, with_database
+from gw.cli.failures import CommandRefused
+from gw.cli.output import Result, sheet
 from gw.keys.rotation import Rotation, rotate_keys
 from metrics.logs import EventLog
 

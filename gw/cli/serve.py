@@ -12,7 +12,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gw.cli.arguments import CommandRefused, add_command, count, find_config, print_line, to_json
+from gw.cli.arguments import add_command, count
+from gw.cli.context import find_config
+from gw.cli.failures import CommandRefused
+from gw.cli.output import print_line, to_json
 from gw.config.load import load_text, read_text, reread_text
 
 if TYPE_CHECKING:

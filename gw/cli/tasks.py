@@ -17,17 +17,9 @@ from channels.http.client import HttpClient
 from channels.media.model import TASK_KINDS
 from gw.admin import tasks
 from gw.admin.audit import Actor
-from gw.cli.arguments import (
-    Context,
-    Result,
-    add_command,
-    add_noun,
-    count,
-    identifier,
-    sheet,
-    table,
-    with_database,
-)
+from gw.cli.arguments import add_command, add_noun, count, identifier
+from gw.cli.context import Context, with_database
+from gw.cli.output import Result, sheet, table
 from gw.config.config import LiveConfig
 from gw.media_services import endings_of
 from metrics.prometheus import Metrics

@@ -19,7 +19,8 @@ from gw.keys.issue import KeyWish
 from gw.keys.key_requests import list_pending_requests
 from gw.keys.principal import AGENT
 from gw.keys.store import KeyChanges, KeyRecord, UnknownKey
-from gw.setup import CLIENTS, NO_KEY, Access, ClientSetup, models_for
+from gw.setup.client import NO_KEY, Access, ClientSetup, models_for
+from gw.setup.clients import CLIENTS
 
 PAGE = 100
 MODELS_TICKED_MAX = 2000

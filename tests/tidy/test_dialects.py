@@ -23,7 +23,7 @@ ENDPOINTS = {
     "gw/api/models.py": {"gemini"},
     "gw/api/socket.py": {"responses"},
     "gw/config/relations.py": {"messages"},  # whose upstreams alone keep a cache for an hour
-    "gw/setup.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
+    "gw/setup/clients.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
 PAIRS = {
@@ -55,7 +55,7 @@ WORDS = {
     "gw/demo.py": "first calls to be pasted",
     "gw/console/playground.py": "a prompt in each protocol",
     "gw/admin_services.py": "a member of a document in OpenAPI",
-    "gw/setup.py": "words of clients' files",
+    "gw/setup/clients.py": "words of clients' files",
     "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/litellm_prices.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/plan.py": "what a channel of no kind speaks",

@@ -27,25 +27,19 @@ from actors.store.embedded.access import EmbeddedFault
 from actors.store.schema import MigrationFault
 from actors.wallet.ledger import UnknownAccount
 from gw.cli.arguments import (
-    CommandRefused,
-    Result,
-    UsageFault,
     count,
-    explain,
     identifier,
     instant,
     label,
     or_none,
-    print_result,
-    rfc3339,
     sha256_hex,
-    shown,
-    to_json,
     usd,
     usd_or_more,
 )
-from gw.cli.key import check_create, check_set
+from gw.cli.failures import CommandRefused, UsageFault, failure_of
+from gw.cli.key_options import check_create, check_set
 from gw.cli.main import NOUNS, main, make_parser
+from gw.cli.output import Result, print_result, rfc3339, shown, to_json
 from gw.keys.issue import NotRevealable
 from gw.keys.sealing import WrongSecret
 from gw.keys.secret_file import SecretFault
@@ -468,14 +462,14 @@ def test_terminal_that_lacks_a_character_is_no_error(monkeypatch: pytest.MonkeyP
 def test_failure_is_put_into_words(
     error: Exception, exit_code: int, code: str, message: str
 ) -> None:
-    failure = explain(error)
+    failure = failure_of(error)
     assert failure is not None
     assert (failure.exit_code, failure.code) == (exit_code, code)
     assert message in failure.message
 
 
 def test_fault_of_ours_is_not_dressed_up() -> None:
-    assert explain(ValueError("bug")) is None
+    assert failure_of(ValueError("bug")) is None
 
 
 def test_configuration_that_is_missing_or_wrong_ends_with_its_faults(

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.admin.refusals import Invalid
-from gw.cli.arguments import LineFaults, Parser, instant
-from gw.cli.key import add_create_options, check_create
+from gw.cli.arguments import Parser, instant
+from gw.cli.failures import LineFaults
 from gw.cli.key_file import FAULTS_MAX, MEMBERS, ROWS_MAX, Row, read_rows
+from gw.cli.key_options import add_create_options, check_create
 from gw.cli.main import main, make_parser
 from tests.support.rows import cases
 

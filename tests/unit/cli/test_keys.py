@@ -12,10 +12,11 @@ from actors.wallet.verify import VerifyReport
 from gw.admin.keys import check_changes, status
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import canonical_models
-from gw.cli.arguments import to_json
-from gw.cli.key import key_result, read_changes
+from gw.cli.key_options import read_changes
+from gw.cli.key_results import key_result
 from gw.cli.ledger import verify_result
 from gw.cli.main import make_parser
+from gw.cli.output import to_json
 from gw.keys.store import KeyRecord
 from tests.support.rows import cases
 from tests.unit.config.reading import channel, read

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gw.admin.channel_probe import models_request
-from gw.cli import models
-from gw.cli.arguments import CommandRefused
+from gw.cli import files
+from gw.cli.failures import CommandRefused
 from gw.cli.main import main
 from tests.support.rows import cases
 from tests.support.specs import make_channel
@@ -183,7 +183,7 @@ def test_configuration_with_faults_is_told_and_not_written(
 
 def test_file_that_was_changed_meanwhile_is_not_overwritten(config: Path) -> None:
     with pytest.raises(CommandRefused, match="changed meanwhile"):
-        models.replace_file(config, "new", before="what it was")
+        files.replace_file(config, "new", before="what it was")
     assert config.read_text() == CONFIG
 
 
@@ -195,14 +195,14 @@ def test_write_that_fails_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(CommandRefused, match="No space left"):
-        models.replace_file(config, "new", before=CONFIG)
+        files.replace_file(config, "new", before=CONFIG)
     assert os.listdir(config.parent) == ["gw.yaml"]
     assert config.read_text() == CONFIG
 
 
 def test_secrets_are_for_their_owner_alone(config: Path) -> None:
     path = config.with_name("gw.env")
-    models.write_secrets(path, "A='b'\n")
+    files.write_secrets(path, "A='b'\n")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == "A='b'\n"
 

@@ -13,9 +13,12 @@ import yaml
 
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
+from gw.cli.client_files import BACKUP
 from gw.cli.main import main
-from gw.cli.setup import BACKUP, Unmergeable, merged_text
-from gw.setup import CLIENTS, WRITERS, Access, ClientFile, toml_text
+from gw.setup.client import Access, ClientFile
+from gw.setup.clients import CLIENTS
+from gw.setup.formats import WRITERS, toml_text
+from gw.setup.merging import Unmergeable, merged_text
 from tests.support.specs import make_model
 from tests.tidy.files import ROOT
 

@@ -1,0 +1,70 @@
+"""The output of agents and of their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from actors.wallet.pricing import format_credits, format_usd
+from gw.admin import agents as admin
+from gw.agents import AgentRecord
+from gw.api.logs.list_query import STATUSES, Window
+from gw.api.logs.list_query import show as show_instant
+from gw.api.logs.summary import KeyUsage, total
+from gw.cli.output import Result, sheet, table
+
+COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enabled")
+KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
+
+
+def agent_result(agent: AgentRecord, platform_default: str) -> Result:
+    """One agent."""
+    record: dict[str, Any] = msgspec.to_builtins(admin.view(agent, platform_default))
+    return Result(record, sheet(record))
+
+
+def agent_list_result(agents: Sequence[AgentRecord], platform_default: str) -> Result:
+    """Several agents."""
+    views = [admin.view(agent, platform_default) for agent in agents]
+    records: list[dict[str, Any]] = msgspec.to_builtins(views)
+    return Result({"agents": records}, table(records, COLUMNS))
+
+
+def usage_result(
+    agent: AgentRecord, window: Window, keys: Sequence[KeyUsage], credits_per_usd: Decimal
+) -> Result:
+    """Return the cost of an agent's keys in a window, highest first."""
+
+    def cost(amount_nano_usd: int) -> Mapping[str, str]:
+        return {
+            "cost_usd": format_usd(amount_nano_usd),
+            "cost": format_credits(amount_nano_usd, credits_per_usd),
+        }
+
+    whole = total(keys)
+    by_key = [
+        {
+            "key_id": key.key_id,
+            "key_name": key.key_name,
+            "requests": key.requests,
+            **cost(key.cost_nano_usd),
+        }
+        for key in sorted(keys, key=lambda key: (-key.cost_nano_usd, -key.requests, key.key_id))
+    ]
+    record = {
+        "agent_id": agent.id,
+        "name": agent.name,
+        "period_from": show_instant(window.start),
+        "period_to": show_instant(window.end),
+        "requests": whole.requests,
+        **cost(whole.cost_nano_usd),
+        "input_tokens": whole.input_tokens,
+        "output_tokens": whole.output_tokens,
+        "cached_tokens": whole.cached_tokens,
+    }
+    counts = {status: whole.by_status.get(status, 0) for status in STATUSES}
+    text = f"{sheet({**record, **counts})}\n\n{table(by_key, KEY_COLUMNS)}"
+    return Result({**record, "status_counts": counts, "by_key": by_key}, text)

@@ -1,0 +1,1 @@
+"""The set-up of coding agents: the files by which they use this gateway."""
