@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from metrics.families import FileMetrics
+from metrics.groups.files import FileMetrics
 from metrics.logs import EventLog
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ import ujson
 
 from channels.errors import InvalidRequest
 from channels.families import ErrorShape
-from metrics.logs import without_keys
+from metrics.log_redaction import without_keys
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from metrics.logs import redact
+from metrics.log_redaction import redact
 from metrics.version import release
 
 # JSON-RPC 2.0: parses messages, encodes results and errors.

@@ -11,10 +11,14 @@ import msgspec
 
 from actors.catalogs import Catalogs
 from actors.clock import Clock
-from actors.jobs.ending import Endings, JobContent, JobUpstreams, LinkRenewal, Settles
-from actors.jobs.job import Job, Schedule
+from actors.jobs.content import JobContent
+from actors.jobs.ending import Endings, Settles
+from actors.jobs.job import Job
+from actors.jobs.link_renewal import LinkRenewal
 from actors.jobs.poller import Poller
-from actors.jobs.store import Jobs, Links, as_stored
+from actors.jobs.schedule import Schedule
+from actors.jobs.service import Jobs, Links, as_stored
+from actors.jobs.upstreams import JobUpstreams
 from actors.media_store.copier import Copier, FileLocation, Throttle
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.media_store.storage import BucketStorage, CopyStorage, FolderStorage

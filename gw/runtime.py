@@ -34,7 +34,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse
 from gw.keys.secret import Secret
 from gw.memory import HugePages, IdleTrimmer, huge_page_bytes
-from metrics.families import DatabaseMetrics
+from metrics.groups.database import DatabaseMetrics
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.version import release

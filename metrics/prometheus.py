@@ -1,4 +1,4 @@
-"""Every metric of the gateway in one file: one method for each event.
+"""Every metric of the gateway: one method for each event, here or in one of the `groups`.
 
 Names, labels and buckets are the table in `series.py`. Methods take plain values, decide nothing
 and never raise for an external value. They are called in the loop's thread; `render` may run in
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from prometheus_client import (
@@ -21,25 +20,19 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 
-from metrics.families import (
-    NUMBERS_MAX,
-    OTHER,
-    AgentMetrics,
-    ConfigMetrics,
-    DatabaseMetrics,
-    Families,
-    FileMetrics,
-    KnowledgeMetrics,
-    McpMetrics,
-    MediaStoreMetrics,
-    Number,
-    RecoveryMetrics,
-    SeriesFamily,
-    Shown,
-    TaskMetrics,
-)
+from metrics.families import Families
+from metrics.groups.config import ConfigMetrics
+from metrics.groups.database import DatabaseMetrics
+from metrics.groups.files import FileMetrics
+from metrics.groups.knowledge import AgentMetrics, KnowledgeMetrics
+from metrics.groups.mcp import McpMetrics
+from metrics.groups.media import MediaStoreMetrics, TaskMetrics
+from metrics.groups.recovery import RecoveryMetrics
+from metrics.groups.response_models import ResponseModels
+from metrics.groups.sales import SaleMetrics
 from metrics.logs import lines_lost
 from metrics.series import FIRST_BYTE_SECONDS
+from metrics.values import Number
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
 # Outcomes of attempts that are no failure of the channel, as in the alerts.
@@ -403,112 +396,3 @@ class Totals:
     attempts: Counter[str] = field(default_factory=Counter)  # by channel
     failures: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)  # of its attempts
-
-
-# What was sold to clients, and what it cost at upstreams.
-
-CACHED_INPUT: Final = "gw_cached_input_tokens_total"
-
-
-class Sold:
-    """What calls of one model on one channel were settled for: tokens, nano-USD, and calls."""
-
-    def __init__(self) -> None:
-        self.input_tokens = self.cached_tokens = self.cached_input = self.output_tokens = 0
-        self.nano_usd = self.upstream_nano_usd = self.below_cost = self.unknown_cost = 0
-
-    def counted(self, channel: str, model: str) -> list[tuple[str, tuple[str, ...], int]]:
-        """Return what it adds to each counter, by label values."""
-        by_channel = (channel, model)
-        return [
-            ("gw_tokens_total", (model, "fresh_input"), self.input_tokens - self.cached_input),
-            ("gw_tokens_total", (model, "cached_input"), self.cached_tokens),
-            ("gw_tokens_total", (model, "output"), self.output_tokens),
-            ("gw_input_tokens_total", by_channel, self.input_tokens),
-            (CACHED_INPUT, by_channel, self.cached_input),
-            ("gw_cost_nano_usd_total", (model,), self.nano_usd),
-            ("gw_upstream_cost_nano_usd_total", by_channel, self.upstream_nano_usd),
-            ("gw_calls_below_cost_total", by_channel, self.below_cost),
-            ("gw_calls_of_unknown_cost_total", by_channel, self.unknown_cost),
-        ]
-
-
-class SaleMetrics:
-    """Tokens and amounts of settled calls: one object for each channel and model, so that a call
-    looks up that one instead of each of its counters."""
-
-    def __init__(self, make: Families) -> None:
-        self.sold = SeriesFamily(Sold, width=2, limit=NUMBERS_MAX)
-        for name in dict.fromkeys(name for name, _, _ in Sold().counted("", "")):
-            make.sums(name, partial(self.shown, name))
-
-    def settled(
-        self,
-        *,
-        channel: str,
-        model: str,
-        nano_usd: int,
-        upstream_nano_usd: int | None,
-        is_sold: bool,
-        input_tokens: int = 0,
-        cached_tokens: int = 0,
-        output_tokens: int = 0,
-    ) -> None:
-        """Count a settled call; `upstream_nano_usd` None: the operator's cost is unknown.
-
-        `is_sold`: its client has received what it pays for. `input_tokens` includes cached ones.
-        """
-        sold = self.sold[channel, model]
-        sold.input_tokens += input_tokens
-        sold.output_tokens += output_tokens
-        sold.nano_usd += nano_usd
-        if cached_tokens:
-            # An upstream may state more cached tokens than input; a counter cannot decrease.
-            sold.cached_tokens += cached_tokens
-            sold.cached_input += min(cached_tokens, input_tokens)
-        if upstream_nano_usd is None:
-            sold.unknown_cost += 1
-        elif upstream_nano_usd:
-            sold.upstream_nano_usd += upstream_nano_usd
-            sold.below_cost += is_sold and upstream_nano_usd > nano_usd
-
-    def shown(self, name: str) -> Shown[Number]:
-        """Return the series of one of the counters."""
-        sums = Counter[tuple[str, ...]]()
-        for (channel, model), sold in self.sold.shown():
-            for counter, values, count in sold.counted(channel, model):
-                # Beside all input there is shown how much of it was cached, even if none was.
-                if counter == name and (count or (name == CACHED_INPUT and sold.input_tokens)):
-                    sums[values] += count
-        return [(values, Number(value)) for values, value in sums.items()]
-
-
-# Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every
-# response a name of its own must not make a series each.
-PAIRS_PER_MODEL_MAX: Final = 32
-
-
-NAME_CHARACTERS_MAX: Final = 100
-
-
-class ResponseModels:
-    """Responses by both names, in a bounded number of series for each model."""
-
-    def __init__(self, make: Families) -> None:
-        self._responses = make.counter("gw_response_models_total")
-        self._pairs: Counter[str] = Counter()
-
-    def responded(self, requested: str, model: str, named: str) -> None:
-        """A call of `model`, asked for as `requested`, has a response of the model `named`."""
-        series = self._responses.get((requested, model, named))
-        if series is None:
-            series = self._responses[self._bounded(requested, model, named)]
-        series.value += 1
-
-    def _bounded(self, requested: str, model: str, named: str) -> tuple[str, str, str]:
-        """The series for two names that have none yet."""
-        is_long = max(len(requested), len(named)) > NAME_CHARACTERS_MAX
-        if is_long or self._pairs[model] >= PAIRS_PER_MODEL_MAX:
-            return (OTHER, model, OTHER)
-        self._pairs[model] += 1
-        return (requested, model, named)

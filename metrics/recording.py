@@ -39,10 +39,8 @@ from metrics.spans import (
     ChildSpan,
     OnExport,
     RequestTrace,
-    TraceParent,
-    header_lines,
-    render,
 )
+from metrics.trace_context import TraceParent, header_lines, render_traceparent
 from metrics.version import release
 
 # A collector without a response must not keep a drained process from ending.
@@ -283,4 +281,4 @@ def _end(
 
 def _header(span: Span) -> str:
     context = span.get_span_context()
-    return render(trace_id=context.trace_id, span_id=context.span_id, is_sampled=True)
+    return render_traceparent(trace_id=context.trace_id, span_id=context.span_id, is_sampled=True)

@@ -20,7 +20,7 @@ from channels.http.client import AddressRefused, HttpClient, address_of
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.http.transport import Transport, verifying
 from channels.links import allowing
-from metrics.families import MediaStoreMetrics
+from metrics.groups.media import MediaStoreMetrics
 from metrics.logs import EventLog
 
 # Reads a result from the upstream's link, from any byte on.

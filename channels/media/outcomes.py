@@ -40,7 +40,7 @@ NAME_CHARACTERS_MAX = 1000
 LYRICS_CHARACTERS_MAX = 20_000
 # The limit of values in one response: more would block the event loop.
 VALUES_MAX = 100_000
-# Longer lengths become this one: none is billed by it (`actors/jobs/ending.py`).
+# Longer lengths become this one: none is billed by it (`actors/jobs/settlement.py`).
 MILLISECONDS_MAX = 10**15
 
 _NUMERIC = re.compile(r"\s*+\+?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+\s*+", re.ASCII)

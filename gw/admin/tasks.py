@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from actors.jobs import store
 from actors.jobs.ending import Endings, Settles
-from actors.jobs.job import Job, State, ended_as
+from actors.jobs.job import Job, State
+from actors.jobs.state_machine import ended_as
 from actors.store.database import Database, Statements
 from actors.wallet.batch import Batch, apply, encode_settlement
 from actors.wallet.messages import CallFacts, JobEnd, Outcome

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
-from actors.jobs.store import new_job_id
+from actors.jobs.service import new_job_id
 from channels.families import MUSIC_GENERATIONS, SPEECH, TRANSCRIPTS, VOICES
 from channels.media.canonical import (
     Done,

@@ -62,7 +62,7 @@ from gw.errors import (
 from gw.http.tornado.headers import RequestHeaders, spelled
 from gw.keys.principal import AGENT, Principal
 from metrics import genai
-from metrics.logs import redact
+from metrics.log_redaction import redact
 from metrics.spans import Attributes, AttributeValue
 
 # No model has a name this long; it is truncated where it is shown.

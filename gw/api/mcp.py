@@ -40,7 +40,7 @@ from gw.mcp import (
     ToolError,
     error_body,
 )
-from metrics.families import KnowledgeMetrics
+from metrics.groups.knowledge import KnowledgeMetrics
 from metrics.logs import EventLog
 
 # The arguments of a tool call. Errors are sentences that a model can act on.

@@ -16,9 +16,11 @@ from uuid import UUID
 
 from actors.catalogs import Catalogs, CatalogUnavailable
 from actors.clock import Clock
-from actors.jobs.ending import JobContent, JobUpstreams, LinkRenewal
+from actors.jobs.content import JobContent
 from actors.jobs.job import Job
-from actors.jobs.store import Jobs
+from actors.jobs.link_renewal import LinkRenewal
+from actors.jobs.service import Jobs
+from actors.jobs.upstreams import JobUpstreams
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.media_store.links import LinkSigner
 from actors.media_store.worker import MediaStore
@@ -55,7 +57,8 @@ from gw.keys.secret import Secret
 from gw.knowledge.reading import StoredSource
 from gw.knowledge.sources import BucketSources, SourceLinks, Sources
 from gw.voices import Voices
-from metrics.logs import EventLog, redact
+from metrics.log_redaction import redact
+from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from actors.catalogs import Catalogs
 from actors.jobs.job import VISIBLE, Job, State
-from actors.jobs.store import PREFIXES, Jobs
+from actors.jobs.service import PREFIXES, Jobs
 from actors.limits.accounts import Permit
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import NewJob
@@ -46,7 +46,7 @@ from gw.idempotency import IdempotencyClaim, fingerprint_of, read_key
 from gw.media.reading import ListKind, parameters_of, read_list
 from gw.voices import Voices, is_voice_id
 from metrics import genai
-from metrics.logs import redact
+from metrics.log_redaction import redact
 from metrics.spans import CallSpan
 
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 
 from actors.catalogs import CatalogUnavailable
-from actors.jobs.ending import ContentUnavailable
+from actors.jobs.content import ContentUnavailable
 from actors.jobs.job import Job
-from actors.jobs.store import new_job_id
+from actors.jobs.service import new_job_id
 from actors.media_store.storage import LocalFile, StorageFault
 from actors.media_store.store import Kept
 from actors.wallet.pricing import MediaPrice

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from actors.jobs.ending import CancelsJobs
 from actors.jobs.job import Acceptance
-from actors.jobs.store import Jobs
+from actors.jobs.service import Jobs
 from actors.wallet.messages import ClaimEnd
 from actors.wallet.wallets import Delivered
 from channels.media.canonical import Accepted

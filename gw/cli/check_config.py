@@ -35,7 +35,7 @@ from gw.keys.issue import check_secret
 from gw.keys.sealing import KeySealer, WrongSecret
 from gw.keys.secret import Secret
 from gw.keys.secret_file import SecretFault, read_if_made
-from metrics.logs import hide
+from metrics.log_redaction import hide
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

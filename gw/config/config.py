@@ -17,7 +17,7 @@ from actors.media_store.links import BucketSpec
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
 from gw.config.readers import Caution, ConfigFaults, Fault
-from metrics.logs import hide
+from metrics.log_redaction import hide
 
 # The part of a chat request covered by its hold: the messages, as in the specification, or the
 # whole body, with tools, instructions and schemas.

@@ -19,7 +19,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollecto
 from prometheus_client.exposition import choose_encoder
 
 from actors.clock import Clock
-from metrics.families import ConfigMetrics, Families
+from metrics.families import Families
+from metrics.groups.config import ConfigMetrics
 from metrics.logs import EventLog, lines_lost
 
 # One worker process as seen by its parent: a `gw serve` on the shared port.

@@ -16,7 +16,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.store import new_job_id
+from actors.jobs.service import new_job_id
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet.batch import Batch, apply

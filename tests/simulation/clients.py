@@ -11,7 +11,7 @@ from uuid import UUID
 
 from msgspec import Raw
 
-from actors.jobs.store import new_job_id
+from actors.jobs.service import new_job_id
 from actors.limits.accounts import LimitExceeded
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import CallFacts

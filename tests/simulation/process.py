@@ -9,10 +9,11 @@ from typing import Any, cast
 
 from actors.actor import Supervisor
 from actors.changes import ChangeFeed
-from actors.jobs.ending import Endings, JobUpstreams
-from actors.jobs.job import Schedule
+from actors.jobs.ending import Endings
 from actors.jobs.poller import Poller
-from actors.jobs.store import Jobs
+from actors.jobs.schedule import Schedule
+from actors.jobs.service import Jobs
+from actors.jobs.upstreams import JobUpstreams
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.limits.shared import SharedLimits
 from actors.media_store.copier import Copier, FileLocation, Throttle

@@ -20,7 +20,16 @@ from hypothesis.stateful import (
     rule,
 )
 
-from actors.jobs.job import Cancel, End, Observation, State, TimedOut, Unreachable, Watch, observe
+from actors.jobs.job import State
+from actors.jobs.state_machine import (
+    Cancel,
+    End,
+    Observation,
+    TimedOut,
+    Unreachable,
+    Watch,
+    observe,
+)
 from actors.jobs.store import Booked, Claimed
 from channels.media.canonical import NotFound, RateLimited, Trouble
 from tests.support.jobs import polled

@@ -4,8 +4,8 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Collection
 
-from actors.jobs.ending import UpstreamJob
-from actors.jobs.job import Observation
+from actors.jobs.state_machine import Observation
+from actors.jobs.upstreams import UpstreamJob
 from tests.support.jobs import CHANNEL, polled
 
 

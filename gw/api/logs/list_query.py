@@ -16,7 +16,7 @@ from uuid import UUID
 from channels.families import UNITS
 from gw.errors import INVALID_REQUEST, GatewayError
 from gw.keys.principal import Principal
-from metrics.logs import redact
+from metrics.log_redaction import redact
 
 # Parses query parameters: each at most once, an empty one counts as absent (spec: Call logs, 1).
 #

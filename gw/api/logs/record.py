@@ -19,7 +19,7 @@ from actors.wallet.pricing import format_credits, format_usd
 from actors.wallet.receipt import TOKENS_PER_PRICE, Line, NoPrice, formula, lines_of, multiplier_of
 from channels.families import DETAIL_KINDS, FAMILIES, PUBLIC_NAMES
 from gw.api.logs.list_query import Visibility
-from metrics.logs import redact
+from metrics.log_redaction import redact
 
 SQL = load("gw.api.logs", "record.sql")
 ID_MAX = 2**63 - 1

@@ -9,7 +9,8 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.job import ROW_STATUS, Job
+from actors.jobs.job import Job
+from actors.jobs.state_machine import ROW_STATUS
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, Executor, apply, encode_settlement

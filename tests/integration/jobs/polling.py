@@ -11,8 +11,9 @@ from typing import Any
 from actors.clock import SystemClock
 from actors.jobs import store
 from actors.jobs.ending import Endings
-from actors.jobs.job import Job, Schedule
+from actors.jobs.job import Job
 from actors.jobs.poller import Poller
+from actors.jobs.schedule import Schedule
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from metrics.prometheus import Metrics

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.jobs import store
-from actors.jobs.ending import settlement
-from actors.jobs.job import End, State
+from actors.jobs.job import State
+from actors.jobs.settlement import settlement_of
+from actors.jobs.state_machine import End
 from actors.jobs.store import Booked, Claimed
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply, encode_settlement
@@ -79,7 +80,7 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
             if open_job is None:
                 return None
             by = f"machine/{self.claims}"
-            told, job_end = settlement(
+            told, job_end = settlement_of(
                 open_job,
                 end,
                 now=2e9,

@@ -11,11 +11,11 @@ import pytest
 
 from actors.changes import CHANGES_CHANNEL
 from actors.jobs import store
-from actors.jobs.job import (
+from actors.jobs.schedule import Schedule
+from actors.jobs.state_machine import (
     Cancel,
     End,
     Observation,
-    Schedule,
     TimedOut,
     Unreachable,
     Watch,

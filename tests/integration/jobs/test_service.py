@@ -14,9 +14,10 @@ import pytest
 from actors import partitions
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.ending import JobUpstreams
-from actors.jobs.job import Cancel, End, Gone, TimedOut, Unreachable, Watch, observe
-from actors.jobs.store import SQL, Jobs, new_job_id
+from actors.jobs.service import Jobs, new_job_id
+from actors.jobs.state_machine import Cancel, End, Gone, TimedOut, Unreachable, Watch, observe
+from actors.jobs.store import SQL
+from actors.jobs.upstreams import JobUpstreams
 from actors.partitions import Partitions
 from actors.process import SQL as PROCESSES
 from actors.store.connection import StoreUnavailable

@@ -3,8 +3,8 @@
 import time
 
 from actors.jobs import store as jobs
-from actors.jobs.ending import settlement
-from actors.jobs.job import End
+from actors.jobs.settlement import settlement_of
+from actors.jobs.state_machine import End
 from channels.media.canonical import TaskError, VideoResult
 from tests.integration.actors.process import Process
 from tests.integration.money import ACCOUNT
@@ -18,7 +18,7 @@ async def ended(mine: Process, job_id: str, end: End, *, channel: str = "one") -
     assert await jobs.accept(mine.database, facts, taken, pause_seconds=60.0)
     found = await jobs.read_open(mine.database, job_id)
     assert found is not None
-    outcome, job_end = settlement(
+    outcome, job_end = settlement_of(
         found,
         end,
         now=time.time(),

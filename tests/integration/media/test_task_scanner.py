@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.clock import SystemClock
-from actors.jobs.store import Jobs, Links
+from actors.jobs.service import Jobs, Links
 from actors.media_store.copier import FetchFault, FileLocation, opened
 from actors.media_store.storage import FolderStorage
 from actors.media_store.worker import MediaStore, TaskScanner

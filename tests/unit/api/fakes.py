@@ -25,8 +25,10 @@ from gw.http.drain import RequestsInFlight
 from gw.http.overload import Overload
 from gw.idempotency import IdempotencyGuard, StoredResponse
 from gw.keys.principal import KeyRefused, Principal
-from metrics.families import Families, McpMetrics
-from metrics.tracing import Sampling, Tracing
+from metrics.families import Families
+from metrics.groups.mcp import McpMetrics
+from metrics.sampling import Sampling
+from metrics.tracing import Tracing
 from tests.support.clock import FakeClock
 
 KEY = "sk-platform-" + "a" * 64

@@ -16,9 +16,9 @@ from typing import Any, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from actors.jobs.ending import UpstreamJob
-from actors.jobs.job import Schedule
-from actors.jobs.store import Jobs, new_job_id
+from actors.jobs.schedule import Schedule
+from actors.jobs.service import Jobs, new_job_id
+from actors.jobs.upstreams import UpstreamJob
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.messages import Outcome

@@ -17,7 +17,7 @@ from gw.config.config import Config, LiveConfig
 from gw.config.credentials import check_certificates
 from gw.config.readers import ConfigFaults
 from gw.config.upstream import PROVED
-from metrics.logs import redact
+from metrics.log_redaction import redact
 from tests.support.certificates import pem_files
 from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, channel, check_fault, fault_of, places_of, read

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 import ujson
 
-from actors.jobs import ending
-from actors.jobs.ending import LINK_SECONDS, JobContent, LinkRenewal
+from actors.jobs import link_renewal
+from actors.jobs.content import JobContent
 from actors.jobs.job import Job
+from actors.jobs.link_renewal import LinkRenewal
+from actors.jobs.settlement import LINK_SECONDS
 from actors.jobs.store import SQL
 from actors.store.connection import StatementRefused
 from channels.http.interfaces import UpstreamRequest
@@ -137,7 +139,7 @@ async def test_link_of_ours_is_good_for_another_while_and_nobody_is_asked() -> N
 async def test_nobody_waits_long_and_the_next_one_gets_what_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ending, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(link_renewal, "WAIT_SECONDS", 0.01)
     s = Scene()
     s.upstreams.gate = asyncio.Event()
     s.upstreams.say("up_1", polled("succeeded", result=s.film("https://cdn.example/new", 60)))
@@ -148,8 +150,8 @@ async def test_nobody_waits_long_and_the_next_one_gets_what_came(
 
 
 async def test_questions_of_one_process_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(ending, "POLLS_MAX", 3)
+    monkeypatch.setattr(link_renewal, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(link_renewal, "POLLS_MAX", 3)
     s = Scene()
     s.upstreams.gate = asyncio.Event()
     jobs = [s.job(number) for number in range(10)]

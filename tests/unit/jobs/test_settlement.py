@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.jobs.ending import LINK_SECONDS, settlement
-from actors.jobs.job import End, ended_as
+from actors.jobs.settlement import LINK_SECONDS, settlement_of
+from actors.jobs.state_machine import End, ended_as
 from actors.jobs.store import OpenJob
 from actors.wallet.messages import CallFacts
 from actors.wallet.pricing import MediaPrice
@@ -57,7 +57,7 @@ def opened(
 
 
 def settled(open_job: OpenJob, end: End) -> Any:
-    return settlement(
+    return settlement_of(
         open_job,
         end,
         now=NOW,

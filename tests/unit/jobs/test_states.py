@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.jobs.ending import settlement
-from actors.jobs.job import (
+from actors.jobs.job import OpenState, State
+from actors.jobs.pace import (
+    BUSY_POLLS_MAX,
+    BUSY_POLLS_PER_SECOND,
+    LATE_SECONDS,
+    WORKING_SHARE,
+    Pace,
+)
+from actors.jobs.schedule import Schedule
+from actors.jobs.settlement import settlement_of
+from actors.jobs.state_machine import (
     ENDS,
     LOGGED_EVERY,
     ROW_STATUS,
@@ -17,21 +26,11 @@ from actors.jobs.job import (
     End,
     Gone,
     Observation,
-    OpenState,
-    Schedule,
-    State,
     TimedOut,
     Unreachable,
     Watch,
     observe,
     outcome_of,
-)
-from actors.jobs.poller import (
-    BUSY_POLLS_MAX,
-    BUSY_POLLS_PER_SECOND,
-    LATE_SECONDS,
-    WORKING_SHARE,
-    Pace,
 )
 from actors.jobs.store import Booked, Claimed
 from channels.media.canonical import NotFound, RateLimited, TaskError, Trouble, Unusable
@@ -232,7 +231,7 @@ class FakeJobMachine(JobMachine):
     def end(self, end: End) -> int | None:
         if self.row is None:
             return None
-        outcome, _ = settlement(
+        outcome, _ = settlement_of(
             opened(),
             end,
             now=1.0,

@@ -14,19 +14,9 @@ from pathlib import Path
 import pytest
 import ujson
 
-from metrics.logs import (
-    ATOMIC_BYTES,
-    QUEUE_BYTES_MAX,
-    EventLog,
-    JsonFormatter,
-    LineWriter,
-    configure,
-    descriptor_sink,
-    flush,
-    lines_lost,
-    redact,
-    write_line,
-)
+from metrics.line_writer import ATOMIC_BYTES, QUEUE_BYTES_MAX, LineWriter, descriptor_sink
+from metrics.log_redaction import redact
+from metrics.logs import EventLog, JsonFormatter, configure, flush, lines_lost, write_line
 from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases
 from tests.support.waiting import PATIENCE_SECONDS, until

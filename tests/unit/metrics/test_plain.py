@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from gw.runtime import INTERVAL_SECONDS, LoopLag
-from metrics.logs import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, EventLog, plain
+from metrics.logs import EventLog
+from metrics.plain_values import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, plain
 from metrics.prometheus import Metrics
 from metrics.version import COMMIT_FILE, commit
 from tests.support.aio import run

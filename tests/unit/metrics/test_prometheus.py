@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from metrics.families import Distribution, Number, SeriesFamily
 from metrics.prometheus import Metrics
 from metrics.series import SERIES, MetricFamily
+from metrics.values import Distribution, Number, SeriesFamily
 from tests.support.rows import cases, each
 from tests.unit.metrics.worlds import World
 

@@ -18,9 +18,10 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from channels.kinds import KINDS
 from metrics import genai, recording
-from metrics.prometheus import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
+from metrics.groups.response_models import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
 from metrics.recording import RecordedCall, RecordedChild, Recorder
-from metrics.spans import FIRST_CHUNK, REQUEST_READ, RESPONSE_HEAD, TraceParent, parse
+from metrics.spans import FIRST_CHUNK, REQUEST_READ, RESPONSE_HEAD
+from metrics.trace_context import TraceParent, parse_traceparent
 from metrics.version import release
 from tests.unit.metrics.worlds import World
 
@@ -66,7 +67,7 @@ def told(call: RecordedCall) -> TraceParent | None:
         return None
     name, _, value = trace.header.decode().partition(": ")
     assert (name, value[-2:]) == ("traceparent", "\r\n")
-    return parse(value.strip())
+    return parse_traceparent(value.strip())
 
 
 def context_of(span: ReadableSpan) -> SpanContext:

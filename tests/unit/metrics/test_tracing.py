@@ -12,21 +12,17 @@ from prometheus_client import CollectorRegistry
 
 from metrics import genai
 from metrics.prometheus import Metrics
-from metrics.spans import (
+from metrics.sampling import DEFAULT_RATIO, Sampling, sampling_of
+from metrics.spans import UNSAMPLED, UNSAMPLED_CHILD, Attributes, CallSpan, ContinuedCall, OnExport
+from metrics.trace_context import (
     CHARACTERS_MAX,
     MEMBERS_MAX,
-    UNSAMPLED,
-    UNSAMPLED_CHILD,
-    Attributes,
-    CallSpan,
-    ContinuedCall,
-    OnExport,
     TraceParent,
-    parse,
-    read,
-    render,
+    parse_traceparent,
+    propagated_tracestate,
+    render_traceparent,
 )
-from metrics.tracing import DEFAULT_RATIO, Sampling, Tracing, sampling_of
+from metrics.tracing import Tracing
 from tests.support.collector import Sink, read_spans, running_sink
 from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases, each
@@ -263,7 +259,7 @@ def test_opentelemetry_is_not_imported_where_it_is_not_used() -> None:
     (f"cc-{TRACE}-{SPAN}-00-", False),
 )
 def test_wellformed_header_is_read(header: str, is_sampled: bool) -> None:
-    assert parse(header) == TraceParent(
+    assert parse_traceparent(header) == TraceParent(
         trace_id=int(TRACE, 16), span_id=int(SPAN, 16), is_sampled=is_sampled
     )
 
@@ -297,18 +293,20 @@ def test_wellformed_header_is_read(header: str, is_sampled: bool) -> None:
     f"00-{TRACE}-{SPAN}-٠١",
 )
 def test_malformed_header_is_ignored(header: str) -> None:
-    assert parse(header) is None
+    assert parse_traceparent(header) is None
 
 
 @given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans())
 def test_written_header_is_read_back(trace_id: int, span_id: int, is_sampled: bool) -> None:
-    header = render(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
-    assert parse(header) == TraceParent(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
+    header = render_traceparent(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
+    assert parse_traceparent(header) == TraceParent(
+        trace_id=trace_id, span_id=span_id, is_sampled=is_sampled
+    )
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read_without_raising(header: str) -> None:
-    parse(header)
+    parse_traceparent(header)
 
 
 @cases(
@@ -335,19 +333,21 @@ def test_any_text_is_read_without_raising(header: str) -> None:
     ("a=" + "v" * 257 + ",b=2", "b=2"),
 )
 def test_members_that_are_well_formed_are_kept_in_their_order(header: str, expected: str) -> None:
-    assert read(header) == expected
+    assert propagated_tracestate(header) == expected
 
 
 def test_first_of_too_many_are_kept() -> None:
     members = [f"k{number}=1" for number in range(MEMBERS_MAX + 8)]
-    assert read(",".join(members)) == ",".join(members[:MEMBERS_MAX])
+    assert propagated_tracestate(",".join(members)) == ",".join(members[:MEMBERS_MAX])
 
 
 def test_long_members_go_first_where_there_is_no_room_and_then_the_last() -> None:
     long, short = "l=" + "x" * 200, [f"k{number}=" + "y" * 60 for number in range(9)]
-    assert read(",".join([short[0], long, *short[1:4]])) == ",".join([short[0], long, *short[1:4]])
-    assert read(",".join([short[0], long, *short[1:9]])) == ",".join(short[:8])
-    assert read(",".join([long, *short[:5]])) == ",".join(short[:5])
+    assert propagated_tracestate(",".join([short[0], long, *short[1:4]])) == ",".join(
+        [short[0], long, *short[1:4]]
+    )
+    assert propagated_tracestate(",".join([short[0], long, *short[1:9]])) == ",".join(short[:8])
+    assert propagated_tracestate(",".join([long, *short[:5]])) == ",".join(short[:5])
 
 
 _MEMBERS = st.lists(
@@ -358,12 +358,12 @@ _MEMBERS = st.lists(
 
 @given(_MEMBERS)
 def test_whatever_comes_what_is_sent_is_bounded_and_is_read_as_itself(members: list[str]) -> None:
-    sent = read(",".join(members))
+    sent = propagated_tracestate(",".join(members))
     assert len(sent) <= CHARACTERS_MAX
     assert len(sent.split(",")) <= MEMBERS_MAX
     assert sent.isascii()
     assert sent.isprintable()
-    assert read(sent) == sent
+    assert propagated_tracestate(sent) == sent
 
 
 # --- Spans as a collector gets them: a real OTLP POST over HTTP, read as protobuf ---

@@ -1,0 +1,113 @@
+"""One poll or one cancellation of a job at its upstream.
+
+Independent of calls: it takes no slot of the channel, does not count for its health, and is made
+even if its circuit is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from actors.clock import Clock
+from actors.jobs.state_machine import Gone, Observation, TimedOut, Unreachable
+from channels.errors import UpstreamError
+from channels.http.interfaces import UpstreamClient
+from channels.media.dialects import DIALECTS
+from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind, perform, send
+from channels.registry import ChannelSpec
+from metrics.logs import EventLog
+
+R = TypeVar("R")
+
+
+class UpstreamJob(Protocol):
+    """The data that identifies a job at its upstream."""
+
+    @property
+    def kind(self) -> TaskKind: ...
+
+    @property
+    def channel_id(self) -> str | None: ...
+
+    @property
+    def upstream_protocol(self) -> str | None: ...
+
+    @property
+    def upstream_id(self) -> str | None: ...
+
+
+class JobUpstreams:
+    """Polls and cancels jobs at their upstreams. `seconds` is the timeout of either, with all
+    requests it needs; `body_bytes_max` bounds a response's body."""
+
+    def __init__(
+        self,
+        *,
+        http: UpstreamClient,
+        channels: Callable[[], Mapping[str, ChannelSpec]],
+        seconds: float,
+        body_bytes_max: int,
+        clock: Clock,
+    ) -> None:
+        self._http = http
+        self._channels = channels
+        self._seconds = seconds
+        self._body_bytes_max = body_bytes_max
+        self._clock = clock
+        self._log = EventLog("actors.jobs")
+
+    def __repr__(self) -> str:
+        return f"<JobUpstreams {self._http!r}>"
+
+    def channel_ids(self) -> list[str]:
+        """Return the ids of the configured channels."""
+        return list(self._channels())
+
+    async def poll(self, job: UpstreamJob) -> Observation:
+        """Request the state of a job. Raises only when cancelled."""
+        found = self._find(job)
+        if found is None:
+            return Gone()
+        channel, upstream_id = found
+        dialect = DIALECTS[channel.dialect_of(job.upstream_protocol or "")]
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._perform(channel, dialect.poll(job.kind, upstream_id))
+        except TimeoutError:
+            return TimedOut()
+        except UpstreamError as error:
+            return Unreachable(reason=f"{error} {error.detail}".strip())
+
+    async def cancel(self, job: UpstreamJob) -> bool:
+        """Cancel a job, if its upstream supports that; return whether it was cancelled."""
+        found = self._find(job)
+        if found is None:
+            return False
+        channel, upstream_id = found
+        dialect = DIALECTS[channel.dialect_of(job.upstream_protocol or "")]
+        exchange = dialect.cancel(job.kind, upstream_id)
+        if exchange is None:
+            return False
+        try:
+            async with asyncio.timeout(self._seconds):
+                if await self._perform(channel, exchange):
+                    return True
+            reason = "refused"
+        except (TimeoutError, UpstreamError) as error:
+            reason = repr(error)
+        self._log.info("task_not_cancelled_upstream", channel=channel.id, error=reason)
+        return False
+
+    def _find(self, job: UpstreamJob) -> tuple[ChannelSpec, str] | None:
+        channel = self._channels().get(job.channel_id or "")
+        if channel is None or job.upstream_id is None:
+            return None
+        return channel, job.upstream_id
+
+    async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
+        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+            return await send(self._http, channel, request, response_bytes_max, now=self._clock.now)
+
+        return await perform(exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max)

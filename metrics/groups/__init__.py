@@ -1,0 +1,1 @@
+"""Groups of metrics with a noun of their own; `Metrics` (`prometheus.py`) has one of each."""
