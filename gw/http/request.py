@@ -32,7 +32,7 @@ from gw.http.response import LAST_CHUNK, WholeResponse, chunk_of, http_date, res
 from gw.http.tornado.handler import METHODS, TornadoHandler
 from gw.http.tornado.request import TornadoRequest
 from gw.http.tornado.routes import RouteTarget
-from metrics.logs import redact
+from metrics.log_redaction import redact
 
 _BODYLESS = (204, 304)
 
