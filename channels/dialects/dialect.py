@@ -32,7 +32,7 @@ from channels.registry import (
     bearer,
     credentials_of,
 )
-from channels.translation.codec import Codec, StreamingUpstream
+from channels.translation.codec import Codec
 
 # The request on the wire of a channel (contract §2: Upstream wire).
 #
@@ -468,10 +468,10 @@ class ChatDialect(Dialect):
     `ends`, for a stream that stops within its last event: whether the data is a final event despite
     the missing blank line.
 
-    `upstream` is for translations to it, `codec` also for translations from it; None without these.
-    `closing_failure` closes a failed stream with an error of the gateway, with this message, and
-    the client's terminator. `header_prefix` is the prefix of its provider's headers, of which a
-    client's are sent to its channels. `needs_max_tokens`: a request must have a maximum.
+    `codec` is for translations from it and to it; None without these. `closing_failure` closes a
+    failed stream with an error of the gateway, with this message, and the client's terminator.
+    `header_prefix` is the prefix of its provider's headers, of which a client's are sent to its
+    channels. `needs_max_tokens`: a request must have a maximum.
     `takes_max_tokens_param`: upstreams differ in its name (`ChannelSpec.max_tokens_param`);
     `has_system_anywhere`: not all of them take instructions within a conversation
     (`has_system_first`); `takes_cache_key`: some take the conversation's name for their cache.
@@ -483,7 +483,6 @@ class ChatDialect(Dialect):
     new_meter: Callable[[], Meter]
     has_terminator: bool
     ends: Callable[[bytes], bool]
-    upstream: StreamingUpstream | None = None
     codec: Codec | None = None
     closing_failure: Callable[[str], bytes] | None = None
     header_prefix: str = ""

@@ -6,7 +6,7 @@ For requests, whole responses and streams (`model.py`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Protocol as Interface
@@ -62,34 +62,22 @@ class StreamEncoder(Interface):
     def encode(self, event: Event) -> bytes: ...
 
 
-class MakesDecoder(Interface):
-    """A decoder class."""
-
-    def __call__(self) -> StreamDecoder: ...
-
-
 class MakesEncoder(Interface):
-    """An encoder class; `created` is a Unix second."""
+    """Makes the encoder of one stream; `created` is a Unix second."""
 
     def __call__(
         self, *, id: str, created: int, model: str, include_usage: bool
     ) -> StreamEncoder: ...
 
 
-class StreamingUpstream(Interface):
-    """The upstream's side of a protocol for translating streams.
+class EncodesRequest(Interface):
+    """Returns the body for an upstream of the protocol, which may have further options.
 
-    `encode_request` reports what it could not express, and raises InvalidRequest if the
-    conversation would change without it. `tool_names` maps the names that it changes to the
-    client's own.
+    It reports what it could not express, and raises InvalidRequest if the conversation would change
+    without it.
     """
 
-    @property
-    def StreamDecoder(self) -> MakesDecoder: ...
-
-    def tool_names(self, request: Request) -> Mapping[str, str]: ...
-
-    def encode_request(
+    def __call__(
         self,
         request: Request,
         *,
@@ -100,28 +88,29 @@ class StreamingUpstream(Interface):
     ) -> dict[str, Any]: ...
 
 
-class Codec(StreamingUpstream, Interface):
-    """A protocol on either side, streaming or not.
+class EncodesResponse(Interface):
+    """Returns a whole response for a client of the protocol. Raises nothing."""
 
-    `KEEP_ALIVE` is sent to a client while there is nothing else to send: what its readers skip.
+    def __call__(self, response: Response, /, *, id: str, created: int, model: str) -> bytes: ...
 
-    `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed; the encoders of
-    responses raise nothing.
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Codec:
+    """A protocol on either side of a translation, streaming or not.
+
+    `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed. `tool_names` maps
+    the names that `encode_request` changes to the client's own. `keep_alive` is sent to a client
+    while there is nothing else to send: what its readers skip.
     """
 
-    @property
-    def KEEP_ALIVE(self) -> bytes: ...
-
-    @property
-    def StreamEncoder(self) -> MakesEncoder: ...
-
-    def decode_request(self, body: Mapping[str, Any]) -> Request: ...
-
-    def decode_response(self, body: bytes) -> Response: ...
-
-    def encode_response(
-        self, response: Response, *, id: str, created: int, model: str
-    ) -> bytes: ...
+    decode_request: Callable[[Mapping[str, Any]], Request]
+    encode_request: EncodesRequest
+    tool_names: Callable[[Request], Mapping[str, str]]
+    decode_response: Callable[[bytes], Response]
+    encode_response: EncodesResponse
+    new_decoder: Callable[[], StreamDecoder]
+    new_encoder: MakesEncoder
+    keep_alive: bytes
 
 
 # The common part of the dialects' stream encoders: which event is encoded when.

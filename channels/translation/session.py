@@ -24,7 +24,7 @@ from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
 from channels.json.lenient import dumps
-from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
+from channels.translation.codec import Codec, StreamDecoder, StreamEncoder
 from channels.translation.model import (
     Began,
     Event,
@@ -175,7 +175,7 @@ class TranslatedCall:
         self.translation = translation
         self.report = LossReport()
         self._client: Codec = codec(translation.client)
-        self._upstream: StreamingUpstream = streaming_upstream(translation.upstream)
+        self._upstream: Codec = codec(translation.upstream)
         self._redact = redact
         self.request: Request = user_fitted(self._client.decode_request(body), self.report)
         self.names: Mapping[str, str] = self._upstream.tool_names(self.request)
@@ -195,7 +195,7 @@ class TranslatedCall:
         call.report = report
         call.names = names
         call._client = codec(translation.client)
-        call._upstream = streaming_upstream(translation.upstream)
+        call._upstream = codec(translation.upstream)
         call._redact = redact
         return call
 
@@ -221,7 +221,7 @@ class TranslatedCall:
     def translate_response(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
         """Translate a whole response to the client's protocol. Raises UpstreamMalformed."""
         try:
-            response = codec(self.translation.upstream).decode_response(body)
+            response = self._upstream.decode_response(body)
             if self.names:
                 response = response_renamed(response, self.names)
             return self._client.encode_response(response, id=id, created=created, model=model)
@@ -237,7 +237,7 @@ class TranslatedCall:
         own = CHAT_DIALECTS[self.translation.client]
 
         def encoder(began: Began) -> StreamEncoder:
-            return client.StreamEncoder(
+            return client.new_encoder(
                 id=began.id or id,
                 created=created,
                 model=began.model or model,
@@ -245,7 +245,7 @@ class TranslatedCall:
             )
 
         return TranslatedStream(
-            self._upstream.StreamDecoder(),
+            self._upstream.new_decoder(),
             encoder,
             names=self.names,
             redact=self._redact,
@@ -354,13 +354,6 @@ class TranslatedStream:
 def codec(protocol: str) -> Codec:
     """Return the codec of a protocol that is translated, in either direction."""
     found = CHAT_DIALECTS[protocol].codec
-    assert found is not None, protocol
-    return found
-
-
-def streaming_upstream(protocol: str) -> StreamingUpstream:
-    """Return the upstream's side of a protocol for translating streams."""
-    found = CHAT_DIALECTS[protocol].upstream
     assert found is not None, protocol
     return found
 

@@ -71,7 +71,7 @@ def sign_of_life(protocol: str, framing: Framing) -> bytes:
     if not framing.keeps_events:
         return b""
     codec = CHAT_DIALECTS[protocol].codec
-    return COMMENT if codec is None else codec.KEEP_ALIVE
+    return COMMENT if codec is None else codec.keep_alive
 
 
 class EarlyHead:

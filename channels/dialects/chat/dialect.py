@@ -11,12 +11,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.chat import codec
+from channels.dialects.chat.decode import decode_request
+from channels.dialects.chat.encode import encode_request, tool_names
 from channels.dialects.chat.events import ChatMeter, is_terminator
 from channels.dialects.chat.request import chat_options, read_request, upstream_body, without_body
+from channels.dialects.chat.stream import (
+    KEEP_ALIVE,
+    StreamDecoder,
+    StreamEncoder,
+    closing_failure,
+    decode_response,
+    encode_response,
+)
 from channels.dialects.dialect import Address, ChatDialect, Hosting
 from channels.families import CHAT
 from channels.json.lenient import UNREADABLE, dumps
+from channels.translation.codec import Codec
 
 # Variants of the chat dialect for providers that refuse parts of it instead of ignoring them.
 #
@@ -171,9 +181,17 @@ DIALECT = ChatDialect(
     new_meter=ChatMeter,
     has_terminator=True,
     ends=is_terminator,
-    upstream=codec,
-    codec=codec,
-    closing_failure=codec.closing_failure,
+    codec=Codec(
+        decode_request=decode_request,
+        encode_request=encode_request,
+        tool_names=tool_names,
+        decode_response=decode_response,
+        encode_response=encode_response,
+        new_decoder=StreamDecoder,
+        new_encoder=StreamEncoder,
+        keep_alive=KEEP_ALIVE,
+    ),
+    closing_failure=closing_failure,
     takes_max_tokens_param=True,
     has_system_anywhere=True,
     takes_cache_key=True,

@@ -5,12 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting
-from channels.dialects.gemini import codec
+from channels.dialects.gemini.decode import decode_request
+from channels.dialects.gemini.encode import encode_request, tool_names
 from channels.dialects.gemini.events import GeminiMeter, ends
 from channels.dialects.gemini.parts import without_foreign
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
+from channels.dialects.gemini.response import (
+    KEEP_ALIVE,
+    StreamEncoder,
+    decode_response,
+    encode_response,
+)
+from channels.dialects.gemini.stream_decoder import StreamDecoder
 from channels.families import GEMINI
 from channels.registry import KEY_HEADERS
+from channels.translation.codec import Codec
 
 # Upstreams are always sent requests for server-sent events; `array_stream.py` makes the other form.
 _ADDRESS = Address(
@@ -31,8 +40,16 @@ DIALECT = ChatDialect(
     new_meter=GeminiMeter,
     has_terminator=False,
     ends=ends,
-    upstream=codec,
-    codec=codec,
+    codec=Codec(
+        decode_request=decode_request,
+        encode_request=encode_request,
+        tool_names=tool_names,
+        decode_response=decode_response,
+        encode_response=encode_response,
+        new_decoder=StreamDecoder,
+        new_encoder=StreamEncoder,
+        keep_alive=KEEP_ALIVE,
+    ),
     takes_is_here=True,
     counting=Counting(
         address=replace(_ADDRESS, action=":countTokens", accept="application/json"),

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting, Hosting, TierHeader
-from channels.dialects.messages import codec
 from channels.dialects.messages.converse import (
     TIERED,
     TIERS,
@@ -20,6 +19,8 @@ from channels.dialects.messages.converse import (
     error_event,
     messages_body,
 )
+from channels.dialects.messages.decode import decode_request
+from channels.dialects.messages.encode import encode_request, tool_names
 from channels.dialects.messages.events import MessagesMeter, ends
 from channels.dialects.messages.request import (
     options_of,
@@ -27,12 +28,20 @@ from channels.dialects.messages.request import (
     upstream_body,
     without_body,
 )
+from channels.dialects.messages.stream import (
+    KEEP_ALIVE,
+    StreamDecoder,
+    StreamEncoder,
+    decode_response,
+    encode_response,
+)
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.http.sse import EventMessage, server_sent
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.json.lenient import UNREADABLE
 from channels.registry import KEY_HEADERS
+from channels.translation.codec import Codec
 from channels.translation.signatures import TAG, UNSIGNED, Turn, edited, opened
 
 # The messages dialect as hosted by Vertex AI and Bedrock: the model is in the path.
@@ -234,8 +243,16 @@ DIALECT = ChatDialect(
     new_meter=MessagesMeter,
     has_terminator=True,
     ends=ends,
-    upstream=codec,
-    codec=codec,
+    codec=Codec(
+        decode_request=decode_request,
+        encode_request=encode_request,
+        tool_names=tool_names,
+        decode_response=decode_response,
+        encode_response=encode_response,
+        new_decoder=StreamDecoder,
+        new_encoder=StreamEncoder,
+        keep_alive=KEEP_ALIVE,
+    ),
     hostings=HOSTINGS,
     needs_max_tokens=True,
     marks_cache=True,

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.dialect import Address, ChatDialect, Counting
-from channels.dialects.responses import codec
+from channels.dialects.responses.decode import decode_request
+from channels.dialects.responses.encode import encode_request, tool_names
 from channels.dialects.responses.events import ResponsesMeter, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
+from channels.dialects.responses.response import KEEP_ALIVE, StreamEncoder, encode_response
+from channels.dialects.responses.stream import StreamDecoder, decode_response
 from channels.families import RESPONSES
+from channels.translation.codec import Codec
 from channels.translation.signatures import TAG, edited
 
 # Removes thoughts of other providers from a request that is not translated.
@@ -43,7 +47,6 @@ DIALECT = ChatDialect(
     new_meter=ResponsesMeter,
     has_terminator=True,
     ends=ends,
-    upstream=codec,
     counting=Counting(
         address=Address(path="/v1/responses", action="/input_tokens", accept="application/json"),
         member="input_tokens",
@@ -51,7 +54,16 @@ DIALECT = ChatDialect(
         a_text=0.97,
         an_image=765,
     ),
-    codec=codec,
+    codec=Codec(
+        decode_request=decode_request,
+        encode_request=encode_request,
+        tool_names=tool_names,
+        decode_response=decode_response,
+        encode_response=encode_response,
+        new_decoder=StreamDecoder,
+        new_encoder=StreamEncoder,
+        keep_alive=KEEP_ALIVE,
+    ),
     takes_cache_key=True,
 )
 

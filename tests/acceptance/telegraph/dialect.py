@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from channels.dialects.dialect import Address, ChatDialect
+from channels.translation.codec import Codec
 from tests.acceptance.telegraph import codec
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import TelegraphMeter, ends
@@ -17,6 +18,14 @@ DIALECT = ChatDialect(
     new_meter=TelegraphMeter,
     has_terminator=True,
     ends=ends,
-    upstream=codec,
-    codec=codec,
+    codec=Codec(
+        decode_request=codec.decode_request,
+        encode_request=codec.encode_request,
+        tool_names=codec.tool_names,
+        decode_response=codec.decode_response,
+        encode_response=codec.encode_response,
+        new_decoder=codec.StreamDecoder,
+        new_encoder=codec.StreamEncoder,
+        keep_alive=codec.KEEP_ALIVE,
+    ),
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from channels.dialects.messages.generations import generation_of
 from channels.translation.model import Protocol
-from channels.translation.session import codec, streaming_upstream
+from channels.translation.session import codec
 from channels.translation.tool_calls import LossReport
 from tests.support.rows import cases
 from tests.unit.translation.pieces import USER, call, calls, result, tool, user
@@ -44,7 +44,7 @@ def sent(
     }[client]
     report = LossReport()
     request = codec(client).decode_request({**said, **members})
-    body = streaming_upstream("messages").encode_request(
+    body = codec("messages").encode_request(
         request, model=model, stream=False, max_tokens=max_tokens, report=report
     )
     return body, report.dropped

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from channels.dialects.chat import codec as chat
 from channels.dialects.meter import Usage, UsageParts
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
@@ -26,6 +25,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
+from channels.translation.session import codec
 from tests.support.rows import each
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.pieces import assistant
@@ -259,7 +259,7 @@ def test_choice_that_says_nothing_is_malformed_still() -> None:
         b'{"choices": [{"finish_reason": []}]}',
     ):
         with pytest.raises(UpstreamMalformed):
-            chat.decode_response(body)
+            codec("chat").decode_response(body)
 
 
 # --- What a translated response states of the parts of a usage ---
@@ -310,7 +310,7 @@ def test_parts_are_stated_as_far_as_the_protocol_has_words(protocol: str) -> Non
     meter = new_meter(protocol)
     meter.body(codec.encode_response(response, id="1", created=1, model="m"))
     assert meter.usage == KEPT[protocol]
-    encoder = codec.StreamEncoder(id="1", created=1, model="m", include_usage=True)
+    encoder = codec.new_encoder(id="1", created=1, model="m", include_usage=True)
     stream = b"".join(encoder.encode(event) for event in EVENTS)
     meter = new_meter(protocol)
     for event in SseSplitter().feed(stream):

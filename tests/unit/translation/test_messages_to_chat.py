@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.chat import codec as chat
 from channels.errors import InvalidRequest
+from channels.translation.session import codec
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import (
     ASSISTANT,
@@ -320,7 +320,7 @@ def test_tool_names_too_long_for_chat_are_shortened_and_known() -> None:
         "tool_choice": {"type": "tool", "name": name},
     }
     body, dropped = translated("messages", "chat", client)
-    names = chat.tool_names(decoded("messages", client))
+    names = codec("chat").tool_names(decoded("messages", client))
     (short,) = names
     assert names == {short: name}
     assert len(short) == 64

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from channels.dialects.gemini import codec as gemini
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.call_arguments import arguments_object
@@ -226,9 +225,9 @@ def settled_parts(request: Request) -> Request:
 @slow
 @given(gemini_requests)
 def test_request_says_the_same_again(body: dict[str, Any]) -> None:
-    request = gemini.decode_request(body)
+    request = codec("native").decode_request(body)
     sent, dropped = encoded(request)
-    assert settled_parts(gemini.decode_request(sent)) == settled_parts(request)
+    assert settled_parts(codec("native").decode_request(sent)) == settled_parts(request)
     assert dropped == []
 
 
@@ -275,9 +274,13 @@ def test_upstream_is_given_what_its_protocol_allows_by_messages(body: dict[str, 
 
 def opened(answer: Response) -> Response:
     """An answer as its client sends it back: foreign signatures taken out of their envelope."""
-    whole = gemini.encode_response(answer, id="x", created=1, model="m")
+    whole = codec("native").encode_response(answer, id="x", created=1, model="m")
     candidate = json.loads(whole)["candidates"][0]
-    turns = gemini.decode_request({"contents": [candidate.get("content", {"parts": []})]}).turns
+    turns = (
+        codec("native")
+        .decode_request({"contents": [candidate.get("content", {"parts": []})]})
+        .turns
+    )
     return replace(answer, parts=turns[0].parts if turns else ())
 
 
@@ -298,7 +301,9 @@ def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
 @slow
 @given(answers())
 def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
-    found = gemini.decode_response(gemini.encode_response(answer, id="x", created=1, model="m"))
+    found = codec("native").decode_response(
+        codec("native").encode_response(answer, id="x", created=1, model="m")
+    )
     has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
     is_refused = has_refusal and answer.finish != "length"
     assert found.finish == ("refusal" if is_refused else answer.finish)

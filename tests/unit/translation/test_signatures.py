@@ -6,7 +6,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.dialects.gemini.parts import ESCAPE
-from channels.dialects.messages import codec as messages
 from channels.dialects.table import CHAT_DIALECTS
 from channels.json.outline import outline
 from channels.translation.model import Part, Protocol, Reasoning, Response, Text, Thinking, ToolCall
@@ -163,7 +162,7 @@ def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> Non
     }
     request = replace(decoded("chat", body), reasoning=Reasoning(budget_tokens=2048))
     report = LossReport()
-    encoded = messages.encode_request(
+    encoded = codec("messages").encode_request(
         request, model="m", stream=False, max_tokens=4000, report=report
     )
     assert "thinking" not in encoded
@@ -172,7 +171,7 @@ def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> Non
     assistant = request.turns[1]
     proven = replace(assistant, parts=(Thinking("hm", "s", "messages"), *assistant.parts))
     request = replace(request, turns=(request.turns[0], proven, request.turns[2]))
-    encoded = messages.encode_request(
+    encoded = codec("messages").encode_request(
         request, model="m", stream=False, max_tokens=2000, report=LossReport()
     )
     assert encoded["thinking"] == {"type": "enabled", "budget_tokens": 1999}

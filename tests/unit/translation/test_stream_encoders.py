@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from channels.dialects.chat.codec import StreamEncoder
-from channels.dialects.messages.codec import StreamEncoder as MessagesEncoder
+from channels.dialects.chat.stream import StreamEncoder
+from channels.dialects.messages.stream import StreamEncoder as MessagesEncoder
 from channels.dialects.meter import Usage
 from channels.translation.model import (
     Began,

@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.chat import codec as chat
-from channels.dialects.gemini import codec as gemini
-from channels.dialects.messages import codec as messages
 from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
@@ -18,6 +15,7 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
+from channels.translation.session import codec
 from channels.translation.tool_calls import made_id
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import call, chunk, inline, thought, usage
@@ -206,13 +204,13 @@ def test_thinking_without_proof_has_the_mark_of_the_gateway() -> None:
 )
 def test_what_is_no_completion_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        chat.decode_response(body)
+        codec("chat").decode_response(body)
 
 
 @cases("body", b"", b"[]", b"oops", b'{"content": "x"}', b'{"type": "error", "error": {}}')
 def test_what_is_no_message_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        messages.decode_response(body)
+        codec("messages").decode_response(body)
 
 
 # --- Whole native-content answers ---
@@ -303,7 +301,7 @@ def test_answer_says_what_its_stream_says(name: str) -> None:
 )
 def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        gemini.decode_response(body)
+        codec("native").decode_response(body)
 
 
 @cases(

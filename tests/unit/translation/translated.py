@@ -37,7 +37,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.translation.session import codec, streaming_upstream
+from channels.translation.session import codec
 from channels.translation.tool_calls import LossReport
 
 MAX_TOKENS = 4000
@@ -57,7 +57,7 @@ def translated(
     """The upstream's body, and what was dropped. The body holds no null and is JSON."""
     report = LossReport()
     request = codec(client).decode_request(body)
-    encoded = streaming_upstream(upstream).encode_request(
+    encoded = codec(upstream).encode_request(
         request, model="up", stream=stream, max_tokens=max_tokens, report=report, **options
     )
     assert_no_null(encoded, "")
@@ -125,7 +125,7 @@ def sse(*datas: Mapping[str, Any] | bytes) -> list[SseEvent]:
 
 def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
     """What a protocol's decoder makes of an upstream's events, to the end of the stream."""
-    decoder = streaming_upstream(protocol).StreamDecoder()
+    decoder = codec(protocol).new_decoder()
     found = [event for one in events for event in decoder.take(read(protocol, one))]
     return [*found, *decoder.end()]
 
@@ -150,7 +150,7 @@ def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -
 
 def written(protocol: Protocol, events: Iterable[Event], *, include_usage: bool = True) -> bytes:
     """A client's stream of these events."""
-    encoder = codec(protocol).StreamEncoder(
+    encoder = codec(protocol).new_encoder(
         id="answer-1", created=1_700_000_000, model="m", include_usage=include_usage
     )
     return b"".join(encoder.encode(event) for event in events)

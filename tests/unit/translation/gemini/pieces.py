@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from channels.dialects.gemini import codec as gemini
 from channels.translation.model import Request
+from channels.translation.session import codec
 from channels.translation.tool_calls import LossReport
 from tests.unit.translation import pieces
 
@@ -79,7 +79,7 @@ def usage(prompt: int, candidates: int | None = None, **members: int) -> dict[st
 def encoded(request: Request, *, upstream_model: str = "gemini-3-pro") -> tuple[Any, list[str]]:
     """The body for an upstream of this protocol, and what was dropped."""
     report = LossReport()
-    body = gemini.encode_request(
+    body = codec("native").encode_request(
         request, model=upstream_model, stream=False, max_tokens=100, report=report
     )
     return body, report.dropped

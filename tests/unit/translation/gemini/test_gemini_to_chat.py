@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini import codec as gemini
 from channels.errors import InvalidRequest
 from channels.translation.model import (
     EMPTY,
@@ -16,6 +15,7 @@ from channels.translation.model import (
     ToolChoice,
     ToolResult,
 )
+from channels.translation.session import codec
 from channels.translation.tool_calls import made_id
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
@@ -185,7 +185,9 @@ def test_conversation_of_gemini_arrives(name: str) -> None:
 
 def parts_of(*parts: Any, role: str = "model") -> tuple[Any, ...]:
     """The canonical parts of one turn."""
-    request = gemini.decode_request(asked({"role": role, "parts": [text(one) for one in parts]}))
+    request = codec("native").decode_request(
+        asked({"role": role, "parts": [text(one) for one in parts]})
+    )
     return request.turns[0].parts
 
 
@@ -258,7 +260,7 @@ def test_choice_of_tools_is_read(
     calling: dict[str, Any], choice: ToolChoice | None, left_over: dict[str, Any]
 ) -> None:
     body = asked(tools=[F], toolConfig={"functionCallingConfig": calling})
-    request = gemini.decode_request(body)
+    request = codec("native").decode_request(body)
     assert request.tool_choice == choice
     assert request.extras == left_over
 
@@ -295,7 +297,7 @@ def test_choice_of_tools_is_read(
 def test_form_of_the_answer_is_read(
     config: dict[str, Any], form: Format | None, left_over: dict[str, Any]
 ) -> None:
-    request = gemini.decode_request(asked(generationConfig=config))
+    request = codec("native").decode_request(asked(generationConfig=config))
     assert request.format == form
     assert request.extras == left_over
 
@@ -312,7 +314,7 @@ def test_form_of_the_answer_is_read(
     ({"includeThoughts": True}, Reasoning(shows_thoughts=True)),
 )
 def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None) -> None:
-    request = gemini.decode_request(asked(generationConfig={"thinkingConfig": thinking}))
+    request = codec("native").decode_request(asked(generationConfig={"thinkingConfig": thinking}))
     assert request.reasoning == reasoning
 
 
@@ -337,5 +339,5 @@ def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None)
 )
 def test_wrong_member_is_refused_by_its_name(members: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        gemini.decode_request(asked(**members))
+        codec("native").decode_request(asked(**members))
     assert refused.value.param == param

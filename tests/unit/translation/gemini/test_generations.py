@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from channels.translation.session import codec, streaming_upstream
+from channels.translation.session import codec
 from channels.translation.tool_calls import LossReport
 from tests.support.rows import cases
 from tests.unit.translation.pieces import USER
@@ -12,7 +12,7 @@ def sent(model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     """The thinking config for a model of what a responses client asks, and the warning."""
     report = LossReport()
     request = codec("responses").decode_request({"input": [USER], **members})
-    body = streaming_upstream("native").encode_request(
+    body = codec("native").encode_request(
         request, model=model, stream=False, max_tokens=9000, report=report
     )
     return body["generationConfig"]["thinkingConfig"], report.dropped
@@ -75,7 +75,7 @@ def test_budget_is_the_least_that_the_model_takes() -> None:
     report = LossReport()
     members = {"thinking": {"type": "enabled", "budget_tokens": 50, "display": "omitted"}}
     request = codec("messages").decode_request({"messages": [USER], **members})
-    body = streaming_upstream("native").encode_request(
+    body = codec("native").encode_request(
         request, model="gemini-2.5-pro", stream=False, max_tokens=9000, report=report
     )
     expected = {"thinkingBudget": 128, "includeThoughts": False}

@@ -4,7 +4,6 @@ import base64
 import json
 from typing import Any
 
-from channels.dialects.gemini import codec as gemini
 from channels.dialects.gemini.array_stream import ArrayFraming
 from channels.dialects.meter import Usage
 from channels.http.sse import SseSplitter
@@ -24,6 +23,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
+from channels.translation.session import codec
 from channels.translation.tool_calls import made_id
 from tests.support.rows import each
 from tests.unit.translation.gemini.pieces import call, chunk, inline
@@ -165,7 +165,7 @@ def test_every_reason_has_its_word(
 
 
 def test_nothing_follows_the_end() -> None:
-    decoder = gemini.StreamDecoder()
+    decoder = codec("native").new_decoder()
     (event,) = sse(chunk("a", finishReason="STOP"))
     assert decoder.take(read("native", event)) == [BEGAN, TextDelta("a")]
     assert decoder.end() == stopped()

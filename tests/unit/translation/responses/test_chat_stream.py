@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat.codec import StreamEncoder
-from channels.dialects.responses.codec import StreamDecoder
+from channels.dialects.chat.stream import StreamEncoder
 from channels.dialects.responses.events import read_event, read_usage
+from channels.dialects.responses.stream import StreamDecoder
 from channels.http.sse import SseEvent
 from channels.json.lenient import raw_of, read_loosely
 from channels.translation.model import Text, ToolCall
