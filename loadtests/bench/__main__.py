@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +22,8 @@ from loadtests.bench.figures import Section
 from loadtests.bench.scenarios import WORKLOADS
 from loadtests.bench.table import begin
 from loadtests.rig.machine import allow_files, available_cores, description, go_first, pin, place
-from loadtests.rig.processes import Against, Tree, VerifyFailed, light_upstream
+from loadtests.rig.network import GATEWAY, network
+from loadtests.rig.processes import Against, Network, Tree, VerifyFailed, light_upstream
 
 FILES = 65_536
 TABLE = Path("loadtests/table.md")
@@ -39,7 +41,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         description="Measure what a call costs, beside a bare proxy, other trees, other servers.",
         epilog="TREE is a checkout of this project whose environment is made. COMMAND is started "
         "with {upstream_url}, {upstream_host}, {upstream_port} and {port} filled in, and must then "
-        "take POST /v1/chat/completions on URL, forwarding it there.",
+        "take POST /v1/chat/completions on URL, forwarding it there; with --network the host of "
+        f"URL is {GATEWAY.address}.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -50,6 +53,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help=f"the table ({TABLE}); what else it holds already stays in it")  # fmt: skip
     add("--against", nargs="+", action="append", default=[], metavar="TREE | COMMAND URL",
         help="another tree or another server in the same run")  # fmt: skip
+    add("--network", action="store_true",
+        help="load, server and upstream on hosts of their own, a delay between")  # fmt: skip
     options = parser.parse_args(arguments)
     options.only = [one for one in WORKLOADS if one in (options.only or {*WORKLOADS} - LONG)]
     options.trees, options.others = [], []
@@ -78,8 +83,10 @@ def main(arguments: Sequence[str]) -> int:
         "the run goes before other work" if is_first else "no priority over other work",
     ])  # fmt: skip
     pin(os.getpid(), placement.load)
-    with light_upstream(placement) as upstream:
-        bench = Bench(placement, options.windows, files, upstream, [], options.others,
+    where = network(placement.rig) if options.network else nullcontext(Network())
+    with where as hosts, light_upstream(placement, hosts.upstream) as upstream:
+        print(f"between load, server and upstream: {hosts.between}", file=sys.stderr)
+        bench = Bench(placement, options.windows, files, upstream, hosts, [], options.others,
                       options.trees, is_first)  # fmt: skip
         has_problem = False
         for name in options.only:
@@ -88,6 +95,7 @@ def main(arguments: Sequence[str]) -> int:
             section.command = shlex.join(["ops/bench", *arguments])
             voids = {row for row in section.all_void() if row not in (o.name for o in bench.others)}
             has_problem |= bool(section.fault or voids)
+            section.network = hosts.between
             table.put(name, section, WORKLOADS)
             table.keep(options.write)
     print(table.render())

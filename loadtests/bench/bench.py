@@ -129,7 +129,7 @@ def read_spent(subject: Subject, rig: Rig) -> Spent:
     return {
         "server": of_tree(cpu_seconds, target.pid),
         "database": of_tree(cpu_seconds, target.database_pid) if target.database_pid else 0.0,
-        "rig": cpu_seconds(os.getpid()) + cpu_seconds(rig.upstream.pid),
+        "rig": sum(map(cpu_seconds, rig.pids)),
         "stolen": stolen_seconds(),
         "at": time.perf_counter(),
         **{pid: cpu_seconds(pid) for pid in target.workers},
@@ -255,6 +255,7 @@ class Bench(NamedTuple):
     windows: int
     files: int  # that a process may open
     upstream: processes.Target
+    network: processes.Network
     verified: list[str]  # the gateways whose ledger was found right
     others: Sequence[processes.Against] = ()
     trees: Sequence[processes.Tree] = ()  # whose gateways are measured beside ours
@@ -262,8 +263,9 @@ class Bench(NamedTuple):
 
     @property
     def rig(self) -> processes.Rig:
-        """What makes the load and answers it."""
-        return processes.Rig(self.upstream, len(self.placement.rig))
+        """What makes the load, delays and answers it."""
+        pids = (os.getpid(), self.upstream.pid, self.network.relay_pid)
+        return processes.Rig([pid for pid in pids if pid], len(self.placement.rig))
 
     def streams(self, wanted: int) -> int:
         """As many as processes of so many open files can carry.
@@ -283,6 +285,7 @@ class Bench(NamedTuple):
         """
         known = models(sorted({ask.shape for ask in asks}))
         options |= {"channels": channels, "models": known, "placement": self.placement}
+        options["host"] = self.network.server
         targets = list[processes.Target]()
         with ExitStack() as stack:
             for own in (processes.OWN, *self.trees):
@@ -296,12 +299,12 @@ class Bench(NamedTuple):
     @contextmanager
     def servers(self, *asks: Ask) -> Iterator[list[processes.Target]]:
         """The rig alone, the reference, the gateways, and the other servers."""
-        upstream, placement = self.upstream, self.placement
+        where = self.upstream, self.placement, self.network.server
         with ExitStack() as stack:
-            bare = stack.enter_context(processes.reference(upstream, placement))
+            bare = stack.enter_context(processes.reference(*where))
             gateways = stack.enter_context(self.gateways(*asks))
-            others = [processes.other_server(other, upstream, placement) for other in self.others]
-            yield [upstream, bare, *gateways, *map(stack.enter_context, others)]
+            others = [processes.other_server(other, *where) for other in self.others]
+            yield [self.upstream, bare, *gateways, *map(stack.enter_context, others)]
 
     def subject(
         self,

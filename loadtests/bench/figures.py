@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from loadtests.rig.processes import GATEWAY, REFERENCE, RIG
+from loadtests.rig.processes import GATEWAY, LOOPBACK, REFERENCE, RIG
 
 Window = dict[str, float]
 
@@ -45,6 +45,7 @@ class Section:
     notes: list[str] = field(default_factory=list)
     date: str = ""
     command: str = ""
+    network: str = LOOPBACK  # what is between the hosts
     verified: int = 0  # gateways after which `gw ledger verify` found nothing
     fault: str = ""  # why there are no figures
 

@@ -1,9 +1,10 @@
 """The reference: a bare proxy on the gateway's stack, what a call costs before it is a gateway's.
 
-`python -m loadtests.bench.reference HOST PORT` serves POST /v1/chat/completions through one Tornado
-application over httptools. Of a gateway's work it has only what no server on this stack can leave
-out: the body is decoded, a mailbox is asked before and notified after (where money would be), three
-metrics and one span that is not sampled. No key, no database, no log, no time-outs, no limits.
+`python -m loadtests.bench.reference ADDRESS HOST PORT` serves POST /v1/chat/completions at an
+address, for the upstream of HOST and PORT, through one Tornado application over httptools. Of a
+gateway's work it has only what no server on this stack can leave out: the body is decoded, a
+mailbox is asked before and notified after (where money would be), three metrics and one span that
+is not sampled. No key, no database, no log, no time-outs, no limits.
 
 It shares nothing with `gw` on purpose: a change of the gateway must not move what it is compared
 with.
@@ -302,7 +303,7 @@ def _spelled(name: bytes) -> str:
 
 
 def _connections() -> Callable[[], Front]:
-    routes = [(PATH, Completions, {"rooms": Rooms(*sys.argv[1:])})]
+    routes = [(PATH, Completions, {"rooms": Rooms(*sys.argv[2:])})]
     # An access log would be the largest part of it.
     application = web.Application(routes, log_function=lambda handler: None)
     gc.set_threshold(50_000, 20, 50)

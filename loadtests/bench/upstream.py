@@ -1,4 +1,4 @@
-"""The light upstream: python -m loadtests.bench.upstream; prints `ready listen=URL`.
+"""The light upstream: python -m loadtests.bench.upstream ADDRESS; prints `ready listen=URL`.
 
 Canned bytes, made once, one write for each event, and one wheel of time for all streams that are
 paced: what it costs must be little beside what is measured behind it. A model is named after what
@@ -249,7 +249,7 @@ class Connection(asyncio.Protocol):
 
 
 def serve(connections: Callable[[], Callable[[], asyncio.Protocol]]) -> None:
-    """Listen on a free port, print `ready listen=URL`, and end on a signal.
+    """Listen on a free port of the command's address, print `ready listen=URL`, end on a signal.
 
     `connections` is called in the loop and makes what makes the protocol of a connection.
     """
@@ -258,7 +258,7 @@ def serve(connections: Callable[[], Callable[[], asyncio.Protocol]]) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-        server = await loop.create_server(connections(), "127.0.0.1", 0, backlog=BACKLOG)
+        server = await loop.create_server(connections(), sys.argv[1], 0, backlog=BACKLOG)
         gc.collect()
         gc.freeze()
         host, port = server.sockets[0].getsockname()

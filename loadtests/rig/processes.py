@@ -34,6 +34,7 @@ from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
 from loadtests.rig.machine import Cores, Placement, available_cores, children, pin, place, tree
 
+NAMESPACES = Path("/run/netns")  # where `ip netns` names them
 CREDIT_NANO_USD = 1_000_000 * NANO_PER_USD
 AT_ONCE = 8
 
@@ -76,6 +77,7 @@ async def database_in(
 
 
 GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
+LOOPBACK = "loopback"
 READY_SECONDS = 60.0
 STOP_SECONDS = 60
 MAX_CONCURRENCY = 20_000
@@ -135,10 +137,34 @@ class Target(NamedTuple):
         return f"http://{self.host}:{self.port}"
 
 
-class Rig(NamedTuple):
-    """What surrounds the server under test: the upstream, and this process, which is the load."""
+class Host(NamedTuple):
+    """Where a process runs: its address, and its network namespace unless that is ours."""
 
-    upstream: Target
+    address: str = "127.0.0.1"
+    namespace: str = ""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """What runs a command there, as the same process."""
+        entered = ["nsenter", f"--net={NAMESPACES / self.namespace}"] if self.namespace else []
+        return [*entered, *words]
+
+
+HERE = Host()
+
+
+class Network(NamedTuple):
+    """The hosts of the server under test and of the upstream; what is between, in words."""
+
+    server: Host = HERE
+    upstream: Host = HERE
+    between: str = LOOPBACK
+    relay_pid: int | None = None  # of what makes the delay, if a process does
+
+
+class Rig(NamedTuple):
+    """What surrounds the server under test: this process, which is the load, and others."""
+
+    pids: Sequence[int]
     cores: int  # that it has, beside the server's
 
 
@@ -156,10 +182,10 @@ class VerifyFailed(Exception):
 
 @contextmanager
 def started(
-    arguments: Sequence[str], cores: Cores, own: Tree = OWN
+    arguments: Sequence[str], cores: Cores, own: Tree = OWN, host: Host = HERE
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     """A Python module on these cores, to its end; yields its pid and the words it is ready with."""
-    command = [own.python, "-m", *arguments]
+    command = host.command([own.python, "-m", *arguments])
     with _process(command, cores, cwd=own.folder, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         ready, deadline = "", time.monotonic() + READY_SECONDS
@@ -187,27 +213,30 @@ def _process(command: Sequence[str], cores: Cores, **how: Any) -> Iterator[subpr
 
 
 @contextmanager
-def light_upstream(placement: Placement) -> Iterator[Target]:
+def light_upstream(placement: Placement, host: Host = HERE) -> Iterator[Target]:
     """The upstream of canned bytes, as a target: asked without a server between."""
-    with started(["loadtests.bench.upstream"], placement.upstream) as (pid, words):
+    command = ["loadtests.bench.upstream", host.address]
+    with started(command, placement.upstream, host=host) as (pid, words):
         yield Target(RIG, *_host_and_port(words["listen"]), pid, ["bench"])
 
 
 @contextmanager
-def reference(upstream: Target, placement: Placement) -> Iterator[Target]:
+def reference(upstream: Target, placement: Placement, host: Host = HERE) -> Iterator[Target]:
     """The project's own bare proxy."""
-    command = ["loadtests.bench.reference", upstream.host, str(upstream.port)]
-    with started(command, placement.server) as (pid, words):
+    command = ["loadtests.bench.reference", host.address, upstream.host, str(upstream.port)]
+    with started(command, placement.server, host=host) as (pid, words):
         yield Target(REFERENCE, *_host_and_port(words["listen"]), pid, ["bench"])
 
 
 @contextmanager
-def other_server(against: Against, upstream: Target, placement: Placement) -> Iterator[Target]:
+def other_server(
+    against: Against, upstream: Target, placement: Placement, on: Host = HERE
+) -> Iterator[Target]:
     """Any server that takes chat-completions; its command contains the upstream's address."""
     host, port = _host_and_port(against.url)
     there = {"upstream_host": upstream.host, "upstream_port": upstream.port}
     command = against.command.format(upstream_url=upstream.url, port=port, **there)
-    with _process(shlex.split(command), placement.server) as process:
+    with _process(on.command(shlex.split(command)), placement.server) as process:
         deadline = time.monotonic() + READY_SECONDS
         while not _is_listening(host, port):
             if process.poll() is not None or time.monotonic() > deadline:
@@ -228,6 +257,7 @@ def gateway(
     name: str = GATEWAY,
     own: Tree = OWN,
     settings: Mapping[str, Any] | None = None,
+    host: Host = HERE,
 ) -> Iterator[Target]:
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
@@ -240,10 +270,11 @@ def gateway(
         folder.chmod(0o711)
         config = folder / "gw.yaml"
         written = {**_settings(folder, upstream_url, channels, models), **(settings or {})}
+        written |= dict.fromkeys(("listen", "admin_listen"), f"{host.address}:0")
         config.write_text(json.dumps(written), encoding="utf-8")  # JSON is YAML
         several = ["--processes", str(processes)] if processes > 1 else []
         serve = ["gw", "serve", "--config", str(config), *several]
-        with started(serve, where.server, own) as (pid, words):
+        with started(serve, where.server, own, host) as (pid, words):
             (pid_file,) = (folder / "var").rglob("postmaster.pid")
             database = int(pid_file.read_text().split("\n", 1)[0])
             for one in tree(database):
@@ -267,8 +298,6 @@ def _settings(
     channel: dict[str, Any] = {"base_url": upstream_url, "max_concurrency": MAX_CONCURRENCY}
     channel |= {"health": {"failures": 100}}
     return {
-        "listen": "127.0.0.1:0",
-        "admin_listen": "127.0.0.1:0",
         "data_dir": str(folder / "var"),
         "channels": [
             {"id": name, "api_key": name, "protocols": protocols.split(), **channel}

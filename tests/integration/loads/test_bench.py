@@ -36,6 +36,29 @@ def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
         assert float(first.replace(",", "")) > 0, row
 
 
+def test_a_run_over_a_network_has_its_delay_or_says_why_there_is_none(tmp_path: Path) -> None:
+    table = tmp_path / "table.md"
+    command = [sys.executable, "-m", "loadtests.bench", "--windows", "1", "--network"]
+    done = subprocess.run(
+        [*command, "--only", "plain", "--write", str(table)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    if done.returncode:  # not everyone may make namespaces, nor two at once
+        assert done.stderr.splitlines()[-1].startswith("--network"), done.stdout + done.stderr
+        return
+    text = table.read_text(encoding="utf-8")
+    assert "; over 0.25 ms each way, by " in text
+    lines = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    (columns,) = [line for line in lines if "p50 ms" in line]
+    rows = {line[1]: line for line in lines if len(line) == len(columns)}
+    for name in ("rig alone", "bare proxy", "gateway"):
+        middle = rows[name][columns.index("p50 ms")].split()[0]
+        assert float(middle) >= 1.0, name  # there and back over two cables
+
+
 CHAOS_SECONDS = 240  # of a machine that has other work
 
 

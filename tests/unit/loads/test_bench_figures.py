@@ -105,7 +105,21 @@ def test_the_table_shows_spread_ratio_voids_and_targets() -> None:
     assert "- gateway: 1 windows are void (1 failed: cut)" in text
     assert "- other: every window is void (no answer)" in text
     assert "- **plain: every window of other is void**" in text
-    assert f"| {TARGETS[0].work} | ≤ 2.00 × | 3.00 × |  | **no** |" in text
+    assert f"| {TARGETS[0].work} | loopback | ≤ 2.00 × | 3.00 × |  | **no** |" in text
+    assert text.count("not measured") == len(TARGETS) - 1
+
+
+def test_work_over_a_network_stands_beside_the_same_over_loopback() -> None:
+    table, base = Table(["a machine"]), row(REFERENCE, cpu_ms=0.1)
+    for network, cpu_ms in (("loopback", 9.0), ("0.25 ms", 0.4), ("loopback", 0.3)):
+        measured = section(row("gateway", cpu_ms=cpu_ms), base)
+        measured.network = network
+        table.put("plain", measured, ["body", "plain"])
+    text, work = table.render(), TARGETS[0].work
+    assert [one.network for one in table.work.values()] == ["loopback", "0.25 ms"]
+    assert f"| {work} | loopback | ≤ 2.00 × | 3.00 × |" in text
+    assert f"| {work} | network | ≤ 2.00 × | 4.00 × |" in text
+    assert [text.count(f"; over {network}; w") for network in ("loopback", "0.25 ms")] == [1, 1]
     assert text.count("not measured") == len(TARGETS) - 1
 
 
