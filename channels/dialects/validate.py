@@ -109,6 +109,11 @@ def _value_at(body: bytes, path: str) -> Any:
 Body = TypeVar("Body")
 Lenient = TypeVar("Lenient")
 
+
+class AnyObject(msgspec.Struct, gc=False):
+    """Any object; only the upstream uses its members."""
+
+
 # No registry has longer model ids, and a refused id is repeated in responses and rows.
 MODEL_CHARACTERS_MAX = 256
 # The type of a tool is repeated in responses, too.

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from channels.dialects.chat.dialect import DIALECT
 from channels.dialects.chat.instructed import (
+    InstructedTurn,
     Instructions,
-    Turn,
     instructed_at_once,
     instructed_body,
     instructed_job,
@@ -268,7 +268,7 @@ class AgentCall:
         given = Instructions(model.id, agent.system_prompt, temperature=agent.temperature)
         return instructed_at_once(self._handler.request.body, given)
 
-    async def _turn(self, *, wants_text: bool) -> Turn:
+    async def _turn(self, *, wants_text: bool) -> InstructedTurn:
         """Parse the client's message. Raises GatewayError."""
         characters = QUESTION_CHARACTERS if wants_text else 0
         try:
@@ -277,9 +277,9 @@ class AgentCall:
             turn, _ = await self._call.offload(turn_job, characters)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
-        return cast(Turn, turn)
+        return cast(InstructedTurn, turn)
 
-    async def _reading(self, agent: Agent, model: ModelSpec, turn: Turn) -> str:
+    async def _reading(self, agent: Agent, model: ModelSpec, turn: InstructedTurn) -> str:
         """Return the retrieved text for the question, or an empty one. Raises AgentRefused."""
         if not agent.kbs:
             _check_vision(model, turn)
@@ -334,13 +334,13 @@ class AgentCall:
         return request, body
 
 
-def _check_vision(model: ModelSpec, turn: Turn) -> None:
+def _check_vision(model: ModelSpec, turn: InstructedTurn) -> None:
     """Raise AgentRefused for pictures if the model has no vision."""
     if not _can_see(model, turn):
         raise AgentRefused("no_vision", "The model of this agent takes no images.")
 
 
-def _can_see(model: ModelSpec, turn: Turn) -> bool:
+def _can_see(model: ModelSpec, turn: InstructedTurn) -> bool:
     return not turn.has_images or "vision" in model.capabilities
 
 

@@ -28,7 +28,7 @@ ENDPOINTS = {
 # What one dialect alone can carry over for another, for which there is no canonical field.
 PAIRS = {
     "channels/dialects/chat/encode.py": {"messages"},  # service tiers
-    "channels/dialects/chat/parts.py": {"messages", "gemini", "responses"},  # whose signature
+    "channels/dialects/chat/thinking.py": {"messages", "gemini", "responses"},  # whose signature
     "channels/dialects/gemini/parts.py": {"messages"},  # opaque thoughts, which it alone has
     "channels/dialects/responses/decode.py": {"chat"},  # media, which one provider has alike
     "channels/dialects/responses/encode.py": {"chat"},  # members, which one provider has alike
@@ -39,9 +39,9 @@ WORDS = {
     "channels/dialects/counting.py": "a member of the body",
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
-    "channels/dialects/chat/dialect.py": "a member of the body",
+    "channels/dialects/chat/hostings.py": "a member of the body",
     "channels/dialects/chat/instructed.py": "a member of the body",
-    "channels/dialects/chat/parts.py": "a member of the body",
+    "channels/dialects/chat/members.py": "a member of the body",
     "channels/dialects/chat/request.py": "a member of the body",
     "channels/kinds.py": "what kinds of upstreams speak",
     "channels/translation/model.py": "a member of the body",

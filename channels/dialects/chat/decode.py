@@ -13,13 +13,9 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from channels.dialects.chat.parts import (
-    ORIGIN,
-    read_call_signature,
-    read_content,
-    read_thinking,
-    settled,
-)
+from channels.dialects.chat.content import read_content
+from channels.dialects.chat.members import ORIGIN
+from channels.dialects.chat.thinking import read_call_signature, read_thinking, settled
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps
@@ -44,12 +40,6 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import OpenCalls, made_id
 
-# Decodes the messages of a chat-completions request to system texts and turns.
-#
-# The first system and developer messages are the instructions; later ones keep their position. Tool
-# results become part of the user's turns, matched by id or, as before ids existed, by the name of
-# the call.
-
 _KNOWN = frozenset(
     (
         "role",
@@ -68,9 +58,12 @@ _KNOWN = frozenset(
 
 @dataclass(slots=True)
 class MessagesDecoder:
-    """Decodes one message after the other; `left_over` are unsupported members and parts.
+    """Decodes one message after the other to system texts and turns.
 
-    `empty` are the paths of the empty messages.
+    The first system and developer messages are the instructions; later ones keep their position.
+    Tool results become part of the user's turns, matched by id or, as before ids existed, by the
+    name of the call. `left_over` are unsupported members and parts, `empty` the paths of the empty
+    messages.
     """
 
     system: list[Text] = field(default_factory=list)

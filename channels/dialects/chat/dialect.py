@@ -2,173 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Iterable, Mapping
-from hashlib import blake2b
-from types import MappingProxyType
-from typing import Any
-
-import msgspec
-from msgspec import Struct
-
 from channels.dialects.chat.decode import decode_request
 from channels.dialects.chat.encode import encode_request, tool_names
-from channels.dialects.chat.events import ChatMeter, is_terminator
+from channels.dialects.chat.events import is_terminator
+from channels.dialects.chat.hostings import HOSTINGS
+from channels.dialects.chat.meter import ChatMeter
 from channels.dialects.chat.request import chat_options, read_request, upstream_body, without_body
+from channels.dialects.chat.response import decode_response, encode_response
 from channels.dialects.chat.stream import (
     KEEP_ALIVE,
-    StreamDecoder,
-    StreamEncoder,
+    ChatStreamDecoder,
+    ChatStreamEncoder,
     closing_failure,
-    decode_response,
-    encode_response,
 )
-from channels.dialects.dialect import Address, ChatDialect, Hosting
+from channels.dialects.dialect import Address, ChatDialect
 from channels.families import CHAT
-from channels.json.lenient import UNREADABLE, dumps
 from channels.translation.codec import Codec
-
-# Variants of the chat dialect for providers that refuse parts of it instead of ignoring them.
-#
-# Mistral answers 422 for every undocumented member of the body or a turn, including the request for
-# usage, which its streams state by default; its tool calls have ids of nine letters and digits, and
-# other ids of calls in the history are a 400. Groq and Fireworks answer 400 for thoughts in a turn
-# that are not in their own form.
-
-_CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
-# Members of assistants' turns by other providers, which clients return as received.
-_FOREIGN_TO_GROQ = frozenset({"reasoning_content", "reasoning_details", "refusal", "annotations"})
-_FOREIGN_TO_FIREWORKS = frozenset({"reasoning", "reasoning_details", "refusal", "annotations"})
-_FOREIGN_TO_MISTRAL = _FOREIGN_TO_GROQ | {"reasoning", "audio", "function_call"}
-
-
-class _Call(Struct):
-    id: str | None = None
-
-
-class _Turn(Struct):
-    """The members that decide whether a turn has to be changed."""
-
-    role: str
-    tool_calls: list[_Call] | None = None
-    tool_call_id: str | None = None
-    reasoning_content: Any = msgspec.UNSET
-    reasoning: Any = msgspec.UNSET
-    reasoning_details: Any = msgspec.UNSET
-    refusal: Any = msgspec.UNSET
-    annotations: Any = msgspec.UNSET
-    audio: Any = msgspec.UNSET
-    function_call: Any = msgspec.UNSET
-
-    def has_any(self, names: Iterable[str]) -> bool:
-        """Whether an assistant's turn has one of these members."""
-        stated = (getattr(self, name) is not msgspec.UNSET for name in names)
-        return self.role == "assistant" and any(stated)
-
-    @property
-    def has_other_ids(self) -> bool:
-        """Whether a call has an id that Mistral refuses."""
-        ids = [call.id for call in self.tool_calls or ()]
-        ids.append(self.tool_call_id)
-        return not all(one is None or _CALL_ID.fullmatch(one) for one in ids)
-
-
-_TURNS = msgspec.json.Decoder(list[_Turn])
-
-
-def for_mistral(messages: bytes) -> bytes:
-    """Return the JSON of `messages` in the form for Mistral; unchanged if it is valid already.
-
-    Unreadable JSON is left to the upstream.
-    """
-
-    def is_acceptable(turn: _Turn) -> bool:
-        return not (turn.has_any(_FOREIGN_TO_MISTRAL) or turn.has_other_ids)
-
-    return _mended(messages, is_acceptable, _turn_for_mistral)
-
-
-def for_groq(messages: bytes) -> bytes:
-    """Return the JSON of `messages` in the form for Groq."""
-    return _stripped(messages, _FOREIGN_TO_GROQ)
-
-
-def for_fireworks(messages: bytes) -> bytes:
-    """Return the JSON of `messages` in the form for Fireworks."""
-    return _stripped(messages, _FOREIGN_TO_FIREWORKS)
-
-
-def _stripped(messages: bytes, foreign: frozenset[str]) -> bytes:
-    return _mended(
-        messages, lambda turn: not turn.has_any(foreign), lambda turn: _without(turn, foreign)
-    )
-
-
-def _mended(
-    messages: bytes,
-    is_acceptable: Callable[[_Turn], bool],
-    mend: Callable[[dict[str, Any]], dict[str, Any]],
-) -> bytes:
-    try:
-        if all(map(is_acceptable, _TURNS.decode(messages))):
-            return messages
-        turns = msgspec.json.decode(messages, type=list[dict[str, Any]])
-        return dumps([mend(turn) for turn in turns])
-    except UNREADABLE:
-        return messages
-
-
-def _without(turn: dict[str, Any], names: Container[str]) -> dict[str, Any]:
-    if turn.get("role") != "assistant":
-        return turn
-    return {name: value for name, value in turn.items() if name not in names}
-
-
-def _turn_for_mistral(turn: dict[str, Any]) -> dict[str, Any]:
-    turn = _without(turn, _FOREIGN_TO_MISTRAL)
-    if isinstance(turn.get("tool_call_id"), str):
-        turn["tool_call_id"] = call_id_for_mistral(turn["tool_call_id"])
-    for call in turn.get("tool_calls") or ():
-        if isinstance(call.get("id"), str):
-            call["id"] = call_id_for_mistral(call["id"])
-    return turn
-
-
-def call_id_for_mistral(call_id: str) -> str:
-    """Derive nine letters and digits from the id of a call, deterministically."""
-    if _CALL_ID.fullmatch(call_id):
-        return call_id
-    return blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()[:9]
-
-
-_ADDRESS = Address(path="/v1/chat/completions")
-HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
-    {
-        "mistral": Hosting(
-            address=_ADDRESS,
-            without=frozenset({"stream_options", "user"}),
-            adds={},
-            moves={},
-            renames={"seed": "random_seed"},
-            mends={"messages": for_mistral},
-        ),
-        "groq": Hosting(
-            address=_ADDRESS,
-            without=frozenset(),
-            adds={},
-            moves={},
-            mends={"messages": for_groq},
-        ),
-        "fireworks": Hosting(
-            address=_ADDRESS,
-            without=frozenset(),
-            adds={},
-            moves={},
-            mends={"messages": for_fireworks},
-        ),
-    }
-)
-
 
 DIALECT = ChatDialect(
     family=CHAT,
@@ -187,8 +36,8 @@ DIALECT = ChatDialect(
         tool_names=tool_names,
         decode_response=decode_response,
         encode_response=encode_response,
-        new_decoder=StreamDecoder,
-        new_encoder=StreamEncoder,
+        new_decoder=ChatStreamDecoder,
+        new_encoder=ChatStreamEncoder,
         keep_alive=KEEP_ALIVE,
     ),
     closing_failure=closing_failure,

@@ -11,13 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from channels.dialects.chat.parts import (
-    ORIGIN,
-    PROVIDER,
-    _write_media,
-    call_signature,
-    members_of,
-)
+from channels.dialects.chat.content import write_content
+from channels.dialects.chat.members import ORIGIN, PROVIDER
+from channels.dialects.chat.strict_schemas import fits_strict
+from channels.dialects.chat.thinking import call_signature, members_of
 from channels.families import MESSAGES
 from channels.translation.model import (
     ClientProtocol,
@@ -44,21 +41,19 @@ from channels.translation.tool_calls import (
     LossReport,
     cache_key_of,
     report_extras,
-    report_media,
     report_members,
     report_part,
     spelled,
 )
 
-# Encodes system texts and turns as chat-completions messages.
-#
-# Tool results become separate messages, right after the turn with the calls; the rest of the user's
-# turn follows them. Images within a result follow as the user's, because a tool's message has only
-# text.
-
 
 class MessageWriter:
-    """Encodes the messages of one request of the protocol `origin`."""
+    """Encodes system texts and turns of one request of the protocol `origin` as messages.
+
+    Tool results become separate messages, right after the turn with the calls; the rest of the
+    user's turn follows them. Images within a result follow as the user's, because a tool's message
+    has only text.
+    """
 
     __slots__ = ("_has_system_first", "_limits", "_messages", "_origin", "_report")
 
@@ -211,61 +206,6 @@ def _signs_apart(part: Part) -> bool:
     """Whether a part has the signature of thoughts whose text is in another part."""
     is_text = isinstance(part, Thinking) and bool(part.text)
     return isinstance(part, Thinking | ToolCall) and bool(part.signature) and not is_text
-
-
-# Whether a schema may be enforced strictly in chat-completions.
-#
-# There a strict schema must list every property of every object as required and allow no others;
-# the messages protocol also enforces schemas with optional properties.
-
-# Members of a schema that have schemas: one, a list of them, or a mapping to them.
-_ONE = ("items", "additionalProperties", "not")
-_MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED = ("properties", "$defs", "definitions")
-_DEPTH_MAX = 32
-
-
-def fits_strict(schema: Any, *, depth: int = 0) -> bool:
-    """Whether every object in the schema is closed and has no optional property."""
-    if not isinstance(schema, Mapping):
-        return schema is not None
-    if depth > _DEPTH_MAX:
-        return False
-    kind = schema.get("type")
-    if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and not _is_closed(
-        schema
-    ):
-        return False
-    inner = _inner_schemas(schema)
-    return inner is not None and all(fits_strict(one, depth=depth + 1) for one in inner)
-
-
-def _is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether an object's schema requires every property and allows no others."""
-    properties = schema.get("properties") or {}
-    required = schema.get("required") or []
-    return (
-        isinstance(properties, Mapping)
-        and isinstance(required, list)
-        and schema.get("additionalProperties") is False
-        and properties.keys() <= {name for name in required if isinstance(name, str)}
-    )
-
-
-def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
-    """Return the schemas within a schema; None if a member for several has another type."""
-    inner: list[Any] = [schema[name] for name in _ONE if name in schema]
-    for name in _MANY:
-        schemas = schema.get(name) or []
-        if not isinstance(schemas, list):
-            return None
-        inner += schemas
-    for name in _NAMED:
-        named = schema.get(name) or {}
-        if not isinstance(named, Mapping):
-            return None
-        inner += named.values()
-    return inner
 
 
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
@@ -480,38 +420,3 @@ def write_tier(request: Request, body: dict[str, Any]) -> set[str]:
         return set()
     body["service_tier"] = word
     return {"service_tier"}
-
-
-def write_content(
-    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
-) -> str | list[dict[str, Any]] | None:
-    """Return a `content` member; None if no part can be encoded."""
-    written = [
-        part
-        for part in (_write_part(part, origin=origin, report=report) for part in parts)
-        if part is not None
-    ]
-    if not written:
-        return None
-    if len(written) == 1 and written[0].keys() == {"type", "text"}:
-        text: str = written[0]["text"]
-        return text
-    return written
-
-
-def _write_part(
-    part: Text | Media, *, origin: ClientProtocol, report: LossReport
-) -> dict[str, Any] | None:
-    extras: Mapping[str, Any] = part.extras
-    if origin is not ORIGIN:
-        report_extras(origin, origin.parts, extras, report)
-        extras = {}
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text, **extras}
-    member = _write_media(part, origin=origin)
-    if member is None:
-        report_media(origin, part, report)
-        return None
-    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
-        report.drop(spelled(origin, "media.name"))
-    return {**member, **extras}

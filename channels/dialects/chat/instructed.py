@@ -14,15 +14,17 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from channels.dialects.chat.request import (
+from channels.dialects.chat.members import (
     ALLOWED,
-    NAMES,
     AnyModelBody,
     ChatBody,
-    ChatRequest,
     LenientAnyModelBody,
-    LenientBody,
-    Part,
+    LenientChatBody,
+    MessagePart,
+)
+from channels.dialects.chat.request import (
+    NAMES,
+    ChatRequest,
     asking_for_usage,
     max_tokens_of,
     read_request,
@@ -55,10 +57,10 @@ _TABLES = Tables(AnyModelBody, LenientAnyModelBody, ALLOWED)
 _MESSAGES = msgspec.json.Decoder(list[Raw])
 _NULL = b"null"
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=MessagePart)
 
 
-class Turn(Struct, frozen=True):
+class InstructedTurn(Struct, frozen=True):
     """The facts of a client's request that decide about its instructed request.
 
     `text` is the text of the latest user message, up to the requested length; `has_images`: a
@@ -96,17 +98,17 @@ class _Content(Struct, gc=False):
     content: str | list[Raw] | None = None
 
 
-class _TextPart(Part, gc=False):
+class _TextPart(MessagePart, gc=False):
     text: str | UnsetType = UNSET
 
 
 _ROLE = msgspec.json.Decoder(_Role)
 _CONTENT = msgspec.json.Decoder(_Content)
-_PART = msgspec.json.Decoder(Part)
+_PART = msgspec.json.Decoder(MessagePart)
 _TEXT_PART = msgspec.json.Decoder(_TextPart)
 
 
-def read_turn(body: bytes, *, text_characters: int) -> Turn:
+def read_turn(body: bytes, *, text_characters: int) -> InstructedTurn:
     """Check a client's body except its model. Raises InvalidRequest with the faulty member.
 
     At most `text_characters` of the latest user message are read.
@@ -119,7 +121,7 @@ def read_turn(body: bytes, *, text_characters: int) -> Turn:
     max_tokens_of(chat)
     if chat.stream_options is not None:
         asking_for_usage(members.raw["stream_options"])
-    return Turn(
+    return InstructedTurn(
         stream=chat.stream is True,
         has_images=_has_images(chat),
         text=_latest_text(members.raw["messages"], text_characters) if text_characters else "",
@@ -173,7 +175,7 @@ def read_instructed(body: bytes) -> ChatRequest:
     return request if size == request.content_bytes else replace(request, content_bytes=size)
 
 
-def turn_job(body: bytes, text_characters: int) -> tuple[Turn, None]:
+def turn_job(body: bytes, text_characters: int) -> tuple[InstructedTurn, None]:
     """Run `read_turn` on a large body, in another process. Raises InvalidRequest."""
     check_values(body)
     return read_turn(body, text_characters=text_characters), None
@@ -193,7 +195,7 @@ def compact_size(messages: bytes) -> int:
     return len(msgspec.json.format(messages, indent=-1))
 
 
-def _has_images(chat: ChatBody | LenientBody) -> bool:
+def _has_images(chat: ChatBody | LenientChatBody) -> bool:
     for message in chat.messages:
         if isinstance(message.content, list):
             for part in message.content:

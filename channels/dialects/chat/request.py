@@ -7,260 +7,18 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
-from channels.dialects.validate import (
-    INTEGER_MAX,
-    MODEL_CHARACTERS_MAX,
-    TOOL_TYPE_CHARACTERS_MAX,
-    Count,
-    Tables,
-    names_of,
-    refuse_lookalikes,
-    settings,
-    unversioned,
-)
+from channels.dialects.chat.members import ALLOWED, ChatBody, LenientChatBody, ToolSpec
+from channels.dialects.validate import Tables, names_of, refuse_lookalikes, settings, unversioned
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec
-
-# The members of a chat-completions request, as types and in words (spec: Chat-completions).
-#
-# `ChatBody` has the documented types, `LenientBody` those that the gateway itself needs; `ALLOWED`
-# has the same in words, for error messages. Other members are forwarded unread.
-
-
-class Part(Struct, gc=False):
-    """One part of a content array: text, image, audio, file."""
-
-    type: str | UnsetType = UNSET
-
-
-class CalledFunction(Struct, gc=False):
-    """The function of a tool call."""
-
-    name: str | UnsetType = UNSET
-    arguments: str | UnsetType = UNSET
-
-
-class ToolCall(Struct, gc=False):
-    """A call the model made in an earlier turn."""
-
-    id: str | UnsetType = UNSET
-    type: str | UnsetType = UNSET
-    function: CalledFunction | UnsetType = UNSET
-
-
-Content = str | list[Part] | None
-
-
-class _ContentMessage(Struct, tag_field="role", gc=False):
-    content: Content
-
-
-class System(_ContentMessage, tag="system", gc=False):
-    """Instructions."""
-
-
-class Developer(_ContentMessage, tag="developer", gc=False):
-    """Instructions under their newer name."""
-
-
-class User(_ContentMessage, tag="user", gc=False):
-    """The user's turn."""
-
-
-class Tool(_ContentMessage, tag="tool", gc=False):
-    """The result of a tool."""
-
-    tool_call_id: str | UnsetType = UNSET
-
-
-class Function(_ContentMessage, tag="function", gc=False):
-    """The result of a function, before there were tools."""
-
-
-class Assistant(Struct, tag_field="role", tag="assistant", gc=False):
-    """The model's turn; the content may be missing if it called tools."""
-
-    content: Content | UnsetType = UNSET
-    tool_calls: list[ToolCall] | UnsetType | None = UNSET
-
-
-class ToolFunction(Struct, gc=False):
-    """A function the model may call."""
-
-    name: Annotated[str, Meta(min_length=1)]
-    description: str | UnsetType | None = UNSET
-
-
-class ToolSpec(Struct, gc=False):
-    """A function tool, or a built-in one such as web_search."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)]
-    function: ToolFunction | UnsetType = UNSET
-
-
-class ToolChoice(Struct, gc=False):
-    """A selector of one function."""
-
-    type: str | UnsetType = UNSET
-
-
-class StreamOptions(Struct, gc=False):
-    """Additions to a stream besides the response."""
-
-    include_usage: bool | None = None
-
-
-class ResponseFormat(Struct, gc=False):
-    """The required form of the response."""
-
-    type: str
-
-
-class ChatBody(Struct, gc=False):
-    """Every member that the gateway reads."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    messages: Annotated[
-        list[System | Developer | User | Assistant | Tool | Function], Meta(min_length=1)
-    ]
-    stream: bool | None = None
-    max_tokens: Count | None = None
-    max_completion_tokens: Count | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    tools: list[ToolSpec] | None = None
-    tool_choice: str | ToolChoice | None = None
-    stream_options: StreamOptions | None = None
-    response_format: ResponseFormat | None = None
-    n: Count | None = None
-
-
-class Object(Struct, gc=False):
-    """Any object; the upstream validates its members."""
-
-
-class _LenientMessage(Struct, tag_field="role", gc=False):
-    content: str | list[Raw] | None
-
-
-class LenientSystem(_LenientMessage, tag="system", gc=False):
-    """Instructions of any content."""
-
-
-class LenientDeveloper(_LenientMessage, tag="developer", gc=False):
-    """Instructions under their newer name."""
-
-
-class LenientUser(_LenientMessage, tag="user", gc=False):
-    """The user's turn."""
-
-
-class LenientTool(_LenientMessage, tag="tool", gc=False):
-    """The result of a tool."""
-
-
-class LenientFunction(_LenientMessage, tag="function", gc=False):
-    """The result of a function."""
-
-
-class LenientAssistant(Struct, tag_field="role", tag="assistant", gc=False):
-    """The model's turn."""
-
-    content: str | list[Raw] | UnsetType | None = UNSET
-
-
-class LenientToolSpec(Struct, gc=False):
-    """A tool, of which only the type is needed; some upstreams accept functions without one."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
-
-
-class LenientBody(Struct, gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the rest."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    messages: Annotated[
-        list[
-            LenientSystem
-            | LenientDeveloper
-            | LenientUser
-            | LenientAssistant
-            | LenientTool
-            | LenientFunction
-        ],
-        Meta(min_length=1),
-    ]
-    stream: bool | None = None
-    max_tokens: Count | None = None
-    max_completion_tokens: Count | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    tools: list[LenientToolSpec] | None = None
-    tool_choice: str | Object | None = None
-    stream_options: StreamOptions | None = None
-    response_format: Object | None = None
-    n: Count | None = None
-
-
-class AnyModelBody(ChatBody, gc=False, kw_only=True):
-    """`ChatBody` of a request whose client does not choose the model."""
-
-    model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # not read
-
-
-class LenientAnyModelBody(LenientBody, gc=False, kw_only=True):
-    """`LenientBody` of a request whose client does not choose the model."""
-
-    model: Raw | UnsetType = UNSET  # type: ignore[assignment]
-
-
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_COUNT = f"an integer from 1 to {INTEGER_MAX}"
-
-# The allowed values of each member, in words; `[]` stands for any index.
-ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
-    "messages": "a non-empty array of messages",
-    "messages[]": "an object with role and content",
-    "messages[].role": "one of " + ", ".join(ROLES),
-    "messages[].content": "a string, an array of parts or null",
-    "messages[].content[]": "an object with type",
-    "messages[].content[].type": "a string",
-    "messages[].tool_call_id": "a string",
-    "messages[].tool_calls": "an array of tool calls",
-    "messages[].tool_calls[]": "an object with id, type and function",
-    "messages[].tool_calls[].id": "a string",
-    "messages[].tool_calls[].type": "a string",
-    "messages[].tool_calls[].function": "an object with name and arguments",
-    "messages[].tool_calls[].function.name": "a string",
-    "messages[].tool_calls[].function.arguments": "a string that holds JSON",
-    "stream": "a boolean",
-    "max_tokens": _COUNT,
-    "max_completion_tokens": _COUNT,
-    "temperature": "a number from 0 to 2",
-    "tools": "an array of tools",
-    "tools[]": "an object with type",
-    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as web_search",
-    "tools[].function": "an object with name",
-    "tools[].function.name": "a non-empty string",
-    "tools[].function.description": "a string",
-    "tool_choice": "a string or an object",
-    "tool_choice.type": "a string",
-    "stream_options": "an object",
-    "stream_options.include_usage": "a boolean",
-    "response_format": "an object with type",
-    "response_format.type": "a string such as json_object",
-    "n": _COUNT,
-}
-
-
-# The parameters of a chat-completions request, for the call log.
 
 _SETTINGS = frozenset(
     (
@@ -287,8 +45,8 @@ _SETTINGS = frozenset(
 )
 
 
-def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> dict[str, str]:
-    """Return the parameters by protocol name, with the number of `messages` and `images`.
+def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientChatBody) -> dict[str, str]:
+    """Return the parameters for the call log, with the number of `messages` and `images`.
 
     Tools and images are only recognised in a documented body.
     """
@@ -312,7 +70,7 @@ def _images(chat: ChatBody) -> int:
     return found
 
 
-_TABLES = Tables(ChatBody, LenientBody, ALLOWED)
+_TABLES = Tables(ChatBody, LenientChatBody, ALLOWED)
 _INCLUDE_USAGE = b'{"include_usage":true}'
 
 # Tools that the client runs itself.
@@ -435,7 +193,7 @@ def asking_for_usage(options: msgspec.Raw) -> bytes:
     return members.edited(replace={}, add={"include_usage": b"true"})
 
 
-def max_tokens_of(chat: ChatBody | LenientBody) -> int | None:
+def max_tokens_of(chat: ChatBody | LenientChatBody) -> int | None:
     """Return the maximum under either name (contract §7: Token maximum)."""
     old, new = chat.max_tokens, chat.max_completion_tokens
     if old is not None and new is not None and old != new:
@@ -456,7 +214,7 @@ def _function_missing(tools: Iterable[ToolSpec]) -> InvalidRequest | None:
     return None
 
 
-def _builtin_tools(chat: ChatBody | LenientBody) -> tuple[str, ...]:
+def _builtin_tools(chat: ChatBody | LenientChatBody) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
     for tool in chat.tools or ():
         if tool.type is not None and tool.type not in _RUN_BY_CLIENT:

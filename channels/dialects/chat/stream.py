@@ -1,4 +1,4 @@
-"""Chat-completions responses: streams and whole ones, to canonical events and back.
+"""Chat-completions streams, to canonical events and back.
 
 Nothing that an upstream sends in a stream raises. `events.py` decodes chunks and tool calls.
 """
@@ -11,32 +11,15 @@ from typing import Any
 
 import msgspec
 
-from channels.dialects.chat.events import (
-    TERMINATOR,
-    Choice,
-    Chunk,
-    GroqMember,
-    Message,
-    UsageReader,
-    error_in,
-    write_usage,
-)
-from channels.dialects.chat.events import ToolCall as ChunkToolCall
-from channels.dialects.chat.parts import (
-    call_signature,
-    entry_of,
-    is_proven,
-    members_of,
-    read_call_signature,
-    read_content,
-    read_entry,
-    read_thinking,
-)
-from channels.dialects.chat.tool_calls import ToolCallReader, is_placeholder
-from channels.dialects.meter import Usage, loosely, tier_member
-from channels.errors import UpstreamMalformed
-from channels.json.lenient import NULL, dumps, is_stated, raw_of, read_json, read_loosely, text_of
-from channels.translation.call_arguments import call_arguments
+from channels.dialects.chat.content import read_content
+from channels.dialects.chat.events import TERMINATOR, ChatChunk, Choice, ChunkMessage, error_in
+from channels.dialects.chat.events import ChunkToolCall as ChunkToolCall
+from channels.dialects.chat.finish_reasons import read_finish, write_finish
+from channels.dialects.chat.thinking import call_signature, entry_of, is_proven, read_entry
+from channels.dialects.chat.tool_calls import ChatToolCallReader
+from channels.dialects.chat.usage import ChatUsageReader, write_usage
+from channels.dialects.meter import tier_member
+from channels.json.lenient import NULL, dumps, is_stated, read_loosely
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     Began,
@@ -46,92 +29,37 @@ from channels.translation.model import (
     Ended,
     Event,
     Finished,
-    FinishReason,
     Media,
     MediaDelta,
-    Part,
-    Refusal,
     RefusalDelta,
-    Response,
     StreamFailed,
-    Text,
     TextDelta,
     Thinking,
     ThinkingDelta,
-    ToolCall,
     UsageStated,
     markdown,
 )
-from channels.translation.tool_calls import OTHER, ErrorNames, failure_in, failure_named, made_id
-
-# Finish reasons of the chat-completions protocol, and their canonical equivalents.
-
-_READ: dict[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    # Truncated as well: by the model's own length (Mistral), by a server without resources
-    # (DeepSeek), by an unnamed error.
-    "model_length": "length",
-    "insufficient_system_resource": "length",
-    "error": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "refusal",
-    # Of Zhipu: withheld, too long for the model, interrupted.
-    "sensitive": "refusal",
-    "model_context_window_exceeded": "length",
-    "network_error": "length",
-}
-# With these a response may lack its message.
-WITHHELD = tuple(reason for reason, found in _READ.items() if found == "refusal")
-_WRITTEN: dict[FinishReason, str] = {
-    "stop": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "refusal": "content_filter",
-    # A paused turn is not finished; this is the protocol's reason for an incomplete one.
-    "pause": "length",
-}
+from channels.translation.tool_calls import OTHER, ErrorNames, failure_in, failure_named
 
 
-def read_finish(reason: str, *, has_calls: bool) -> FinishReason:
-    """Return the canonical reason.
-
-    Some upstreams send `stop` after tool calls, others `tool_calls` without any: a client would
-    wait for calls that are never sent.
-    """
-    found = _READ.get(reason, "stop")
-    if found in ("stop", "tool_calls"):
-        return "tool_calls" if has_calls else "stop"
-    return found
-
-
-def write_finish(reason: FinishReason | None, *, has_calls: bool) -> str:
-    """Return the protocol's reason; a response without a reason has ended normally."""
-    if reason is None or reason == "stop":
-        return "tool_calls" if has_calls else "stop"
-    return _WRITTEN[reason]
-
-
-class StreamDecoder:
+class ChatStreamDecoder:
     """Decodes one stream. Made for one attempt, used from one task."""
 
     __slots__ = ("_began", "_calls", "_ended", "_is_finished", "_stated", "_thought")
 
     def __init__(self) -> None:
-        self._calls = ToolCallReader()
+        self._calls = ChatToolCallReader()
         self._began = False
         self._ended = False
         self._is_finished = False  # a finish reason was received
-        self._stated = UsageReader()
+        self._stated = ChatUsageReader()
         self._thought = False  # text of the present thought was emitted
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<chat.StreamDecoder {state}, {self._calls}>"
 
-    def take(self, read: Chunk | None) -> list[Event]:
+    def take(self, read: ChatChunk | None) -> list[Event]:
         """Return the canonical events of one decoded event. Never raises."""
         if read is None or self._ended:
             return []
@@ -150,7 +78,7 @@ class StreamDecoder:
         self._ended = True
         return [*self._calls.close(), Ended()] if self._is_finished else []
 
-    def _take(self, chunk: Chunk) -> list[Event]:
+    def _take(self, chunk: ChatChunk) -> list[Event]:
         events: list[Event] = []
         stated = chunk.error if chunk.choices else error_in(chunk)
         failed = None if stated is NULL else failure_in(read_loosely(bytes(stated)))
@@ -190,7 +118,7 @@ class StreamDecoder:
         if (usage := self._stated.usage) is not None:
             events.append(UsageStated(usage))
 
-    def _take_delta(self, delta: Message, events: list[Event]) -> None:
+    def _take_delta(self, delta: ChunkMessage, events: list[Event]) -> None:
         thought = delta.thought()
         if thought:
             self._thought = True
@@ -237,21 +165,20 @@ def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
             events.append(MediaDelta(part))
 
 
-# Encodes canonical events as a chat-completions stream.
-#
-# The first chunk has the role, the first piece of a call its id and name; calls have their own
-# numbering. The finish reason is kept until the upstream has ended: a cut stream has no
-# finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle events are kept, too: no
-# byte is sent before there is content, so that another channel may still be tried.
-
 _TERMINATOR = b"data: [DONE]\n\n"
 
 # A keep-alive is a comment, which clients ignore.
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
-class StreamEncoder(EventEncoder):
-    """Encodes one response's stream. Made for one attempt, used from one task."""
+class ChatStreamEncoder(EventEncoder):
+    """Encodes one response's stream. Made for one attempt, used from one task.
+
+    The first chunk has the role, the first piece of a call its id and name; calls have their own
+    numbering. The finish reason is kept until the upstream has ended: a cut stream has no
+    finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle events are kept, too:
+    no byte is sent before there is content, so that another channel may still be tried.
+    """
 
     __slots__ = (
         "_arguments",
@@ -421,147 +348,3 @@ def _error(event: StreamFailed) -> bytes:
 def _written(failure: ErrorNames, message: str) -> bytes:
     error = {"message": message, "type": failure.chat_type, "code": failure.chat_code}
     return dumps({"error": error})
-
-
-# Whole chat-completions responses, both ways.
-#
-# The first of several choices is decoded: translations never request more. It must be equivalent to
-# the classes for streams.
-
-
-def decode_response(body: bytes) -> Response:
-    """Decode a whole response. Raises UpstreamMalformed if it has no choice."""
-    value = read_json(body)
-    choices = value.get("choices") if isinstance(value, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if message is None and isinstance(choice, dict) and choice.get("finish_reason") in WITHHELD:
-        message = {}  # all content was withheld
-    if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
-        raise UpstreamMalformed("a chat completion without a choice")
-    response_id = _string(value, "id")
-    parts: list[Part] = list(read_thinking(message))
-    parts.extend(read_content(message.get("content"), {}))
-    parts.extend(_images(message))
-    if refusal := _string(message, "refusal"):
-        parts.append(Refusal(refusal))
-    calls = _calls(message, response_id or "")
-    parts.extend(calls)
-    reason = _string(choice, "finish_reason")
-    return Response(
-        id=response_id,
-        model=_string(value, "model"),
-        parts=tuple(parts),
-        finish=None if reason is None else read_finish(reason, has_calls=bool(calls)),
-        usage=_usage(value, choice),
-    )
-
-
-def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
-    stated = UsageReader()
-    stated.tier, stated.model = text_of(value.get("service_tier")), text_of(value.get("model"))
-    stated.take_spare(None, raw_of(choice.get("usage")))
-    stated.take_spare(loosely(GroqMember, value.get("x_groq")))
-    stated.take(raw_of(value.get("usage")))
-    return stated.usage
-
-
-def _images(message: Mapping[str, Any]) -> list[Media]:
-    """Return images that some upstreams send beside the content."""
-    images = message.get("images")
-    parts = read_content(images, {}) if isinstance(images, list) else []
-    return [part for part in parts if isinstance(part, Media)]
-
-
-def _calls(message: Mapping[str, Any], response_id: str) -> list[ToolCall]:
-    stated = message.get("tool_calls")
-    calls = [call for call in stated if isinstance(call, dict)] if isinstance(stated, list) else []
-    if isinstance(message.get("function_call"), dict):
-        calls.append({"function": message["function_call"]})
-    read = []
-    for index, call in enumerate(calls):
-        function = call.get("function")
-        if not isinstance(function, dict):
-            continue
-        name, arguments = _string(function, "name") or "", function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = dumps({} if arguments is None else arguments).decode()
-        if is_placeholder(name, arguments):
-            continue
-        signature, signer = read_call_signature(call)
-        read.append(
-            ToolCall(
-                _string(call, "id") or made_id(response_id, str(index)),
-                name,
-                call_arguments(arguments),
-                signature=signature,
-                signer=signer,
-            )
-        )
-    return read
-
-
-def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Encode a whole response under this id, at this Unix second."""
-    message = _message(response)
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": write_finish(response.finish, has_calls="tool_calls" in message),
-    }
-    whole: dict[str, Any] = {
-        "id": id,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": [choice],
-    }
-    if response.usage is not None:
-        whole["usage"] = write_usage(response.usage)
-        whole.update(tier_member(response.usage))
-    return dumps(whole)
-
-
-def _message(response: Response) -> dict[str, Any]:
-    parts = response.parts
-    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
-    content = "".join(text_of_part(part) for part in parts)
-    refusal = _refusal(response)
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": content if content or not (calls or refusal) else None,
-        "refusal": refusal,
-    }
-    message.update(members_of(part for part in parts if isinstance(part, Thinking)))
-    if calls:
-        message["tool_calls"] = calls
-    return message
-
-
-def _refusal(response: Response) -> str | None:
-    refusal = "".join(part.text for part in response.parts if isinstance(part, Refusal))
-    if not refusal and response.finish == "refusal":
-        return response.explanation or None
-    return refusal or None
-
-
-def text_of_part(part: Part) -> str:
-    """Return a part's visible text: its text, or a link to its medium."""
-    if isinstance(part, Text):
-        return part.text
-    return markdown(part) if isinstance(part, Media) else ""
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
-        **call_signature(call.signature, call.signer),
-    }
-
-
-def _string(value: Mapping[str, Any], name: str) -> str | None:
-    text = value.get(name)
-    return text if isinstance(text, str) and text else None

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from channels.dialects.chat.events import ToolCall
-from channels.dialects.chat.parts import read_call_signature
+from channels.dialects.chat.events import ChunkToolCall
+from channels.dialects.chat.thinking import read_call_signature
 from channels.json.lenient import NULL, read_loosely
 from channels.translation.call_arguments import call_arguments, is_no_arguments
 from channels.translation.model import CallBegan, CallDelta, Event, Protocol
@@ -20,7 +20,7 @@ from channels.translation.tool_calls import WaitingArguments, made_id
 
 
 @dataclass(slots=True)
-class _Call:
+class _StreamedCall:
     """One call, as far as received.
 
     `index` is the canonical one, once the call has begun. Arguments are kept that precede the name,
@@ -46,7 +46,7 @@ def is_placeholder(name: str, arguments: str) -> bool:
     return not name and (arguments.strip() == "{}" or is_no_arguments(arguments))
 
 
-class ToolCallReader:
+class ChatToolCallReader:
     """Decodes the calls of one response to events. `seed` derives missing ids."""
 
     __slots__ = ("_by_id", "_by_number", "_calls", "_is_closed", "_number_max", "count", "seed")
@@ -54,16 +54,16 @@ class ToolCallReader:
     def __init__(self) -> None:
         self.seed = ""
         self.count = 0  # calls that have begun
-        self._by_number: dict[int, _Call] = {}
+        self._by_number: dict[int, _StreamedCall] = {}
         self._number_max = -1
-        self._by_id: dict[str, _Call] = {}  # the first call of each id
-        self._calls: list[_Call] = []
+        self._by_id: dict[str, _StreamedCall] = {}  # the first call of each id
+        self._calls: list[_StreamedCall] = []
         self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<ToolCallReader {self.count} calls>"
 
-    def read(self, pieces: Iterable[ToolCall]) -> list[Event]:
+    def read(self, pieces: Iterable[ChunkToolCall]) -> list[Event]:
         """Return the events of the calls, or pieces of them, in a chunk."""
         events: list[Event] = []
         for piece in pieces:
@@ -83,7 +83,7 @@ class ToolCallReader:
                     events.append(CallDelta(call.index, call_arguments(call.waiting.text())))
         return events
 
-    def _take(self, piece: ToolCall, events: list[Event]) -> None:
+    def _take(self, piece: ChunkToolCall, events: list[Event]) -> None:
         function = piece.function
         name = function.name if function is not None else None
         call = self._call_of(piece, name)
@@ -103,7 +103,7 @@ class ToolCallReader:
             call.waiting.add(arguments)
             _emit_arguments(call, events)
 
-    def _call_of(self, piece: ToolCall, name: str | None) -> _Call:
+    def _call_of(self, piece: ChunkToolCall, name: str | None) -> _StreamedCall:
         """Return the call of a piece, which may be a new one."""
         number = piece.index
         if number is None:
@@ -114,7 +114,7 @@ class ToolCallReader:
         # A second call under the same number is recognised by its id and name.
         is_other = call is not None and piece.id and call.id and piece.id != call.id and name
         if call is None or is_other:
-            call = _Call(piece.id or None)
+            call = _StreamedCall(piece.id or None)
             self._by_number[number] = call
             self._number_max = max(self._number_max, number)
             self._calls.append(call)
@@ -124,13 +124,13 @@ class ToolCallReader:
             self._by_id.setdefault(call.id, call)
         return call
 
-    def _unnumbered_call(self, piece: ToolCall, name: str | None) -> _Call | None:
+    def _unnumbered_call(self, piece: ChunkToolCall, name: str | None) -> _StreamedCall | None:
         """Return the call that a piece without a number continues: by its id, else the latest."""
         if piece.id:
             return self._by_id.get(piece.id)
         return self._calls[-1] if self._calls and not name else None
 
-    def _begin(self, call: _Call, events: list[Event]) -> None:
+    def _begin(self, call: _StreamedCall, events: list[Event]) -> None:
         if call.has_begun:
             return
         call.index = self.count
@@ -147,7 +147,7 @@ class ToolCallReader:
         _emit_arguments(call, events)
 
 
-def _emit_arguments(call: _Call, events: list[Event]) -> None:
+def _emit_arguments(call: _StreamedCall, events: list[Event]) -> None:
     """Emit the kept arguments, unless they may still turn out to mean none."""
     if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True

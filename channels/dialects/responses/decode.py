@@ -12,7 +12,8 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from channels.dialects.chat.parts import PROVIDER, read_audio, read_file, read_url
+from channels.dialects.chat.content import read_audio, read_file, read_url
+from channels.dialects.chat.members import PROVIDER
 from channels.dialects.responses.tools import (
     BY_CALL,
     CLIENT_TOOLS,

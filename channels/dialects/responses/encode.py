@@ -10,13 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from channels.dialects.chat.encode import (
-    effort_word,
-    is_strict,
-    schema_format,
-    write_tier,
-)
-from channels.dialects.chat.parts import PROVIDER
+from channels.dialects.chat.encode import effort_word, is_strict, schema_format, write_tier
+from channels.dialects.chat.members import PROVIDER
 from channels.dialects.validate import unversioned
 from channels.families import RESPONSES
 from channels.registry import BUILTIN_TOOLS

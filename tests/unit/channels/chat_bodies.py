@@ -2,7 +2,7 @@
 
 import json
 
-from channels.dialects.chat.events import ChatMeter
+from channels.dialects.chat.meter import ChatMeter
 from channels.dialects.chat.request import read_request, upstream_body
 
 MESSAGES = b'"messages":[{"role":"user","content":"Hi"}]'

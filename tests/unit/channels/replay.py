@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from channels.dialects.chat.events import ChatMeter
+from channels.dialects.chat.meter import ChatMeter
 from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseEvent, SseSplitter

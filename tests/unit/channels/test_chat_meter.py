@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat.events import ChatMeter
+from channels.dialects.chat.meter import ChatMeter
 from channels.dialects.meter import ErrorEvent, PartialUsage, Usage
 from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import cases, each

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat.dialect import (
+from channels.dialects.chat.hostings import (
     HOSTINGS,
     call_id_for_mistral,
     for_fireworks,
     for_groq,
     for_mistral,
 )
-from channels.dialects.chat.request import ChatBody, read_request
+from channels.dialects.chat.members import ChatBody
+from channels.dialects.chat.request import read_request
 from channels.dialects.validate import MODEL_CHARACTERS_MAX, model_in
 from channels.errors import InvalidRequest
 from tests.support.rows import cases

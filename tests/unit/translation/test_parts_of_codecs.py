@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.chat.encode import fits_strict
-from channels.dialects.chat.parts import ORIGIN as CHAT
+from channels.dialects.chat.members import ORIGIN as CHAT
+from channels.dialects.chat.strict_schemas import fits_strict
 from channels.dialects.gemini.parts import ORIGIN as GEMINI
 from channels.dialects.messages.blocks import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from channels.dialects.chat.stream import StreamEncoder
+from channels.dialects.chat.stream import ChatStreamEncoder
 from channels.dialects.messages.stream import StreamEncoder as MessagesEncoder
 from channels.dialects.meter import Usage
 from channels.translation.model import (
@@ -26,8 +26,8 @@ from tests.unit.translation.translated import data_of, written
 USAGE = UsageStated(Usage(3, 4))
 
 
-def encoder(*, include_usage: bool = False) -> StreamEncoder:
-    return StreamEncoder(id="answer-1", created=7, model="m", include_usage=include_usage)
+def encoder(*, include_usage: bool = False) -> ChatStreamEncoder:
+    return ChatStreamEncoder(id="answer-1", created=7, model="m", include_usage=include_usage)
 
 
 def test_usage_is_for_a_client_that_asked() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat.stream import StreamEncoder
+from channels.dialects.chat.stream import ChatStreamEncoder
 from channels.dialects.responses.events import read_event, read_usage
 from channels.dialects.responses.stream import StreamDecoder
 from channels.http.sse import SseEvent
@@ -273,7 +273,7 @@ def test_written_stream_is_whole_only_where_the_upstreams_is(data: st.DataObject
     told = [CREATED, *data.draw(streams(data.draw(items()))), completed()]
     kept = data.draw(st.integers(0, len(told)))
     decoder = StreamDecoder()
-    encoder = StreamEncoder(id="a", created=1, model="m", include_usage=True)
+    encoder = ChatStreamEncoder(id="a", created=1, model="m", include_usage=True)
     written = b"".join(
         encoder.encode(one)
         for part in sse(*told[:kept])

@@ -1,0 +1,187 @@
+"""The content of chat-completions messages, both ways: text, images, audio, files.
+
+A string and an array of parts are equivalent. Parts outside the canonical model are left over by
+name, for the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from channels.dialects.chat.members import ORIGIN
+from channels.translation.model import (
+    ClientProtocol,
+    Media,
+    MediaKind,
+    Refusal,
+    Text,
+    data_uri,
+    inline_media,
+    is_text,
+    read_data_uri,
+    stated_type,
+    text_of,
+)
+from channels.translation.tool_calls import LossReport, report_extras, report_media, spelled
+
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+# The protocol requires a name for every inline file.
+_FILE_NAMES = {"application/pdf": "document.pdf"}
+
+
+def read_content(content: Any, left_over: dict[str, Any]) -> list[Text | Media | Refusal]:
+    """Decode the parts of a `content` member; unknown ones go to `left_over` by name."""
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    parts: list[Text | Media | Refusal] = []
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, str):
+            parts.append(Text(part))
+        elif isinstance(part, Mapping) and (read := _read_part(part, left_over)) is not None:
+            parts.append(read)
+    return parts
+
+
+def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Media | Refusal | None:
+    kind = part.get("type")
+    extras = {
+        name: value
+        for name, value in part.items()
+        if name not in ("type", kind) and value is not None
+    }
+    payload = part.get(kind) if isinstance(kind, str) else None
+    if isinstance(payload, str) and kind in ("text", "refusal"):
+        if kind == "refusal":
+            return Refusal(payload)
+        return Text(payload, extras) if payload else None
+    read = _MEDIA.get(kind) if isinstance(kind, str) else None
+    media = None if read is None else read(payload, extras)
+    if kind == "file" and isinstance(payload, Mapping) and payload.get("file_id") is not None:
+        left_over["messages.file.file_id"] = payload["file_id"]
+    elif media is None:
+        left_over[f"messages.{kind}"] = payload
+    return media
+
+
+def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind, member: str) -> Media | None:
+    detail = None
+    if isinstance(payload, Mapping):
+        detail = payload.get("detail")
+        payload = payload.get("url")
+    if not isinstance(payload, str):
+        return None
+    detail = detail if isinstance(detail, str) else None
+    inline = read_data_uri(payload)
+    if inline is None:
+        return Media(kind, None, url=payload, detail=detail, extras=extras)
+    return inline_media(kind, *inline, member=member, detail=detail, extras=extras)
+
+
+def read_audio(payload: Any, extras: dict[str, Any]) -> Media | None:
+    if not isinstance(payload, Mapping):
+        return None
+    data, form = payload.get("data"), payload.get("format")
+    if not isinstance(data, str):
+        return None
+    mime_type = _AUDIO_TYPES.get(form, f"audio/{form}") if isinstance(form, str) else None
+    return inline_media(
+        "audio", stated_type(mime_type, data), data, member="input_audio", extras=extras
+    )
+
+
+def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> Media | None:
+    if not isinstance(payload, Mapping):
+        return None
+    data, name = payload.get("file_data"), payload.get("filename")
+    if not isinstance(data, str):
+        return None
+    name = name if isinstance(name, str) else None
+    inline = read_data_uri(data)
+    if inline is not None:
+        return inline_media("document", *inline, member=member, name=name, extras=extras)
+    if data.startswith(("http://", "https://")):
+        return Media("document", None, url=data, name=name, extras=extras)
+    mime_type = stated_type(None, data)
+    return inline_media("document", mime_type, data, member=member, name=name, extras=extras)
+
+
+_MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
+    "image_url": partial(read_url, kind="image", member="image_url"),
+    "video_url": partial(read_url, kind="video", member="video_url"),
+    "input_audio": read_audio,
+    "file": read_file,
+}
+
+
+def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
+    if media.kind == "image" or (media.kind == "video" and origin is ORIGIN):
+        target = media.url if media.data is None else None
+        payload: dict[str, Any] = {"url": data_uri(media) if target is None else target}
+        if media.detail is not None:
+            payload["detail"] = media.detail
+        return {"type": f"{media.kind}_url", f"{media.kind}_url": payload}
+    if media.kind == "audio" and media.data is not None:
+        form = _AUDIO_FORMATS.get(media.mime_type or "")
+        if form is None and origin is ORIGIN and media.mime_type is not None:
+            form = media.mime_type.removeprefix("audio/")
+        if form is not None:
+            return {"type": "input_audio", "input_audio": {"data": media.data, "format": form}}
+    if media.kind == "document":
+        return _write_document(media, origin=origin)
+    return None
+
+
+def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
+    if media.data is None:
+        # Documents by URL are undocumented; a chat client that sends one knows its upstream.
+        if origin is not ORIGIN or media.url is None:
+            return None
+        file: dict[str, Any] = {"file_data": media.url}
+    elif origin is not ORIGIN and is_text(media):
+        text = text_of(media.data)
+        return None if text is None else {"type": "text", "text": text}
+    else:
+        file = {"file_data": data_uri(media) if media.mime_type else media.data}
+    if media.name is not None:
+        file["filename"] = media.name
+    elif origin is not ORIGIN:
+        file["filename"] = _FILE_NAMES.get(media.mime_type or "", "document")
+    return {"type": "file", "file": file}
+
+
+def write_content(
+    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
+) -> str | list[dict[str, Any]] | None:
+    """Return a `content` member; None if no part can be encoded."""
+    written = [
+        part
+        for part in (_write_part(part, origin=origin, report=report) for part in parts)
+        if part is not None
+    ]
+    if not written:
+        return None
+    if len(written) == 1 and written[0].keys() == {"type", "text"}:
+        text: str = written[0]["text"]
+        return text
+    return written
+
+
+def _write_part(
+    part: Text | Media, *, origin: ClientProtocol, report: LossReport
+) -> dict[str, Any] | None:
+    extras: Mapping[str, Any] = part.extras
+    if origin is not ORIGIN:
+        report_extras(origin, origin.parts, extras, report)
+        extras = {}
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text, **extras}
+    member = _write_media(part, origin=origin)
+    if member is None:
+        report_media(origin, part, report)
+        return None
+    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
+        report.drop(spelled(origin, "media.name"))
+    return {**member, **extras}

@@ -1,0 +1,112 @@
+"""Meters a chat-completions response as it is passed on: usage, characters, how it ended.
+
+The caller passes on the bytes; nothing here changes or delays them. An unreadable event is
+passed on and counted in `malformed_events`: it must not end a stream. `gw/calls/bills.py` prices
+the counts.
+"""
+
+from __future__ import annotations
+
+from channels.dialects.chat.events import TERMINATOR, ChatChunk, error_in, read_chunk, read_whole
+from channels.dialects.chat.usage import ChatUsageReader
+from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, fit_name
+from channels.errors import UpstreamMalformed
+from channels.json.lenient import NULL
+
+# Limit of the choices that are told apart; upstreams refuse more.
+CHOICES_MAX = 1_000
+
+
+class ChatMeter(ResponseMeter[ChatChunk]):
+    """Meters one response. `finished`: the terminator was received, or the response is whole.
+
+    Some upstreams end a stream without the terminator: it is complete if each of its choices has
+    stated why it stopped, and its body has ended properly.
+    """
+
+    begins_at_once = False
+
+    def __init__(self) -> None:
+        self._stated = ChatUsageReader()
+        self._last_index = 0  # of the choices
+        self._ended: set[int] = set()  # choices with a finish reason
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        return None if self.usage is not None else self._stated.partial
+
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
+
+    read = staticmethod(read_chunk)
+
+    def take(self, chunk: ChatChunk | None) -> bool:
+        """Meter a decoded event.
+
+        False for a chunk that states usage and nothing else: it is withheld from a client that did
+        not request usage (contract §5).
+        """
+        if chunk is None:
+            self.malformed_events += 1
+            return True
+        choices = chunk.choices
+        if choices:
+            self.has_choice = True
+            for choice in choices:
+                if choice.index:
+                    self._last_index = max(self._last_index, choice.index)
+                one_delta = choice.delta
+                if one_delta is not None:
+                    self.characters += one_delta.characters()
+                elif choice.message is not None and not self.characters:
+                    # In other chunks it repeats the deltas so far.
+                    self.characters += choice.message.characters()
+                if choice.finish_reason is not None:
+                    self.finish_reason = fit_name(choice.finish_reason)
+                    if len(self._ended) < CHOICES_MAX:
+                        self._ended.add(choice.index or 0)
+                if choice.usage is not NULL:
+                    self._stated.take_spare(None, choice.usage, characters=self.characters)
+        if chunk.x_groq is not None:
+            self._stated.take_spare(chunk.x_groq, characters=self.characters)
+        if self.response_id is None or self.response_model is None:
+            self._note_names(chunk.id, chunk.model)
+            self._stated.model = self.response_model
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
+        if choices and chunk.usage is NULL and chunk.error is NULL:
+            return True
+        return self._take_end(chunk)
+
+    def body(self, body: bytes) -> None:
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+        chunk = read_whole(body)
+        if chunk is None:
+            raise UpstreamMalformed("not a JSON object")
+        for choice in chunk.choices or ():
+            if choice.message is not None:
+                self.characters += choice.message.characters()
+        self.take(chunk)
+        self.finished = True
+
+    def end_of_body(self) -> None:
+        if self.error_seen is None and len(self._ended) > self._last_index:
+            self.finished = True
+
+    def _take_end(self, chunk: ChatChunk) -> bool:
+        """Meter usage and errors. False if the chunk states usage and nothing else."""
+        if chunk is TERMINATOR:
+            self.finished = True
+            return True
+        has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
+        if has_usage and not self._stated.take(chunk.usage, self.characters):
+            self.malformed_events += 1
+        if chunk.choices and chunk.error is NULL:
+            return True
+        has_error = self._note_error(error_in(chunk))
+        return bool(chunk.choices) or has_error or not has_usage

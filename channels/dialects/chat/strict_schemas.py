@@ -1,0 +1,59 @@
+"""Whether a schema may be enforced strictly in chat-completions.
+
+There a strict schema must list every property of every object as required and allow no others;
+the messages protocol also enforces schemas with optional properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Members of a schema that have schemas: one, a list of them, or a mapping to them.
+_ONE = ("items", "additionalProperties", "not")
+_MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED = ("properties", "$defs", "definitions")
+_DEPTH_MAX = 32
+
+
+def fits_strict(schema: Any, *, depth: int = 0) -> bool:
+    """Whether every object in the schema is closed and has no optional property."""
+    if not isinstance(schema, Mapping):
+        return schema is not None
+    if depth > _DEPTH_MAX:
+        return False
+    kind = schema.get("type")
+    if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and not _is_closed(
+        schema
+    ):
+        return False
+    inner = _inner_schemas(schema)
+    return inner is not None and all(fits_strict(one, depth=depth + 1) for one in inner)
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    """Whether an object's schema requires every property and allows no others."""
+    properties = schema.get("properties") or {}
+    required = schema.get("required") or []
+    return (
+        isinstance(properties, Mapping)
+        and isinstance(required, list)
+        and schema.get("additionalProperties") is False
+        and properties.keys() <= {name for name in required if isinstance(name, str)}
+    )
+
+
+def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
+    """Return the schemas within a schema; None if a member for several has another type."""
+    inner: list[Any] = [schema[name] for name in _ONE if name in schema]
+    for name in _MANY:
+        schemas = schema.get(name) or []
+        if not isinstance(schemas, list):
+            return None
+        inner += schemas
+    for name in _NAMED:
+        named = schema.get(name) or {}
+        if not isinstance(named, Mapping):
+            return None
+        inner += named.values()
+    return inner

@@ -1,0 +1,147 @@
+"""Thinking in chat-completions: text beside the content, and an envelope that proves it.
+
+The protocol documents neither. `reasoning_content` is the text that many upstreams send and many
+clients show; `reasoning_details` is the array in which clients of other gateways already keep
+signatures between turns. Each entry is complete by itself, so that a client only has to return
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
+from channels.translation.model import Protocol, Thinking
+
+_FORMATS: Mapping[Protocol, str] = {
+    MESSAGES.protocol: "anthropic-claude-v1",
+    GEMINI.protocol: "google-gemini-v1",
+    RESPONSES.protocol: "openai-responses-v1",
+    CHAT.protocol: "chat-completions-v1",
+}
+_SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
+# The member with a tool call's signature, by its signer.
+_CALL_SIGNERS: Mapping[Protocol, str] = {
+    GEMINI.protocol: "google",
+    MESSAGES.protocol: "anthropic",
+    RESPONSES.protocol: "openai",
+    CHAT.protocol: "chat",
+}
+
+
+def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
+    """Decode the thinking of a message: the proven thoughts, else the bare text."""
+    details = message.get("reasoning_details")
+    entries = [
+        thinking
+        for entry in (details if isinstance(details, list) else ())
+        if isinstance(entry, Mapping) and (thinking := read_entry(entry)) is not None
+    ]
+    if text := bare_text(message):
+        entries = [Thinking(text), *(thinking for thinking in entries if is_proven(thinking))]
+    return settled(entries)
+
+
+def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
+    """Return the proven thoughts, preceded by the others' text if no proven one has text.
+
+    The bare text repeats the proven ones.
+    """
+    found = [thinking for thinking in thoughts if is_proven(thinking)]
+    if not any(thinking.text for thinking in found):
+        text = "".join(thinking.text for thinking in thoughts)
+        if text:
+            found.insert(0, Thinking(text))
+    return found
+
+
+def bare_text(message: Mapping[str, Any]) -> str:
+    """Return the thinking's text outside the envelope: under either name, or in the content."""
+    for name in ("reasoning_content", "reasoning"):
+        text = message.get(name)
+        if isinstance(text, str) and text:
+            return text
+    content = message.get("content")
+    return text_in_content(content) if isinstance(content, list) else ""
+
+
+def text_in_content(content: Iterable[Any]) -> str:
+    """Return the thinking that some upstreams send as parts of the content."""
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, Mapping) and part.get("type") == "thinking":
+            thought = part.get("thinking")
+            pieces = thought if isinstance(thought, list) else [thought]
+            for piece in pieces:
+                text = piece.get("text") if isinstance(piece, Mapping) else piece
+                if isinstance(text, str):
+                    texts.append(text)
+    return "".join(texts)
+
+
+def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
+    """Decode one entry of the envelope; None if it has nothing known."""
+    signer = _SIGNERS.get(_string(entry, "format") or "")
+    data, signature = _string(entry, "data"), _string(entry, "signature")
+    if data:
+        return None if signer is None else Thinking("", redacted=data, signer=signer)
+    text = _string(entry, "text") or _string(entry, "summary") or ""
+    if signature and signer is not None:
+        return Thinking(text, signature=signature, signer=signer)
+    return Thinking(text) if text else None
+
+
+def members_of(parts: Iterable[Thinking]) -> dict[str, Any]:
+    """Return the members for these thoughts: their text, and the envelope of the proven ones."""
+    members: dict[str, Any] = {}
+    texts = []
+    details: list[dict[str, Any]] = []
+    for part in parts:
+        texts.append(part.text)
+        if is_proven(part):
+            details.append(entry_of(part, index=len(details)))
+    if text := "".join(texts):
+        members["reasoning_content"] = text
+    if details:
+        members["reasoning_details"] = details
+    return members
+
+
+def is_proven(part: Thinking) -> bool:
+    """Whether the thought has a signature or redacted data, and a known signer."""
+    return part.signer is not None and bool(part.signature or part.redacted)
+
+
+def entry_of(part: Thinking, *, index: int) -> dict[str, Any]:
+    """Return the envelope's entry for one proven thought."""
+    assert part.signer is not None, part
+    tag = {"index": index, "format": _FORMATS[part.signer]}
+    if part.redacted is not None:
+        return {"type": "reasoning.encrypted", **tag, "data": part.redacted}
+    return {"type": "reasoning.text", **tag, "text": part.text, "signature": part.signature}
+
+
+def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol | None]:
+    """Return the signature of a tool call, and its signer."""
+    extra = call.get("extra_content")
+    if isinstance(extra, Mapping):
+        for signer, name in _CALL_SIGNERS.items():
+            payload = extra.get(name)
+            if isinstance(payload, Mapping) and (
+                signature := _string(payload, "thought_signature")
+            ):
+                return signature, signer
+    return None, None
+
+
+def call_signature(signature: str | None, signer: Protocol | None) -> dict[str, Any]:
+    """Return the member of a tool call with its signature; empty without one."""
+    if signature is None or signer is None:
+        return {}
+    return {"extra_content": {_CALL_SIGNERS[signer]: {"thought_signature": signature}}}
+
+
+def _string(entry: Mapping[str, Any], name: str) -> str | None:
+    value = entry.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,154 @@
+"""Token counts as the chat-completions protocol states them, for billing and for responses.
+
+`prompt_tokens` is the whole input, cached parts included; `completion_tokens` includes reasoning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from channels.dialects.chat.events import GroqMember
+from channels.dialects.meter import (
+    InputDetails,
+    OutputDetails,
+    PartialUsage,
+    Tokens,
+    ToolUsage,
+    Usage,
+    UsageParts,
+    add_parts,
+    served_tier,
+    tools_member,
+)
+from channels.dialects.usage import Counts, RunningUsage, UsageType
+from channels.json.lenient import NULL
+
+
+class _Input(InputDetails, gc=False):
+    cache_creation_input_tokens: Tokens | None = None  # of Alibaba
+
+
+class _ChatUsage(ToolUsage, gc=False):
+    """A usage with the parts that may have their own prices."""
+
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    prompt_tokens_details: _Input | None = None
+    completion_tokens_details: OutputDetails | None = None
+    cached_tokens: Tokens | None = None  # of Moonshot and others, without details
+    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
+
+
+_USAGE = UsageType(_ChatUsage)
+
+# Part of the names of OpenAI's models that search for every response without stating a count.
+_SEARCHING = "-search-"
+
+
+class ChatUsageReader(RunningUsage):
+    """The usage of one response so far.
+
+    `tier` is the last service tier stated, `model` the model of the response. `is_own`: the usage
+    was stated in the protocol's own member, after which no other counts.
+    """
+
+    __slots__ = ("is_own", "model", "tier")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_own = False
+        self.tier: str | None = None
+        self.model: str | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage; None while it is incomplete."""
+        return self.usage_with(self._parts())
+
+    @property
+    def partial(self) -> PartialUsage | None:
+        """What is known while the usage is incomplete."""
+        return self.partial_with(self._parts())
+
+    def take(self, stated: msgspec.Raw, characters: int = 0) -> bool:
+        """Take a `usage` member, stated after so many characters. False if a part is unreadable."""
+        counts, is_whole = read_usage(stated)
+        if counts is None:
+            return False
+        self.is_own = True
+        self.add(counts, characters)
+        return is_whole
+
+    def take_spare(
+        self, groq: GroqMember | None, *of_choices: msgspec.Raw, characters: int = 0
+    ) -> bool:
+        """Take usage stated elsewhere. False if it is empty, or the protocol's own was stated."""
+        if self.is_own:
+            return False
+        stated = () if groq is None else (groq.usage,)
+        for usage in (*stated, *of_choices):
+            counts = None if usage is NULL else read_usage(usage)[0]
+            if counts is not None:
+                self.add(counts, characters)
+                return True
+        return False
+
+    def _parts(self) -> UsageParts | None:
+        """Return tier and searches, which are stated elsewhere."""
+        tier = None if self.tier is None else served_tier(self.tier)
+        is_searching = self.model is not None and _SEARCHING in self.model
+        if tier is None and not is_searching:
+            return None
+        return UsageParts(service_tier=tier, web_searches=int(is_searching))
+
+
+def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
+    """Parse a `usage` member: its counts, and whether all of it was read.
+
+    None if it counts neither input nor output nor both.
+    """
+    stated, is_whole = _USAGE.read(usage)
+    if stated is None:
+        return None, False
+    details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
+    cached, written = stated.cached_tokens, None
+    if details is not None:
+        if details.cached_tokens is not None:
+            cached = details.cached_tokens
+        written = details.cache_write_tokens
+        if written is None:
+            written = details.cache_creation_input_tokens
+    if cached is None:
+        cached = stated.prompt_cache_hit_tokens
+    counts = Counts(
+        input_tokens=stated.prompt_tokens,
+        output_tokens=stated.completion_tokens,
+        total_tokens=stated.total_tokens,
+        cached_tokens=cached or 0,
+        cache_write_tokens=written or 0,
+        reasoning_tokens=0 if output_details is None else output_details.reasoning_tokens or 0,
+        parts=stated.parts(details, output_details),
+    )
+    return (None, False) if counts.states_nothing else (counts, is_whole)
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Encode the `usage` member."""
+    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        details["cache_write_tokens"] = usage.cache_write_tokens
+    output_details = {"reasoning_tokens": usage.reasoning_tokens}
+    written = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": details,
+        "completion_tokens_details": output_details,
+    }
+    if usage.parts is not None:
+        add_parts(usage, details, output_details)
+        written.update(tools_member(usage.parts))
+    return written
