@@ -22,7 +22,7 @@ not affected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,9 @@ from uuid import UUID
 import ujson
 
 from actors.clock import Clock
-from actors.process import SQL, ProcessIdentity, first_id_of, register, reregister
-from actors.store.connection import ContentRefused, Row, StoreError, StoreUnavailable
+from actors.heartbeat import Heartbeat
+from actors.process import SQL, first_id_of
+from actors.store.connection import Row, StoreError
 from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
@@ -50,146 +51,6 @@ from actors.wallet.recorder import (
 from actors.wallet.wallets import LiveCalls, Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
-
-# The heartbeat of this process: it reports which calls are live here and what they have delivered.
-#
-# Once a second, in one short batch: the sign of life, the progress of calls since the last beat,
-# and other data that is not written per call (`last_used_at` of keys). Recovery in another process
-# relies on it (below).
-
-BEAT_SECONDS = 1.0
-# After this time without a response the beats count as interrupted even if they succeed later: a
-# statement may hang in a frozen database and still complete.
-BREAK_SECONDS = 5.0
-# A watch that wakes this late was suspended with the whole process, and judges no others.
-LATE_SECONDS = 1.0
-# Pricing so many calls takes about a millisecond, during which every stream waits.
-CALLS_AT_ONCE = 200
-
-
-class Heartbeat:
-    """Beats until stopped; a failed beat is repeated with the next."""
-
-    def __init__(
-        self,
-        *,
-        identity: ProcessIdentity,
-        database: Database,
-        live: LiveCalls,
-        clock: Clock,
-        metrics: Metrics,
-        chores: tuple[Callable[[], Awaitable[None]], ...] = (),
-        called_back: Callable[[Sequence[str]], None] = lambda _accounts: None,
-    ) -> None:
-        """`called_back` is told of which accounts this process has a lease that is called back."""
-        self.identity = identity
-        self._database = database
-        self._live = live
-        self._clock = clock
-        self._metrics = metrics
-        self._chores = chores
-        self._called_back = called_back
-        self._log = EventLog("actors.heartbeat")
-        # Since when every beat has succeeded; None after one that failed.
-        self.connected_since: float | None = None
-        self._last_beat = 0.0
-        self._has_signed_on = False
-
-    def __repr__(self) -> str:
-        return f"<Heartbeat {self.identity.id} {len(self._live)} live calls>"
-
-    @property
-    def steady_seconds(self) -> float:
-        """How long every beat has succeeded, without a break until now."""
-        now = self._clock.monotonic()
-        if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:
-            return 0.0
-        return now - self.connected_since
-
-    async def run(self) -> None:
-        """Beat once a second."""
-        while True:
-            await self.beat()
-            await self._clock.sleep(BEAT_SECONDS)
-
-    async def watch(self) -> None:
-        """Report a database that does not respond to a beat, within a second of the break.
-
-        Connections of a frozen server stay open, so only its silence shows it.
-        """
-        while True:
-            due = self._clock.monotonic() + BEAT_SECONDS
-            await self._clock.sleep(BEAT_SECONDS)
-            now = self._clock.monotonic()
-            if now - due < LATE_SECONDS and now - self._last_beat > BREAK_SECONDS:
-                self._missed(f"no answer for {BREAK_SECONDS:g} s")
-
-    def _missed(self, why: str) -> None:
-        if self.connected_since is not None:
-            self._log.warning("heartbeat_missed", error=why)
-        self.connected_since = None
-        self._metrics.database_up(False)
-
-    async def beat(self) -> None:
-        """Beat once."""
-        try:
-            await self._sign()
-            for work in (self._report_delivered, *self._chores):
-                try:
-                    await work()
-                except ContentRefused as error:  # the fault of what it says, not of the beat
-                    self._log.error("chore_refused", chore=repr(work), error=str(error))
-        except StoreUnavailable as error:
-            self._missed(str(error))
-            self._live.report_again()
-            return
-        self._metrics.database_up(True)
-        now = self._clock.monotonic()
-        if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:
-            self.connected_since = now
-        self._last_beat = now
-
-    async def _sign(self) -> None:
-        """Report that the process lives; re-register when others have declared it dead."""
-        signed, began = self.identity.id, self._clock.monotonic()
-        rows = await self._database.fetch_all(SQL["beat"], (signed,))
-        if rows:
-            # What was called back before this beat began is known from here on: only therefore does
-            # the beat confirm the leases.
-            if rows[0][0]:
-                self._called_back(rows[0][0])
-            if self.identity.id == signed:
-                self.identity.confirmed_at = began
-            return
-        if self._has_signed_on:
-            await reregister(self._database, self.identity, signed, self._metrics)
-        else:
-            await register(self._database, self.identity)
-            self._has_signed_on = True
-
-    async def leave(self) -> None:
-        """Delete the rows of this process: it has ended."""
-        await self._database.execute(SQL["leave"], (self.identity.all_ids,))
-
-    async def open_holds(self) -> int:
-        """Return how many holds of this process are open in the database."""
-        mine = (self.identity.all_ids,)
-        ((count,),) = await self._database.fetch_all(SQL["count_holds_of"], mine)
-        return int(count)
-
-    async def _report_delivered(self) -> None:
-        for moved in self._live.changed(at_once=CALLS_AT_ONCE):
-            if moved:
-                rows = [
-                    {"call_id": call_id.hex, "delivered": delivered.to_json()}
-                    for call_id, delivered in moved
-                ]
-                await self._database.execute(SQL["delivered"], (ujson.dumps(rows),))
-            else:
-                await asyncio.sleep(0)
-
-
-# Recovery: calls of dead processes are settled at what they delivered.
 
 INTERVAL_SECONDS = 3.0
 STALE_SECONDS = 10.0

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.limits.accounts import Limiter
-from actors.routing import ChannelDirectory
+from actors.limits.limiter import Limiter
 from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
 from gw.admin.channel_states import ChannelStates

@@ -10,17 +10,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.actor import Supervisor
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock, SystemClock
-from actors.limits.accounts import Limiter
+from actors.heartbeat import Heartbeat
+from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
-from actors.parent import ParentBackend, ParentLink
+from actors.parent.backend import ParentBackend
+from actors.parent.link import ParentLink
 from actors.partitions import Partitions
 from actors.process import ProcessIdentity
-from actors.recovery import Heartbeat
-from actors.routing import ChannelDirectory
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.supervisor import Supervisor
 from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter

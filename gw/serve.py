@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from actors.changes import ChangeFeed
+from actors.heartbeat import Heartbeat
 from actors.limits.accounts import AccountLimits
 from actors.media_store.worker import MediaStore
 from actors.process import is_process_alive
-from actors.recovery import Heartbeat, Recovery
+from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate

@@ -4,7 +4,7 @@ The backend is Redis, or the parent of the processes of one host. A request in f
 there. In Redis the process renews its permits all the time, so that a long call never loses its
 own, and those of a dead process expire after PERMIT_SECONDS; at the parent they end with the
 process. Commands gather while a batch is under way and are sent together. When the backend does not
-respond, every waiting request learns at once that the limits are unknown (`accounts.py` then
+respond, every waiting request learns at once that the limits are unknown (`limiter.py` then
 decides alone), and the backend gets no more requests. `run` reconnects and sends everything that
 this process knows; only then does the backend decide again.
 """
@@ -12,223 +12,23 @@ this process knows; only then does the backend decide again.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
-from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
 
 from actors.clock import Clock
-from actors.store.redis import RedisLink, RedisUnavailable, ScriptCall
+from actors.limits.backend import (
+    Backend,
+    BackendUnavailable,
+    EnterCommand,
+    LimitCommand,
+    ReleaseCommand,
+    RenewCommand,
+)
+from actors.limits.redis_backend import RedisBackend, RedisCommands, scripts
+from actors.limits.status import LimitStatus
+from actors.store.redis import RedisLink
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
-
-# The status of a name's limits after one request.
-#
-# `SlidingWindows` in this process and `enter.lua` in Redis follow the same rules, and return the
-# same figures.
-
-Dimension = Literal["rpm", "concurrency"]
-
-WINDOW_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class LimitStatus:
-    """The figures after one request, which they include if it was admitted."""
-
-    refused: Dimension | None  # None: admitted
-    requests: int  # admitted in the last 60 seconds
-    reset_seconds: float  # until the oldest of them is 60 seconds old; 0 if there is none
-    retry_seconds: float  # when refused by the window: until it has room
-    in_flight: int
-
-    @property
-    def reset_whole_seconds(self) -> int:
-        """The value of a header, rounded up so that no client retries too early."""
-        return math.ceil(self.reset_seconds)
-
-    @property
-    def retry_after_seconds(self) -> int:
-        """The value of `Retry-After`, at least 1.
-
-        A concurrency limit has no window that ends; a second is a sensible time for a retry.
-        """
-        return max(1, math.ceil(self.retry_seconds)) if self.refused == "rpm" else 1
-
-
-# The commands for limits that a process sends to Redis: calls of the Lua scripts in this folder.
-#
-# Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Slots of several processes are in
-# one set, so a member is the process's id and the slot.
-
-# How long an unrenewed permit counts: then the slots of a dead process are free.
-PERMIT_SECONDS = 10.0
-MICROSECONDS = 1_000_000
-
-_DIMENSIONS: tuple[Dimension | None, ...] = (None, "rpm", "concurrency")
-
-
-def scripts() -> Mapping[str, str]:
-    """Return the scripts by name."""
-    window, *own = (
-        files("actors.limits").joinpath(f"{name}.lua").read_text(encoding="utf-8")
-        for name in ("window", "enter", "keep", "release")
-    )
-    enter, keep, release = own
-    return MappingProxyType({"enter": window + enter, "keep": window + keep, "release": release})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EnterCommand:
-    """Admit a request? The reply is a LimitStatus, or None if the limits cannot be checked."""
-
-    name: str
-    slot: int
-    rpm: int | None
-    concurrency: int | None
-    reply: asyncio.Future[LimitStatus | None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RenewCommand:
-    """Renew the permits in flight here; `window` has slots admitted so many seconds ago."""
-
-    name: str
-    permits: tuple[int, ...] = ()
-    window: tuple[tuple[int, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseCommand:
-    """End a permit; `from_window` also withdraws its admission."""
-
-    name: str
-    slot: int
-    from_window: bool = False
-
-
-LimitCommand = EnterCommand | RenewCommand | ReleaseCommand
-
-
-class RedisCommands:
-    """Encodes commands as script calls. `now_us` replaces the server's time in tests."""
-
-    def __init__(self, process_id: str, now_us: Callable[[], int] | None = None) -> None:
-        self._process_id = process_id
-        self._now_us = now_us
-
-    def call(self, command: LimitCommand) -> ScriptCall:
-        """Return the script call of `command`."""
-        stem = f"gw:limits:{command.name}"
-        keys = (f"{stem}:window", f"{stem}:leases")
-        length = round(PERMIT_SECONDS * MICROSECONDS)
-        now = "" if self._now_us is None else self._now_us()
-        match command:
-            case EnterCommand():
-                rpm = "" if command.rpm is None else command.rpm
-                concurrency = "" if command.concurrency is None else command.concurrency
-                return ScriptCall(
-                    "enter", keys, (rpm, concurrency, self._member(command.slot), length, now)
-                )
-            case RenewCommand():
-                permits = map(self._member, command.permits)
-                window: list[str | int] = []
-                for slot, age_seconds in command.window:
-                    window += self._member(slot), round(age_seconds * MICROSECONDS)
-                return ScriptCall(
-                    "keep", keys, (length, now, len(command.permits), *permits, *window)
-                )
-            case ReleaseCommand():
-                member = self._member(command.slot)
-                never_admitted = (member,) if command.from_window else ()
-                return ScriptCall("release", keys, (1, member, *never_admitted))
-
-    def _member(self, slot: int) -> str:
-        return f"{self._process_id}:{slot}"
-
-
-def parse_status(reply: Any) -> LimitStatus:
-    """Parse the reply of `enter.lua`."""
-    refused, requests, reset_us, retry_us, in_flight = reply
-    return LimitStatus(
-        refused=_DIMENSIONS[refused],
-        requests=requests,
-        # The server's clock may have been set back.
-        reset_seconds=min(WINDOW_SECONDS, reset_us / MICROSECONDS),
-        retry_seconds=min(WINDOW_SECONDS, retry_us / MICROSECONDS),
-        in_flight=in_flight,
-    )
-
-
-# The backend of shared limits: an interface, and its implementation by Redis. The other one is the
-# parent process (`actors/parent.py`).
-
-
-class BackendUnavailable(Exception):
-    """The backend does not reply, or too late, or with an error."""
-
-
-class Backend(Protocol):
-    """Executes batches of commands in their order. Every method raises BackendUnavailable."""
-
-    name: str  # in log lines: "redis", "parent"
-    permits_expire: bool  # unless they are renewed
-
-    async def connect(self) -> None:
-        """Connect; afterwards everything is sent again."""
-
-    async def call(
-        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
-    ) -> Sequence[LimitStatus | None]:
-        """Send a batch; return the replies of its `EnterCommand`s, None for other commands.
-
-        `timeout_factor` multiplies the timeout for a large batch.
-        """
-
-    async def close(self) -> None:
-        """Disconnect."""
-
-
-class RedisBackend:
-    """Calls scripts in Redis, for processes of one host or many."""
-
-    name = "redis"
-    permits_expire = True
-
-    def __init__(self, link: RedisLink, redis_commands: RedisCommands) -> None:
-        self._link = link
-        self._commands = redis_commands
-
-    def __repr__(self) -> str:
-        return f"<RedisBackend {self._link!r}>"
-
-    async def connect(self) -> None:
-        """Open a new connection."""
-        try:
-            await self._link.connect()
-        except RedisUnavailable as error:
-            raise BackendUnavailable(str(error)) from error
-
-    async def call(
-        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
-    ) -> Sequence[LimitStatus | None]:
-        """Send a batch in one round trip."""
-        calls = [self._commands.call(command) for command in commands]
-        try:
-            replies = await self._link.call(calls, timeout_factor=timeout_factor)
-        except RedisUnavailable as error:
-            raise BackendUnavailable(str(error)) from error
-        return [
-            parse_status(reply) if isinstance(command, EnterCommand) else None
-            for command, reply in zip(commands, replies, strict=True)
-        ]
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._link.close()
-
 
 T = TypeVar("T")
 Windows = Iterable[tuple[str, list[tuple[int, float]]]]

@@ -29,7 +29,7 @@ from math import exp, inf
 from msgspec import Struct, field
 
 from actors.clock import Clock
-from actors.limits.accounts import IdleSweep
+from actors.limits.idle_sweep import IdleSweep
 from actors.process import ProcessIdentity
 from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
 from actors.wallet.pricing import MAX_NANO_USD
@@ -60,7 +60,7 @@ WRITE_SECONDS = 0.02
 UNWRITTEN_MAX = 50_000
 
 
-class Lease(Struct, eq=False):
+class BalanceLease(Struct, eq=False):
     """The lease of one account, and what unwritten admitted calls take of it."""
 
     account_id: str
@@ -95,7 +95,7 @@ class Leases:
         self._clock = clock
         self._tell = tell
         self._wake = wake
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, BalanceLease] = {}
         self._sweep = IdleSweep(self._leases)
         self._unwritten = 0  # all that counts against a lease, ended or not
         self._waiting: dict[int, Admitted] = {}  # of all accounts, oldest first
@@ -118,7 +118,7 @@ class Leases:
         account_id = hold.facts.account_id
         lease = self._leases.get(account_id)
         if lease is None:
-            lease = self._leases[account_id] = Lease(account_id, now)
+            lease = self._leases[account_id] = BalanceLease(account_id, now)
             lease.demand = amount / DEMAND_SECONDS
             self._sweep.add(account_id)
             return None
@@ -231,7 +231,7 @@ class Leases:
         """Admit nothing from an account's lease until it is returned, and for a while after."""
         lease = self._leases.get(account_id)
         if lease is None:  # as far as we know there is none, but the database may have its row
-            lease = self._leases[account_id] = Lease(account_id, self._clock.monotonic())
+            lease = self._leases[account_id] = BalanceLease(account_id, self._clock.monotonic())
             self._sweep.add(account_id)
         lease.blocked_until = UNTIL_RETURNED
 
@@ -246,13 +246,13 @@ class Leases:
         limit = self._clock.monotonic() - SILENT_SECONDS
         self._sweep.round(lambda lease: lease.last_hold < limit and self._rests(lease))
 
-    def _rests(self, lease: Lease) -> bool:
+    def _rests(self, lease: BalanceLease) -> bool:
         """Return the lease of an idle account; True if its record can be dropped."""
         self._return(lease)
         is_blocked = lease.blocked_until > self._clock.monotonic()
         return not (lease.leased or lease.used or lease.is_asked or is_blocked)
 
-    def _ask(self, lease: Lease, amount: int, now: float) -> None:
+    def _ask(self, lease: BalanceLease, amount: int, now: float) -> None:
         """Request as much more as the account's demand needs, unless that is too little."""
         wanted = max(int(lease.demand * LEASE_SECONDS), HOLDS_ASKED * amount)
         change = wanted + lease.used - lease.leased + lease.returning
@@ -261,7 +261,7 @@ class Leases:
             lease.is_asked = True
             self._tell(LeaseChange(lease.account_id, min(change, MAX_NANO_USD), least))
 
-    def _return(self, lease: Lease) -> None:
+    def _return(self, lease: BalanceLease) -> None:
         room = max(0, lease.leased - lease.returning - lease.used)
         if not lease.is_asked and (room or lease.blocked_until == UNTIL_RETURNED):
             lease.is_asked = True

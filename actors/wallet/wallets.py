@@ -15,9 +15,9 @@ from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
-from actors.actor import MailboxFull
 from actors.clock import Clock
-from actors.limits.accounts import IdleSweep
+from actors.limits.idle_sweep import IdleSweep
+from actors.mailbox import MailboxFull
 from actors.process import ProcessIdentity
 from actors.store.connection import StoreError, StoreUnavailable, in_time
 from actors.store.database import Database

@@ -33,8 +33,9 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors.actor import DEFAULT_CAPACITY, Actor, Envelope, KeyedMailbox
+from actors.actor import Actor
 from actors.clock import Clock
+from actors.mailbox import DEFAULT_CAPACITY, Envelope, KeyedMailbox
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session

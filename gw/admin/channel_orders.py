@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import ChannelDirectory
 from actors.store.connection import StoreError
 from actors.store.database import Database, Session, Statements
 from channels.registry import ChannelSpec, Registry

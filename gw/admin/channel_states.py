@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from actors.changes import reports_of_all
 from actors.channel import ChannelActor
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
 from actors.process import ProcessIdentity
-from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from channels.registry import ChannelSpec, Registry
 from gw.admin.channel_orders import ChannelOrder, OrdersByChannel, find_channel, orders_of

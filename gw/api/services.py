@@ -21,7 +21,8 @@ from actors.jobs.job import Job
 from actors.jobs.link_renewal import LinkRenewal
 from actors.jobs.service import Jobs
 from actors.jobs.upstreams import JobUpstreams
-from actors.limits.accounts import AccountLimits, Limiter
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
 from actors.media_store.links import LinkSigner
 from actors.media_store.worker import MediaStore
 from actors.store.connection import StoreUnavailable

@@ -17,10 +17,12 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from actors.actor import ActorStopped
-from actors.channel import Lease, Verdict
+from actors.channel import ChannelLease
+from actors.circuit_breaker import Verdict
 from actors.clock import Clock
-from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
+from actors.failover import FailedAttempt, Failover, FailoverExhausted
+from actors.mailbox import ActorStopped
+from actors.routing import Candidate
 from actors.wallet.bounds import Bounds
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_members, retry_after_in
@@ -167,7 +169,7 @@ class Attempts(Struct, eq=False):
     # Failed attempts that may be billed, with the usage that they stated; None: it is unknown.
     unused: list[tuple[Candidate, Usage | None]] = msgspec.field(default_factory=list)
     _failover: Failover | None = None
-    _lease: Lease | None = None  # of the attempt that gave the response
+    _lease: ChannelLease | None = None  # of the attempt that gave the response
     _response: UpstreamResponse | None = None
     _silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
     headers: Mapping[str, str] | None = None  # of the response, by the attempt under way
@@ -353,7 +355,7 @@ class Attempts(Struct, eq=False):
             response.close()
 
     def _fail(
-        self, failover: Failover, candidate: Candidate, lease: Lease, error: UpstreamError
+        self, failover: Failover, candidate: Candidate, lease: ChannelLease, error: UpstreamError
     ) -> None:
         """End a failed attempt, which counts against the channel, its key alone, or neither."""
         self._note_unused(candidate, error)

@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from actors.clock import Clock
-from actors.routing import Candidate, FailedAttempt, FailoverExhausted
+from actors.failover import FailedAttempt, FailoverExhausted
+from actors.routing import Candidate
 from actors.wallet.messages import CallFacts, NewJob, RowStatus
 from channels.errors import (
     CredentialsRefused,

@@ -11,15 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.channel import Verdict
+from actors.channel_directory import ChannelDirectory
+from actors.circuit_breaker import Verdict
 from actors.clock import Clock
-from actors.routing import (
-    Candidate,
-    ChannelDirectory,
-    Failover,
-    FailoverExhausted,
-    serving_protocols,
-)
+from actors.failover import Failover, FailoverExhausted
+from actors.routing import Candidate, serving_protocols
 from actors.wallet.bounds import bounds_of
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import price_of

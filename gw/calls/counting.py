@@ -14,10 +14,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from actors.actor import ActorStopped
-from actors.channel import Verdict
+from actors.channel_directory import ChannelDirectory
+from actors.circuit_breaker import Verdict
 from actors.clock import Clock
-from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
+from actors.failover import Failover, FailoverExhausted
+from actors.mailbox import ActorStopped
+from actors.routing import Candidate, candidates
 from channels.dialects.counting import counted_body, counting_of, estimate
 from channels.dialects.error_body import error_members
 from channels.errors import (

@@ -17,8 +17,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
+from actors.failover import Failover, FailoverExhausted
+from actors.routing import Candidate, candidates
 from actors.wallet.messages import KeptResponse
 from channels.errors import (
     ErrorBody,

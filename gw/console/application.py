@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import structs
 from tornado.web import Application
 
-from actors.actor import Supervisor
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import ChannelDirectory
 from actors.store.database import Database
+from actors.supervisor import Supervisor
 from channels.http.interfaces import UpstreamClient
 from gw.admin import audit, tokens, values
 from gw.admin.audit import AuditEntry, AuditQuery

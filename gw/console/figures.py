@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct, field
 
 from actors.channel import ChannelActor
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import ChannelDirectory
 from actors.store.connection import StoreError
 from actors.store.database import Database
 from actors.store.queries import load

@@ -23,8 +23,8 @@ from tornado.template import Loader
 from tornado.web import HTTPError, RequestHandler
 
 from actors.changes import heard_by_all
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import ChannelDirectory
 from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
 from actors.store.database import Session as Transaction

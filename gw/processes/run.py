@@ -25,7 +25,7 @@ from typing import Any
 from prometheus_client.exposition import choose_encoder
 
 from actors.clock import SystemClock
-from actors.parent import ParentServer
+from actors.parent.server import ParentServer
 from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest

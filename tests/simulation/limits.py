@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from actors.limits.accounts import SharedWindows
-from actors.limits.shared import (
-    WINDOW_SECONDS,
+from actors.limits.backend import (
     BackendUnavailable,
     EnterCommand,
     LimitCommand,
-    LimitStatus,
     ReleaseCommand,
     RenewCommand,
 )
+from actors.limits.status import WINDOW_SECONDS, LimitStatus
+from actors.parent.windows import SharedWindows
 from gw.keys.principal import Principal
 
 REPLY_SECONDS = 0.25

@@ -7,23 +7,25 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from actors.actor import Supervisor
 from actors.changes import ChangeFeed
+from actors.channel_directory import ChannelDirectory
+from actors.heartbeat import Heartbeat
 from actors.jobs.ending import Endings
 from actors.jobs.poller import Poller
 from actors.jobs.schedule import Schedule
 from actors.jobs.service import Jobs
 from actors.jobs.upstreams import JobUpstreams
-from actors.limits.accounts import AccountLimits, Limiter
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
 from actors.media_store.copier import Copier, FileLocation, Throttle
 from actors.media_store.links import LinkSigner
 from actors.media_store.store import Copy, CopyStore
 from actors.media_store.worker import MediaStore, TaskScanner
 from actors.process import ProcessIdentity
-from actors.recovery import Heartbeat, Recovery
-from actors.routing import ChannelDirectory
+from actors.recovery import Recovery
 from actors.store.database import Database
+from actors.supervisor import Supervisor
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.recorder import Recorder, left_behind
 from actors.wallet.wallets import LiveCalls, Neighbours, Wallets

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from actors import routing
-from actors.channel import Lease
-from actors.limits.accounts import SlidingWindows
-from actors.limits.shared import LimitStatus
+from actors.channel import ChannelLease
+from actors.failover import Failover
+from actors.limits.status import LimitStatus
+from actors.limits.windows import SlidingWindows
 from actors.media_store.copier import Copier
-from actors.routing import Failover
 from actors.wallet import pricing
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.writer import LedgerWriter
@@ -31,7 +31,7 @@ QUICK = 2  # so many of them run without `--all`
 # seeds: among so many it always does.
 SEEDS_TO_FAIL = BLOCKS * BLOCK
 
-_release = Lease.release
+_release = ChannelLease.release
 _judge = SlidingWindows.judge
 _charged = TokenBill.charged
 _cost = TokenPrice.cost_nano_usd
@@ -67,7 +67,7 @@ def _does_nothing(*_: Any) -> None:
     return None
 
 
-def _keeps_the_slot(lease: Lease, verdict: Any) -> None:
+def _keeps_the_slot(lease: ChannelLease, verdict: Any) -> None:
     if verdict != "abandoned":
         _release(lease, verdict)
 
@@ -103,7 +103,7 @@ def _tries_with_everything(failover: Failover) -> Any:
     ("owner", "name", "fault"),
     [
         (LedgerWriter, "take_back", _does_nothing),
-        (Lease, "release", _keeps_the_slot),
+        (ChannelLease, "release", _keeps_the_slot),
         (Reach, "end_sessions_but", _does_nothing),
         (SimulatedStore, "_correct", lambda *_: False),
         (KeyCache, "invalidate", _does_nothing),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import ChannelDirectory
 from actors.wallet.messages import CallFacts, Claim, NewJob
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import LiveCalls, Wallets

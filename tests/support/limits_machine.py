@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.limits.accounts import Limiter
-from actors.limits.shared import WINDOW_SECONDS, LimitStatus, SharedLimits
+from actors.limits.limiter import Limiter
+from actors.limits.shared import SharedLimits
+from actors.limits.status import WINDOW_SECONDS, LimitStatus
 from tests.support.clock import FakeClock
 
 T = TypeVar("T")

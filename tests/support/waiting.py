@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from actors.limits.shared import WINDOW_SECONDS
+from actors.limits.status import WINDOW_SECONDS
 
 T = TypeVar("T")
 

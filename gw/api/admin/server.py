@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from actors.clock import Clock
-from actors.limits.accounts import Limiter
+from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Session
 from gw.admin import tokens

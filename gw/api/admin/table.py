@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from actors.changes import heard_by_all
+from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.routing import ChannelDirectory
 from actors.store.database import Database, Session
 from channels.http.interfaces import UpstreamClient
 from channels.registry import Registry

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.clock import Clock
-from actors.limits.shared import LimitStatus
+from actors.limits.status import LimitStatus
 from gw.api.base import ApiHandler
 from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.logs.list_query import (
@@ -26,12 +26,7 @@ from gw.api.logs.list_query import (
 )
 from gw.api.logs.pages import CURRENCY, LogRow, Rendering, read_in_flight, read_page
 from gw.api.logs.record import find, gateway_pairs, kind_of, read_ref, request_pairs, upstream_pairs
-from gw.api.logs.summary import (
-    SummaryQuery,
-    read_summary_query,
-    read_sums,
-    show_summary,
-)
+from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from gw.api.services import LogServices, until_settled
 from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
 from gw.http.tornado.headers import spelled

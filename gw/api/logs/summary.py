@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from actors.clock import Clock
-from actors.parent import ParentLink, ParentUnavailable
+from actors.parent.link import ParentLink, ParentUnavailable
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.pricing import format_credits

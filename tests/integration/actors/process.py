@@ -13,8 +13,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from actors.clock import SystemClock
+from actors.heartbeat import Heartbeat
 from actors.process import ProcessIdentity
-from actors.recovery import Heartbeat, Recovery
+from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Claim, Hold, NewJob, Outcome
 from actors.wallet.recorder import Recorder

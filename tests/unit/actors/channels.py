@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from actors.actor import Supervisor
 from actors.channel import ChannelActor
-from actors.routing import ChannelDirectory
+from actors.channel_directory import ChannelDirectory
+from actors.supervisor import Supervisor
 from channels.registry import ChannelSpec
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock

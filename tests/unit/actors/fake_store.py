@@ -9,8 +9,9 @@ from uuid import UUID
 
 import ujson
 
+from actors.heartbeat import Heartbeat
 from actors.process import SQL, ProcessIdentity
-from actors.recovery import Heartbeat, Recovery
+from actors.recovery import Recovery
 from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger

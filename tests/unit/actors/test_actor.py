@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.actor import (
-    OUT_OF_FILES_SECONDS,
-    Actor,
-    ActorStopped,
-    KeyedMailbox,
-    Mailbox,
-    MailboxFull,
-    Supervisor,
-)
+from actors.actor import Actor
+from actors.mailbox import ActorStopped, KeyedMailbox, Mailbox, MailboxFull
 from actors.store.embedded.access import EmbeddedFault
+from actors.supervisor import OUT_OF_FILES_SECONDS, Supervisor
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock

@@ -10,19 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.actor import ActorStopped
-from actors.channel import (
-    TRIAL_DOUBLINGS_MAX,
-    ChannelActor,
-    Configure,
-    Denied,
-    Health,
-    Lease,
-    Verdict,
-    finished,
-    probed,
-    tried,
-)
+from actors.channel import ChannelActor, ChannelLease, Configure, Denied
+from actors.circuit_breaker import TRIAL_DOUBLINGS_MAX, Health, Verdict, finished, probed, tried
+from actors.mailbox import ActorStopped
 from channels.registry import HealthSpec
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
@@ -40,13 +30,13 @@ async def channel(slots: int = 2) -> AsyncIterator[tuple[ChannelActor, FakeClock
         yield made.directory["one"], made.clock
 
 
-def lease(actor: ChannelActor) -> Lease:
+def lease(actor: ChannelActor) -> ChannelLease:
     answer = actor.acquire()
-    assert isinstance(answer, Lease), answer
+    assert isinstance(answer, ChannelLease), answer
     return answer
 
 
-async def give_back(actor: ChannelActor, leased: Lease, verdict: str) -> None:
+async def give_back(actor: ChannelActor, leased: ChannelLease, verdict: str) -> None:
     leased.release(verdict)  # type: ignore[arg-type]
     await settle(actor)
 
@@ -60,12 +50,12 @@ async def open_breaker(actor: ChannelActor) -> None:
 async def test_slots_are_never_exceeded() -> None:
     async with channel(slots=3) as (actor, _):
         answers = [actor.acquire() for _ in range(10)]
-        leases = [a for a in answers if isinstance(a, Lease)]
+        leases = [a for a in answers if isinstance(a, ChannelLease)]
         assert len(leases) == 3
         assert {a for a in answers if isinstance(a, Denied)} == {Denied("full")}
         assert repr(actor) == "<ChannelActor one closed 3/3 slots>"
         await give_back(actor, leases[0], "success")
-        assert isinstance(actor.acquire(), Lease)
+        assert isinstance(actor.acquire(), ChannelLease)
 
 
 @logs("channel_opened", "channel_half_opened", "channel_closed")
@@ -82,7 +72,7 @@ async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -
         assert actor.acquire() == Denied("open")  # one probe decides
         await give_back(actor, probe, "success")
         assert actor.health.state == "closed"
-        assert isinstance(actor.acquire(), Lease)
+        assert isinstance(actor.acquire(), ChannelLease)
 
 
 async def test_lease_comes_back_without_error_when_the_process_has_stopped() -> None:
@@ -124,10 +114,10 @@ class ChannelMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.runner.run(self._begin())
         self.slots = 2
-        self.held: list[Lease] = []
+        self.held: list[ChannelLease] = []
         self.failures = 0
         self.open_until: float | None = None  # None: closed
-        self.probe: Lease | None = None
+        self.probe: ChannelLease | None = None
         self.trials, self.trial_at = 0, 0.0
 
     async def _begin(self) -> None:
@@ -177,13 +167,13 @@ class ChannelMachine(RuleBasedStateMachine):
         expected = self.expected()
         answer = self.actor.acquire()
         if expected == "lease":
-            assert isinstance(answer, Lease)
+            assert isinstance(answer, ChannelLease)
             assert answer.is_probe == (self.open_until is not None)
             self.hold(answer)
         else:
             assert answer == Denied(expected)  # type: ignore[arg-type]
 
-    def hold(self, lease: Lease) -> None:
+    def hold(self, lease: ChannelLease) -> None:
         self.held.append(lease)
         if lease.is_probe:
             self.probe = lease

@@ -3,8 +3,8 @@
 import asyncio
 from uuid import UUID
 
-from actors.catalogs import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
-from actors.limits.accounts import FEWEST, LAP_ROUNDS, IdleSweep
+from actors.limits.idle_sweep import FEWEST, LAP_ROUNDS, IdleSweep
+from actors.reply_memory import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
 from actors.wallet.wallets import Delivered, LiveCalls
 from channels.media.canonical import CatalogReply, CatalogValue, Failed, Refused
 from tests.support.clock import FakeClock

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
+from actors.heartbeat import BREAK_SECONDS, Heartbeat
 from actors.process import ProcessIdentity, is_process_alive
-from actors.recovery import BREAK_SECONDS, Heartbeat
 from actors.store.connection import DatabaseRefused, StatementRefused
 from actors.wallet.batch import encode_void
 from actors.wallet.wallets import Delivered

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.channel import ChannelActor, Denied, Lease
+from actors.channel import ChannelActor, ChannelLease, Denied
 from actors.routing import Candidate, candidates
 from channels.dialects.table import DIALECTS
 from channels.http.interfaces import UpstreamRequest
@@ -209,9 +209,9 @@ def test_channels_have_conversations_in_proportion_to_their_slots() -> None:
 # --- What a reload does to the channel actors, and to the leases that are out ---
 
 
-def lease(actor: ChannelActor) -> Lease:
+def lease(actor: ChannelActor) -> ChannelLease:
     answer = actor.acquire()
-    assert isinstance(answer, Lease)
+    assert isinstance(answer, ChannelLease)
     return answer
 
 
@@ -223,7 +223,7 @@ async def test_reload_adds_changes_and_removes_channels() -> None:
         assert made.directory["a"] is a
         await settle(a)
         assert a.spec.max_concurrency == 3
-        assert isinstance(made.directory["c"].acquire(), Lease)
+        assert isinstance(made.directory["c"].acquire(), ChannelLease)
 
 
 async def test_unchanged_channel_is_left_alone() -> None:
@@ -250,7 +250,7 @@ async def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> N
         made.configure(make_channel("a", max_concurrency=2))
         back = made.directory["a"]
         second = back.acquire()
-        assert isinstance(second, Lease)
+        assert isinstance(second, ChannelLease)
         assert back.acquire() == Denied("full")
         held.release("success")
         second.release("success")

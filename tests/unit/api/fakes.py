@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, cast
 
-from actors.limits.accounts import AccountLimits, Limiter
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
 from actors.wallet.ledger import Spending
 from actors.wallet.messages import Claim, ClaimState

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.limits.accounts import Limiter
+from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
 from gw.admin.tokens import PREFIX
 from gw.admin_services import ROUTES, description

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from actors.limits.accounts import Limiter
+from actors.limits.limiter import Limiter
 from actors.wallet.wallets import Wallets
 from channels.registry import Registry
 from gw.api.services import REFUSALS_RECORDED_MAX, RefusalRate, RefusalRows, RefusedCall

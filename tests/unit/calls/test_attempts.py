@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.channel import Lease
-from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
+from actors.channel import ChannelLease
+from actors.failover import FailedAttempt, Failover, FailoverExhausted
+from actors.routing import Candidate
 from channels.errors import (
     ErrorMembers,
     ErrorReported,
@@ -86,7 +87,7 @@ class Scene:
         """Have its breaker open now."""
         for _ in range(10):
             lease = self.channels.directory[name].acquire()
-            assert isinstance(lease, Lease)
+            assert isinstance(lease, ChannelLease)
             lease.release("failure")
 
     async def failures(self) -> dict[str, int]:
@@ -134,7 +135,7 @@ async def test_want_of_files_is_no_failure_of_a_channel() -> None:
 async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries() -> None:
     async with scene(d=UpstreamError(), e=UpstreamError()) as s:
         held = s.channels.directory["a"].acquire()
-        assert isinstance(held, Lease)
+        assert isinstance(held, ChannelLease)
         s.open("b")
         failed, passed_over = await s.exhausted("a", "b", "gone", "d", "e")
         assert passed_over == {"a": "full", "b": "open", "gone": "removed"}
@@ -152,13 +153,13 @@ async def test_no_answer_says_how_long_all_channels_stay_open() -> None:
         assert (await s.nothing("b")).cooldown_seconds == cooldown
         assert (await s.nothing("a", "b")).cooldown_seconds == cooldown * 3 / 4
         held = s.channels.directory["c"].acquire()
-        assert isinstance(held, Lease)
+        assert isinstance(held, ChannelLease)
         # One that is only full may be free at any moment.
         assert (await s.nothing("a", "b", "c")).cooldown_seconds == 0
         held.release("abandoned")
         s.channels.clock.advance(cooldown * 3 / 4)
         probe = s.channels.directory["a"].acquire()
-        assert isinstance(probe, Lease)
+        assert isinstance(probe, ChannelLease)
         assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
         probe.release("abandoned")
         assert (await s.nothing()).cooldown_seconds == 0

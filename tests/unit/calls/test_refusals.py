@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from actors.channel import Lease
+from actors.channel import ChannelLease
 from channels.families import ErrorShape
 from gw.errors import render
 from tests.support.logs import ExpectLog
@@ -122,7 +122,7 @@ async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() 
         told = await w.call()
         assert (told.refusal.message, told.attempts) == ("bad key", [])
         for one in lease:
-            assert isinstance(one, Lease)
+            assert isinstance(one, ChannelLease)
             one.release("abandoned")
         w.channels["a"].spec.ring.keys[0].confirmed()
         told = await w.call()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.channel import Lease
+from actors.channel import ChannelLease
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.registry import Binding, ChannelSpec, HealthSpec
 from tests.support.logs import ExpectLog
@@ -132,13 +132,13 @@ async def test_attempts_in_the_row_say_when_and_how_long() -> None:
         ]
 
 
-async def fill(w: World, *names: str) -> list[Lease]:
+async def fill(w: World, *names: str) -> list[ChannelLease]:
     leases = []
     for name in names:
         actor = w.channels[name]
         while actor.in_use < actor.spec.max_concurrency:
             lease = actor.acquire()
-            assert isinstance(lease, Lease)
+            assert isinstance(lease, ChannelLease)
             leases.append(lease)
     return leases
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from actors.channel import Lease
-from actors.routing import TRIES_MAX, Candidate, Failover, FailoverExhausted
+from actors.channel import ChannelLease
+from actors.failover import TRIES_MAX, Failover, FailoverExhausted
+from actors.routing import Candidate
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
@@ -56,7 +57,7 @@ def make_open(one: World | Channels, *names: str) -> None:
     for name in names:
         while (channel := directory[name]).health.state == "closed":
             lease = channel.acquire()
-            assert isinstance(lease, Lease)
+            assert isinstance(lease, ChannelLease)
             lease.release("failure")
 
 

@@ -22,11 +22,12 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from actors.actor import Supervisor
-from actors.channel import Lease
+from actors.channel import ChannelLease
+from actors.channel_directory import ChannelDirectory
 from actors.process import ProcessIdentity
-from actors.routing import Candidate, ChannelDirectory
+from actors.routing import Candidate
 from actors.store.database import Database
+from actors.supervisor import Supervisor
 from actors.wallet.messages import CallFacts
 from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
@@ -520,7 +521,7 @@ async def world(
     supervisor.start("ledger", writer.run)
     for actor in directory.values():  # so that a success can be told from no verdict
         lease = actor.acquire()
-        assert isinstance(lease, Lease)
+        assert isinstance(lease, ChannelLease)
         lease.release("failure")
     live = LiveCalls()
     model = model or make_model(*(channel.id for channel in channels))

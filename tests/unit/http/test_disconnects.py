@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from tornado.iostream import StreamClosedError
 
-from actors.limits.accounts import AccountLimits, Limiter, Permit
+from actors.limits.accounts import AccountLimits, Permit
+from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING

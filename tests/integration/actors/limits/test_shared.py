@@ -11,18 +11,16 @@ from hypothesis.stateful import run_state_machine_as_test
 from redis.asyncio import Redis
 
 from actors.clock import SystemClock
-from actors.limits.accounts import Limiter
-from actors.limits.shared import (
-    BEAT_SECONDS,
+from actors.limits.limiter import Limiter
+from actors.limits.redis_backend import (
     MICROSECONDS,
-    PAUSE_MAX_SECONDS,
     PERMIT_SECONDS,
-    LimitStatus,
     RedisBackend,
     RedisCommands,
-    SharedLimits,
     scripts,
 )
+from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
+from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-from actors.limits.accounts import AccountLimits, Limiter, LimitExceeded, Permit
+from actors.limits.accounts import AccountLimits, LimitExceeded, Permit
+from actors.limits.limiter import Limiter
 from metrics.prometheus import Metrics
 from tests.support.aio import run
 from tests.support.clock import FakeClock

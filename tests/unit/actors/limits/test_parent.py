@@ -10,9 +10,13 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.clock import SystemClock
-from actors.limits.accounts import Limiter, SharedWindows
+from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
-from actors.parent import LINE_BYTES_MAX, ParentBackend, ParentLink, ParentServer
+from actors.parent.backend import ParentBackend
+from actors.parent.link import ParentLink
+from actors.parent.protocol import LINE_BYTES_MAX
+from actors.parent.server import ParentServer
+from actors.parent.windows import SharedWindows
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors import parent
-from actors.parent import (
-    RESPONSE_BYTES_MAX,
-    LineBuffer,
-    ParentLink,
-    ParentServer,
-    ParentUnavailable,
-    SharedCache,
-)
+from actors.parent import shared_cache
+from actors.parent.link import ParentLink, ParentUnavailable
+from actors.parent.protocol import RESPONSE_BYTES_MAX, LineBuffer
+from actors.parent.server import ParentServer
+from actors.parent.shared_cache import SharedCache
 from gw.api.logs.summary import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
@@ -64,8 +60,8 @@ def test_minute_ends_with_the_first_answer_of_the_next() -> None:
 
 
 def test_answers_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parent, "ENTRIES_MAX", 3)
-    monkeypatch.setattr(parent, "BYTES_MAX", 10)
+    monkeypatch.setattr(shared_cache, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(shared_cache, "BYTES_MAX", 10)
     kept = SharedCache()
     for number in range(4):
         kept.store(f"q{number}", 1, "x")
