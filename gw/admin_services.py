@@ -22,7 +22,7 @@ from gw.api.admin import accounts, agents, channels
 from gw.api.admin.server import IDEMPOTENCY_HEADER, REPLAYED_HEADER, AdminApi
 from gw.api.admin.table import AdminServices, NoQuery, Route
 from gw.api.services import make_sources
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.errors import dumps
 from gw.keys.secret import Secret
 from gw.media_services import endings_of

@@ -41,7 +41,8 @@ from gw.calls.media import (
     SubmitCall,
 )
 from gw.calls.settlement import Billing
-from gw.config.config import LiveConfig, Tasks
+from gw.config.config import Tasks
+from gw.config.live import LiveConfig
 from gw.keys.secret import Secret
 from gw.runtime import Process, Store
 from gw.voices import Voices

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from channels.resources import raise_open_files
 from gw import service_manager
-from gw.config.config import Config, needing_restart
-from gw.config.readers import ConfigFaults
+from gw.config.config import Config
+from gw.config.faults import ConfigFaults
+from gw.config.reload import needing_restart
 from gw.memory import freeze, keep_buffers
 from gw.serve import Gateway
 from metrics.logs import EventLog, set_level, write_line

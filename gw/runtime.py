@@ -26,7 +26,8 @@ from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.resources import OpenFiles
-from gw.config.config import Config, LiveConfig
+from gw.config.config import Config
+from gw.config.live import LiveConfig
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.http.drain import RequestsInFlight
 from gw.http.overload import DelayWatch, Overload

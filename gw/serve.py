@@ -43,8 +43,11 @@ from gw.api.services import LogServices, RefusalRate, RefusalRows, Services, mak
 from gw.app import make_application
 from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
-from gw.config.config import Config, LiveConfig, changes, check_prices
-from gw.config.credentials import check_files, expires_at, renew, server_context
+from gw.config.certificate import expires_at, renew, server_context
+from gw.config.config import Config
+from gw.config.credentials import check_files
+from gw.config.live import LiveConfig
+from gw.config.reload import changes, check_price_moves
 from gw.http.admin import READY, AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.listening_sockets import check_free
@@ -532,9 +535,9 @@ class Gateway:
         """Replace channels and models; streams in flight are not affected.
 
         Raises ConfigFaults, and changes nothing, if the certificate is invalid, or a price has
-        changed implausibly (`gw/config/config.py`).
+        changed implausibly (`gw/config/reload.py`).
         """
-        check_prices(self.current.config, config)
+        check_price_moves(self.current.config, config)
         check_files(config)
         renew(self._listeners.tls, config)
         if self._listeners.tls is not None and config.tls is not None:

@@ -28,9 +28,10 @@ from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import Instant
+from gw.config.faults import FaultReport, Mark
+from gw.config.mappings import attempt, mapping
+from gw.config.nodes import Scalar, Unreadable
 from gw.config.prices import FACTOR, PRICE
-from gw.config.readers import FaultReport, Mark, Scalar, Unreadable
-from gw.config.values import attempt, mapping
 from gw.config.yaml_source import parse
 
 SQL = load("gw.admin", "prices.sql")

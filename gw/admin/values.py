@@ -13,7 +13,7 @@ from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry
 from gw.admin.refusals import Invalid, Refused
 from gw.agents import chat_model
-from gw.config.readers import closest
+from gw.config.suggestions import closest
 
 LABEL_MAX = 200
 # The range of the column; a limit that large is none anyway.

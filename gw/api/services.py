@@ -41,7 +41,8 @@ from gw.calls.call import retry_after_of
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
-from gw.config.config import Config, LiveConfig
+from gw.config.config import Config
+from gw.config.live import LiveConfig
 from gw.errors import (
     NO_CHANNEL_AVAILABLE,
     UPSTREAM_UNREACHABLE,

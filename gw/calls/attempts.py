@@ -50,7 +50,7 @@ from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
 from gw.calls.bills import stated_usage
 from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable, status_outcome
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics.logs import EventLog
 

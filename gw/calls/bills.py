@@ -23,7 +23,7 @@ from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage, UsageParts, with_parts
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.price_list.reading import bundled, cost_of
 from metrics import genai
 from metrics.spans import Attributes, AttributeValue

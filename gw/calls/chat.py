@@ -46,7 +46,8 @@ from gw.calls.keep_alive import EarlyHead, KeepAlives, sign_of_life
 from gw.calls.request import ChatCall, UpstreamPlan, channels_for, choices_of
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import Relay, StreamedResponse, StreamPipeline, TranslatedEvents, unreadable
-from gw.config.config import LiveConfig, Precharge
+from gw.config.config import Precharge
+from gw.config.live import LiveConfig
 from metrics.prometheus import Metrics
 
 # One attempt of a chat call: the request is sent, and its response read as far as an attempt may

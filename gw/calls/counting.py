@@ -33,7 +33,7 @@ from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamRe
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from gw.calls.attempts import confirm_key, is_success
 from gw.calls.call import ending_of_refusal
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.errors import dumps
 
 # Time of all attempts of one count; agents wait for it before each call.

@@ -73,7 +73,7 @@ from gw.calls.call import (
 from gw.calls.request import LargeSubmission, PieceRequest
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import unreadable
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.errors import INVALID_REQUEST, GatewayError
 
 JSON = "application/json"

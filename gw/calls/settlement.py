@@ -54,7 +54,7 @@ from gw.calls.call import (
     end_call,
     shown,
 )
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED_CHILD, ChildSpan

@@ -4,7 +4,7 @@ It changes nothing. It opens the certificate, and reads the list of migrations a
 running database: one that would refuse this program is a warning, a secret that does not open its
 key a fault. `--probe` requests each channel's list of
 models, which is free of charge; exit code 1 means that a channel refused its key. The faults and
-their texts are in `gw/config/readers.py`. Warnings leave the exit code 0.
+their texts are in `gw/config/faults.py`. Warnings leave the exit code 0.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from gw.admin.channel_probe import probe_models
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Result, sheet, table
+from gw.config.certificate import server_context
 from gw.config.config import Config
-from gw.config.credentials import check_files, server_context
-from gw.config.readers import Caution, ConfigFaults, Fault, caution_records
+from gw.config.credentials import check_files
+from gw.config.faults import Caution, ConfigFaults, Fault, caution_records
 from gw.keys.issue import check_secret
 from gw.keys.sealing import KeySealer, WrongSecret
 from gw.keys.secret import Secret

@@ -22,7 +22,8 @@ from actors.store.schema import migrate
 from gw.admin.audit import Actor
 from gw.cli.output import Result
 from gw.config.config import Config
-from gw.config.load import find, load
+from gw.config.load import load
+from gw.config.path import find_path
 from gw.keys.secret import Secret, load_secret
 
 
@@ -78,7 +79,7 @@ def read_config(options: Namespace) -> Config:
 
 def find_config(options: Namespace) -> Path:
     """Return the path of the configuration file (contract §1). Raises ConfigFaults."""
-    return find(getattr(options, "config", None), os.environ, Path.cwd())
+    return find_path(getattr(options, "config", None), os.environ, Path.cwd())
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from actors.store.schema import MigrationFault
 from gw.admin import refusals
 from gw.admin.refusals import Invalid, Refused
 from gw.cli.output import print_line, to_json
-from gw.config.readers import ConfigFaults, fault_records
+from gw.config.faults import ConfigFaults, fault_records
 from gw.keys.secret_file import SecretFault
 from gw.keys.store import CapIsNeeded
 from gw.knowledge.importing import ExportRefused

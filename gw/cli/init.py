@@ -15,7 +15,7 @@ from channels.kinds import KINDS, Kind
 from gw.cli.arguments import add_command
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, table
-from gw.config.load import DEFAULT_NAME, name_of_file
+from gw.config.path import DEFAULT_NAME, name_of_file
 from gw.price_list.reading import bundled
 from gw.price_list.writing import kinds_found, missing, starter
 

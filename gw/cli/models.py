@@ -23,9 +23,10 @@ from gw.cli.context import find_config, opened
 from gw.cli.failures import CommandRefused, UsageFault
 from gw.cli.files import replace_file
 from gw.cli.output import Result, sheet, table
-from gw.config.config import Config, check_prices
+from gw.config.config import Config
+from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
-from gw.config.readers import ConfigFaults
+from gw.config.reload import check_price_moves
 from gw.moving_in.litellm_prices import read_prices
 from gw.price_list.filling import UNPRICED, Change, Difference, compare, fill, leaps, reprice
 from gw.price_list.reading import PriceList, bundled
@@ -139,7 +140,7 @@ def _leaps(
 def _is_refused_by_a_reload(path: Path, *texts: str) -> bool:
     configs = [load_text(one, os.environ, source=path, is_priced=False) for one in texts]
     try:
-        check_prices(*configs)
+        check_price_moves(*configs)
     except ConfigFaults:
         return True
     return False

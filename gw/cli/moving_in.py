@@ -21,7 +21,8 @@ from gw.cli.arguments import add_command, add_noun, label
 from gw.cli.context import opened
 from gw.cli.files import create_file, replace_file, write_secrets
 from gw.cli.output import Result, sheet, table
-from gw.config.load import DEFAULT_NAME, load_text, name_of_file, read_text
+from gw.config.load import load_text, read_text
+from gw.config.path import DEFAULT_NAME, name_of_file
 from gw.moving_in.booking import Booked, book_accounts
 from gw.moving_in.litellm import read_litellm
 from gw.moving_in.new_api import plan_of

@@ -20,7 +20,7 @@ from gw.admin.audit import Actor
 from gw.cli.arguments import add_command, add_noun, count, identifier
 from gw.cli.context import Context, with_database
 from gw.cli.output import Result, sheet, table
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 

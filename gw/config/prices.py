@@ -14,8 +14,10 @@ from typing import Any
 from channels.dialects.meter import served_region
 from channels.families import SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
-from gw.config.readers import InvalidValue, Location, Node, Reader, Scalar, decimal, optional, whole
-from gw.config.values import REQUIRED, Key, Schema, Section, by_name, listing, mapping
+from gw.config.faults import Location
+from gw.config.mappings import REQUIRED, Key, Schema, Section, by_name, listing, mapping
+from gw.config.nodes import Node, Scalar
+from gw.config.readers import InvalidValue, Reader, decimal, optional, whole
 
 USD = decimal("a price in USD", most=1_000_000, quoted=True)
 FACTOR = decimal("a factor", most=1000, above_zero=True, quoted=True)

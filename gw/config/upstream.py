@@ -15,22 +15,11 @@ from channels.dialects.dialect import MODEL
 from channels.dialects.table import DIALECTS
 from channels.http.transport import Proxy
 from channels.registry import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
-from gw.config.readers import (
-    InvalidValue,
-    Items,
-    Location,
-    Node,
-    Reader,
-    Scalar,
-    Table,
-    described,
-    header_text,
-    quoted,
-    suggestion,
-    text,
-    written_text,
-)
-from gw.config.values import attempt, listing, placed
+from gw.config.faults import Location
+from gw.config.mappings import attempt, listing, placed
+from gw.config.nodes import Items, Node, Scalar, Table, described, quoted
+from gw.config.readers import InvalidValue, Reader, header_text, text, written_text
+from gw.config.suggestions import suggestion
 
 FIELDS_MAX = 32
 KEYS_MAX = 100

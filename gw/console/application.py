@@ -22,7 +22,8 @@ from gw.admin.refusals import Invalid
 from gw.admin.tokens import SCOPES
 from gw.api.base import new_call_id
 from gw.api.logs.list_query import CursorSeal
-from gw.config.config import ListenAddress, LiveConfig
+from gw.config.config import ListenAddress
+from gw.config.live import LiveConfig
 from gw.console import sessions
 from gw.console.account import AccountHandler, AccountsHandler, StatementHandler
 from gw.console.all_calls import AllCallsHandler

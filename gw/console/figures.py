@@ -28,7 +28,7 @@ from actors.store.database import Database
 from actors.store.queries import load
 from channels.registry import ModelSpec
 from channels.shares import Shares
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics, Totals
 from metrics.series import FIRST_BYTE_SECONDS

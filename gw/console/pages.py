@@ -36,7 +36,7 @@ from gw.accounts import Account
 from gw.admin import refusals
 from gw.admin.audit import Actor
 from gw.api.logs.list_query import CursorSeal, Parameters
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.console import sessions
 from gw.console.figures import Figures
 from gw.console.sessions import Session

@@ -15,17 +15,9 @@ from channels.families import FAMILIES, MODEL_TYPES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from channels.registry import Binding
+from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
-from gw.config.readers import (
-    FaultReport,
-    Items,
-    Location,
-    Node,
-    Scalar,
-    Table,
-    Unreadable,
-    described,
-)
+from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described
 from gw.config.yaml_source import parse
 from gw.moving_in.litellm_prices import (
     ENVIRONMENT,

@@ -19,7 +19,7 @@ from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.families import FAMILIES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
-from gw.config.readers import ConfigFaults, Fault
+from gw.config.faults import ConfigFaults, Fault
 from gw.moving_in.new_api_tables import ENABLED, Row, json_of
 from gw.moving_in.plan import (
     Plan,

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import psycopg2
 import psycopg2.extensions
 
-from gw.config.readers import ConfigFaults, Fault
+from gw.config.faults import ConfigFaults, Fault
 
 # The `status` of enabled rows.
 ENABLED = 1

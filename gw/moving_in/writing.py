@@ -15,8 +15,8 @@ from typing import Any
 
 from channels.kinds import KINDS, REGION, Kind
 from channels.registry import NO_AUTH, Binding, ChannelSpec
+from gw.config.faults import FaultReport
 from gw.config.load import load_text
-from gw.config.readers import FaultReport
 from gw.moving_in.plan import (
     Plan,
     PlannedChannel,

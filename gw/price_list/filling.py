@@ -24,8 +24,8 @@ from channels.families import CHAT_PRICES
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec, Registry
 from gw.config.config import Config
+from gw.config.faults import FaultReport
 from gw.config.load import load_text
-from gw.config.readers import FaultReport
 from gw.price_list.reading import (
     CACHED_PRICES,
     Offer,

@@ -29,27 +29,9 @@ from channels.families import (
 from channels.kinds import KINDS
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.registry import CAPABILITIES, Binding, ChannelSpec, ModelSpec, Registry
+from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
-from gw.config.prices import PRICE
-from gw.config.readers import (
-    FaultReport,
-    InvalidValue,
-    Location,
-    Node,
-    Reader,
-    Unreadable,
-    choice,
-    described,
-    name_reader,
-    optional,
-    quoted,
-    text,
-    whole,
-    written_text,
-)
-from gw.config.relations import check_price_units
-from gw.config.schema import MAX_TOKENS, TYPE_NAMES
-from gw.config.values import (
+from gw.config.mappings import (
     REQUIRED,
     Key,
     Schema,
@@ -62,6 +44,20 @@ from gw.config.values import (
     mapping,
     section,
 )
+from gw.config.nodes import Node, Unreadable, described, quoted
+from gw.config.prices import PRICE
+from gw.config.readers import (
+    InvalidValue,
+    Reader,
+    choice,
+    name_reader,
+    optional,
+    text,
+    whole,
+    written_text,
+)
+from gw.config.relations import check_price_units
+from gw.config.schema import MAX_TOKENS, TYPE_NAMES
 from gw.config.yaml_source import parse
 
 BUNDLED = "bundled.yaml"

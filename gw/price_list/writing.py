@@ -19,8 +19,8 @@ import yaml
 from channels.kinds import KINDS, Kind
 from channels.prices import PriceSpec
 from channels.registry import Binding
-from gw.config.readers import FaultReport, Location, Mark
-from gw.config.yaml_source import shielded
+from gw.config.faults import FaultReport, Location, Mark
+from gw.config.substitution import shielded
 from gw.price_list.reading import Offer, PriceList, PriceRow, Provided, offers
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)

@@ -33,10 +33,11 @@ from channels.resources import raise_open_files
 from gw import service_manager
 from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.base import new_call_id
+from gw.config.certificate import renew, server_context
 from gw.config.config import Config, ListenAddress
-from gw.config.credentials import check_files, renew, server_context
+from gw.config.credentials import check_files
+from gw.config.faults import ConfigFaults
 from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
-from gw.config.readers import ConfigFaults
 from gw.errors import RETRY_AFTER
 from gw.http.admin import READY, AdminServer, make_admin_application
 from gw.http.admin_api import (

@@ -33,7 +33,8 @@ from gw.calls.media import (
 from gw.calls.request import ChatCall, ChatClientRequest, PieceRequest
 from gw.calls.settlement import Billing
 from gw.calls.stream import Framing, SseFraming
-from gw.config.config import LiveConfig, Precharge
+from gw.config.config import Precharge
+from gw.config.live import LiveConfig
 from gw.http.drain import RequestsInFlight
 from gw.idempotency import IdempotencyClaim
 from metrics.prometheus import Metrics

@@ -22,7 +22,7 @@ ENDPOINTS = {
     "gw/api/counting.py": {"messages", "responses"},
     "gw/api/models.py": {"gemini"},
     "gw/api/socket.py": {"responses"},
-    "gw/config/relations.py": {"messages"},  # whose upstreams alone keep a cache for an hour
+    "gw/config/cautions.py": {"messages"},  # whose upstreams alone keep a cache for an hour
     "gw/setup/clients.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.

@@ -23,7 +23,7 @@ from gw.admin.audit import Actor
 from gw.admin.channel_states import ChannelStates
 from gw.admin.ledger import LedgerProofs
 from gw.admin.tasks import MakeEndings
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.keys.secret import Secret
 from gw.knowledge.sources import SourceStore
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.store.database import Database
 from gw.agents import AgentRefused, retrieve
-from gw.config.config import AgentSettings
+from gw.config.config import AgentsSpec
 from gw.keys.principal import Agent
 from gw.knowledge.reading import grant, list_all
 from tests.integration.knowledge.importing import KB, Bases, bases_in
@@ -57,7 +57,7 @@ def agent(*kbs: str, user: str = "owner") -> Agent:
 
 async def asked(bases: Bases, who: Agent, question: str) -> list[tuple[str, str]]:
     store = Counted(bases.database)
-    bounds = AgentSettings(default_model="", kb_pages=3, kb_page_chars=20, kb_chars=60)
+    bounds = AgentsSpec(default_model="", kb_pages=3, kb_page_chars=20, kb_chars=60)
     found = await retrieve(store, who, question, bounds, account_id=bases.account_id)
     assert len(store.statements) == 1
     assert all(len(page.body) <= 20 for page in found)
@@ -83,7 +83,7 @@ async def test_bodies_are_cut_by_characters(database_url: str, tmp_path: Path) -
         "short": "otter \u6c34",
         "spaced": "otter" + " " * 40 + "end",
     }
-    bounds = AgentSettings(default_model="", kb_pages=5, kb_page_chars=20, kb_chars=100)
+    bounds = AgentsSpec(default_model="", kb_pages=5, kb_page_chars=20, kb_chars=100)
     async with bases_in(database_url, tmp_path) as bases:
         await bases.become(bodies)
         found = await retrieve(
@@ -96,7 +96,7 @@ async def test_rows_are_read_of_the_pages_that_are_given(database_url: str, tmp_
     pages = {f"p{n:03}": f"common words{' rare' * (n < 10)}" for n in range(300)}
     async with bases_in(database_url, tmp_path) as bases:
         await bases.become(pages)
-        bounds = AgentSettings(default_model="", kb_pages=5, kb_page_chars=20, kb_chars=100)
+        bounds = AgentsSpec(default_model="", kb_pages=5, kb_page_chars=20, kb_chars=100)
         async with bases.database.transaction() as session:
             ((before,),) = await session.fetch_all(ROWS_READ)
             found = await retrieve(

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from channels.files import read_regular
+from gw.config.certificate import expires_at, server_context
 from gw.config.config import Certificate, Config
-from gw.config.credentials import check_files, expires_at, server_context
+from gw.config.credentials import check_files
+from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text, reread_text
-from gw.config.readers import ConfigFaults
 from gw.keys.secret_file import FILE_NAME, SecretFault, read_or_make
 from tests.support.certificates import pem_files
 from tests.support.rows import each

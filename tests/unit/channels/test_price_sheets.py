@@ -16,9 +16,9 @@ from actors.wallet.sheets import token_price
 from channels.dialects.messages.converse import messages_body
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
+from gw.config.faults import FaultReport
+from gw.config.mappings import mapping
 from gw.config.prices import PRICE
-from gw.config.readers import FaultReport
-from gw.config.values import mapping
 from gw.config.yaml_source import parse
 from tests.support.rows import each
 from tests.unit.channels.replay import new_meter

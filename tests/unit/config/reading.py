@@ -6,8 +6,8 @@ from textwrap import dedent
 import pytest
 
 from gw.config.config import Config
+from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import load_text
-from gw.config.readers import ConfigFaults, Fault
 
 SOURCE = Path("/etc/gateway/gw.yaml")
 

@@ -11,22 +11,11 @@ from channels.authorizers.specs import AwsSpec, AzureSpec, GoogleSpec
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from gw.config import credentials
-from gw.config.config import (
-    APPLIED,
-    CHANGES_MAX,
-    Certificate,
-    Config,
-    KbStore,
-    ListenAddress,
-    Tasks,
-    Timeouts,
-    changes,
-    check_prices,
-    needing_restart,
-)
+from gw.config.config import Certificate, Config, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.credentials import check_credentials
+from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
-from gw.config.readers import ConfigFaults
+from gw.config.reload import APPLIED, CHANGES_MAX, changes, check_price_moves, needing_restart
 from gw.config.schema import TOP
 from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, faults_of, model, read
@@ -135,20 +124,20 @@ def test_price_that_moves_by_more_than_ten_times_is_refused(
 ) -> None:
     running, wanted = (read(model(price=price)) for price in (before, after))
     if not is_refused:
-        check_prices(running, wanted)
+        check_price_moves(running, wanted)
         return
     with pytest.raises(ConfigFaults) as refused:
-        check_prices(running, wanted)
+        check_price_moves(running, wanted)
     (fault,) = refused.value.faults
     assert fault.path == "models[0].price.input"
     assert fault.hint == "a restart puts it in force"
-    check_prices(read(""), wanted)  # a new model has any price
+    check_price_moves(read(""), wanted)  # a new model has any price
 
 
 def test_multiplier_counts_as_every_price() -> None:
     running, wanted = (read(model(f"multiplier: {n}")) for n in (1, 11))
     with pytest.raises(ConfigFaults) as refused:
-        check_prices(running, wanted)
+        check_price_moves(running, wanted)
     assert [fault.path for fault in refused.value.faults] == [
         "models[0].price.input",
         "models[0].price.output",

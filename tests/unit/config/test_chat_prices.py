@@ -13,8 +13,8 @@ from channels.families import FAMILIES
 from channels.media.dialects import DIALECTS
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import VideoSpec
-from gw.config.config import changes, check_prices
-from gw.config.readers import ConfigFaults
+from gw.config.faults import ConfigFaults
+from gw.config.reload import changes, check_price_moves
 from gw.price_list.writing import price
 from tests.support.prices import spec_of
 from tests.support.rows import cases
@@ -200,12 +200,12 @@ def test_a_reload_names_what_moved_and_refuses_a_slip() -> None:
     step = "above_tokens: [{above: 5, input: %s}]"
     before, after = read(written(PLAIN + step % "2")), read(written(PLAIN + step % "3"))
     assert changes(before, after) == ["model m: price.above_tokens.5.input 2 to 3"]
-    check_prices(before, after)
+    check_price_moves(before, after)
     own = "{id: other-one, price: {output: %s}}"
     slipped = read(written(entry=own % "30"))
-    check_prices(read(written(entry=own % "3")), slipped)
+    check_price_moves(read(written(entry=own % "3")), slipped)
     with pytest.raises(ConfigFaults, match="output on other-one"):
-        check_prices(read(written(entry=own % "2")), slipped)
+        check_price_moves(read(written(entry=own % "2")), slipped)
 
 
 @given(st.randoms(use_true_random=False))

@@ -11,16 +11,17 @@ import pytest
 from actors.media_store.links import BucketSpec
 from channels.prices import PriceSpec
 from channels.registry import Binding, HealthSpec, VideoSpec
-from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
-from gw.config.load import MAX_FILE_BYTES, find, load
-from gw.config.readers import ConfigFaults, Fault
+from gw.config.config import AgentsSpec, KbStore, ListenAddress, Tasks, Timeouts
+from gw.config.faults import ConfigFaults, Fault
+from gw.config.load import MAX_FILE_BYTES, load
+from gw.config.path import find_path
 from tests.support.rows import cases
 from tests.unit.config.reading import SOURCE, channel, model, read
 
 
 def fault_of_find(path_argument: str | None, environ: dict[str, str], cwd: Path) -> Fault:
     with pytest.raises(ConfigFaults) as caught:
-        find(path_argument, environ, cwd)
+        find_path(path_argument, environ, cwd)
     (fault,) = caught.value.faults
     return fault
 
@@ -29,16 +30,16 @@ def test_argument_goes_before_the_variable_and_the_folder(tmp_path: Path) -> Non
     for name in ("argument.yaml", "variable.yaml", "gw.yaml"):
         (tmp_path / name).touch()
     environ = {"GW_CONFIG": "variable.yaml"}
-    assert find("argument.yaml", environ, tmp_path) == tmp_path / "argument.yaml"
-    assert find(None, environ, tmp_path) == tmp_path / "variable.yaml"
-    assert find(None, {}, tmp_path) == tmp_path / "gw.yaml"
-    assert find("", {"GW_CONFIG": ""}, tmp_path) == tmp_path / "gw.yaml"
+    assert find_path("argument.yaml", environ, tmp_path) == tmp_path / "argument.yaml"
+    assert find_path(None, environ, tmp_path) == tmp_path / "variable.yaml"
+    assert find_path(None, {}, tmp_path) == tmp_path / "gw.yaml"
+    assert find_path("", {"GW_CONFIG": ""}, tmp_path) == tmp_path / "gw.yaml"
 
 
 def test_absolute_path_stands_for_itself(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.yaml"
     path.touch()
-    assert find(str(path), {}, Path("/")) == path
+    assert find_path(str(path), {}, Path("/")) == path
 
 
 def test_absent_file_says_who_named_it(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         max_source_mb=64,
         bucket=BucketSpec("", "auto", "", "", "", ""),
     )
-    assert config.agents == AgentSettings(
+    assert config.agents == AgentsSpec(
         default_model="", kb_pages=5, kb_page_chars=4000, kb_chars=12_000
     )
     assert config.kb_folder == SOURCE.parent / "var" / "kb"

@@ -16,9 +16,9 @@ from channels.families import PROTOCOLS
 from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, SYSTEM_TURNS, Binding
 from channels.translation.session import SETTINGS
 from gw.config.config import Config, ListenAddress
+from gw.config.faults import ConfigFaults, fault_records, render
 from gw.config.load import load, load_text
 from gw.config.prices import PRICE_KEYS
-from gw.config.readers import ConfigFaults, fault_records, render
 from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, TASKS, TIMEOUTS, TOP
 from metrics.logs import LEVELS
 from tests.unit.config.reading import SOURCE

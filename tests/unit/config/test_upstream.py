@@ -13,9 +13,10 @@ from channels.http.transport import Proxy, Transport
 from channels.kinds import KINDS, Kind
 from channels.redaction import key_spellings
 from channels.registry import ChannelSpec
-from gw.config.config import Config, LiveConfig
-from gw.config.credentials import check_certificates
-from gw.config.readers import ConfigFaults
+from gw.config.config import Config
+from gw.config.faults import ConfigFaults
+from gw.config.live import LiveConfig
+from gw.config.transport import check_client_certificates
 from gw.config.upstream import PROVED
 from metrics.log_redaction import redact
 from tests.support.certificates import pem_files
@@ -399,7 +400,7 @@ def test_files_of_certificates_are_checked(tmp_path: Path) -> None:
     good, bad, gone = tmp_path / "good.pem", tmp_path / "bad.pem", tmp_path / "gone.pem"
     good.write_bytes(b"".join(pem_files("localhost")))
     bad.write_text("nothing")
-    check_certificates(config_with(ca_file=str(good), certificate=str(good), key=str(good)))
+    check_client_certificates(config_with(ca_file=str(good), certificate=str(good), key=str(good)))
     for files in (
         {"ca_file": str(bad)},
         {"ca_file": str(gone)},
@@ -407,7 +408,7 @@ def test_files_of_certificates_are_checked(tmp_path: Path) -> None:
         {"certificate": str(gone), "key": str(gone)},
     ):
         with pytest.raises(ConfigFaults) as caught:
-            check_certificates(config_with(**files))
+            check_client_certificates(config_with(**files))
         (fault,) = caught.value.faults
         assert fault.path == "channels[0]"
         assert next(iter(files.values())) in fault.found

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gw.config.readers import ConfigFaults, Fault, FaultReport, Mark, render
-from gw.config.yaml_source import SubstitutionFault, shielded, substitute, unshielded
+from gw.config.faults import ConfigFaults, Fault, FaultReport, Mark, render
+from gw.config.substitution import SubstitutionFault, shielded, substitute, unshielded
 from tests.support.rows import cases, each
 from tests.unit.config.reading import channel, fault_of, faults_of, places_of, read
 

@@ -15,7 +15,7 @@ from actors.media_store.worker import with_own_links
 from channels.http.transport import Proxy, Transport
 from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from gw.config import relations
-from gw.config.config import LiveConfig
+from gw.config.live import LiveConfig
 from gw.media_services import Locator
 from tests.support.clock import FakeClock
 from tests.unit.config.reading import fault_of, read

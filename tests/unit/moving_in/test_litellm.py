@@ -11,8 +11,8 @@ from channels.kinds import KINDS
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import ChannelSpec, ModelSpec, Registry
 from gw.cli.main import main
+from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
-from gw.config.readers import ConfigFaults
 from gw.moving_in.litellm_prices import read_prices
 from gw.moving_in.writing import read_env_file
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from actors.wallet.pricing import MAX_NANO_USD
 from channels.prices import PriceSpec
 from channels.registry import Binding
-from gw.config.readers import ConfigFaults
+from gw.config.faults import ConfigFaults
 from gw.moving_in.new_api import plan_of
 from gw.moving_in.new_api_tables import read_tables, shown
 from gw.moving_in.plan import Plan, Secret

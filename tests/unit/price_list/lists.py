@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from gw.config.readers import ConfigFaults
+from gw.config.faults import ConfigFaults
 from gw.price_list.reading import PriceList, read_list
 
 SOURCE = Path("/etc/gateway/prices.yaml")

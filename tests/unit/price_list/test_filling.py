@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
+from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
-from gw.config.readers import ConfigFaults
 from gw.price_list.exports import CHUNK, LINE_MAX, PIECE_MAX, NoExport, read
 from gw.price_list.filling import Filled, fill
 from tests.support.rows import cases, each
