@@ -13,6 +13,9 @@ A body names a conversation by the first of these that is a non-empty string:
 
 Any other body is identified by the parts that later turns do not change: instructions, tools, and
 the first turn of the user. Length and beginning of each are hashed, so that the work is bounded.
+
+What stands before the user's first turn is a request's opening. Calls of several conversations may
+have the same one, which a provider's cache then keeps once for all of them.
 """
 
 from __future__ import annotations
@@ -45,6 +48,9 @@ METADATA_BYTES_MAX = 16 * 1024
 NAME_CHARACTERS_MAX = 512
 # Calls of one account with the same label are one conversation; collisions are negligible.
 LABEL_BYTES = 8
+
+# A longer opening is none: it is long enough to be kept in a cache without having been seen.
+OPENING_BYTES_MAX = 64 * 1024
 
 # Hashed bytes of instructions, of tools, and of each turn before the user's.
 _HEAD_BYTES = 2 * 1024
@@ -94,9 +100,29 @@ def conversation_of(raw: Mapping[str, Raw]) -> str | None:
     if turns is None:
         return None
     before, text = _short_turns(turns) or _long_turns(turns)
-    hashed += before
+    hashed += map(_sized, before)
     hashed.append(text.encode(errors="replace"))
     return PREFIX + blake2b(b"".join(hashed), digest_size=16).hexdigest()
+
+
+def opening_of(raw: Mapping[str, Raw]) -> bytes | None:
+    """Return a digest of all of a request's tools and instructions.
+
+    None without tools, or if they are longer than `OPENING_BYTES_MAX`.
+    """
+    if "tools" not in raw:
+        return None
+    parts: list[bytes | Raw] = [raw[name] for name in _FIXED if name in raw]
+    turns = raw.get("messages") or raw.get("input")
+    if turns is not None and not _is_text(turns):
+        parts += (_short_turns(turns) or _long_turns(turns))[0]
+    if sum(map(len, parts)) > OPENING_BYTES_MAX:
+        return None
+    hashed = blake2b(digest_size=16)
+    for part in parts:
+        hashed.update(b"%d:" % len(part))
+        hashed.update(part)
+    return hashed.digest()
 
 
 def naming_members(members: Mapping[str, Any]) -> set[str]:
@@ -164,27 +190,27 @@ def _sized(value: bytes | Raw) -> bytes:
     return b"%d:%b" % (len(value), head)
 
 
-def _short_turns(turns: Raw) -> tuple[list[bytes], str] | None:
-    """Return what is hashed before the user's first turn, and its text; None if they are long."""
+def _short_turns(turns: Raw) -> tuple[list[bytes | Raw], str] | None:
+    """Return the turns before the user's first, and its text; None if they are long."""
     if len(turns) > _SHORT_BYTES:
         return None
-    before: list[bytes] = []
+    before: list[bytes | Raw] = []
     try:
         for raw in _decode_turns(turns):
             turn = _decode_turn(raw)
             if turn.role == "user":
                 text = turn.content
                 return (before, text[:_TURN_CHARACTERS]) if isinstance(text, str) else None
-            before.append(_sized(raw))
+            before.append(raw)
     except (msgspec.MsgspecError, RecursionError):
         pass  # the scan takes what a decoder refuses
     return None
 
 
-def _long_turns(turns: Raw) -> tuple[list[bytes], str]:
+def _long_turns(turns: Raw) -> tuple[list[bytes | Raw], str]:
     """Return the same of any turns, as far as the text reaches."""
     if _is_text(turns):  # one turn
-        return [_sized(turns)], ""
+        return [turns], ""
     view = memoryview(turns)
     for window in _WINDOWS:
         text = bytes(view[:window]).decode(errors="replace")
@@ -193,7 +219,7 @@ def _long_turns(turns: Raw) -> tuple[list[bytes], str]:
             break
     if not isinstance(last, str):  # it is longer, or missing
         last = text[last : last + _TURN_CHARACTERS]
-    return [_sized(turn.encode()) for turn in before], last
+    return [turn.encode() for turn in before], last
 
 
 def _until_user(text: str) -> tuple[list[str], str | int]:

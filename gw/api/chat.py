@@ -272,6 +272,7 @@ def converse(
     if conversation is not None:
         call.detail["conversation"] = label_of(conversation)
         pin = f"{principal.account_id}/{conversation}"  # an account can only use its own pins
+    started = services.clock.monotonic()
     reached = upstream_protocols(protocol, current.config.translations) if address is None else ()
     if tools:
         refuse_advisor(model, tools)
@@ -293,13 +294,14 @@ def converse(
             path,
             model=model,
             redact=current.redact,
+            is_repeated=partial(services.openings.is_repeated, principal.account_id, started),
             own=own,
             own_headers=own_headers,
             session=named,
             is_strict=is_strict,
             address=address,
         ),
-        started=services.clock.monotonic(),
+        started=started,
         billable=billed_by(model, request.parameters, body),
         tools=tools,
         tools_protocol=dialect.family.tools_over,

@@ -41,6 +41,7 @@ from gw.calls.call import retry_after_of
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
+from gw.calls.openings import RecentOpenings
 from gw.config.config import Config
 from gw.config.live import LiveConfig
 from gw.errors import (
@@ -420,6 +421,7 @@ class Services:
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
     copies: LinkReaders = field(default_factory=lambda: LinkReaders(FILES_MAX))
     sources: LinkReaders = field(default_factory=lambda: LinkReaders(FILES_MAX))
+    openings: RecentOpenings = field(default_factory=RecentOpenings)
     answers: AnswerBudget = field(default_factory=lambda: AnswerBudget(halves(ANSWERS_BYTES, 0)))
     overload: Overload = field(default_factory=lambda: Overload(None))
     # Runs the work on large bodies.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from actors.routing import Candidate, ChannelView, candidates
@@ -209,12 +209,15 @@ class ChatClientRequest(ClientRequest, kw_only=True):
 
     `own`: values for the dialect's own headers; these and `own_headers` are only sent to channels
     of the client's own protocol. `session` is the conversation's name in the client's headers.
-    `is_strict`: nothing may be dropped (`X-Protocol-Strict: 1`). `redact`: applied to an upstream's
-    messages. `address`: the endpoint's, if it is not the dialect's main one.
+    `is_repeated`: whether the account has sent a channel these tools and instructions minutes ago,
+    by the members of the body. `is_strict`: nothing may be dropped (`X-Protocol-Strict: 1`).
+    `redact`: applied to an upstream's messages. `address`: the endpoint's, if it is not the
+    dialect's main one.
     """
 
     model: ModelSpec
     redact: Callable[[str], str]
+    is_repeated: Callable[[Candidate, Mapping[str, Raw]], bool]
     own: Mapping[str, str] | None = None
     own_headers: tuple[tuple[str, str], ...] = ()
     session: str | None = None
@@ -317,6 +320,8 @@ class ChatClientRequest(ClientRequest, kw_only=True):
         is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
         if dialect.marks_cache and is_plain and self.model.price.cached_input is not None:
             options["is_session"] = self.session is not None
+            if self.session is None:
+                options["is_repeated"] = self.is_repeated(candidate, self.parsed.object.raw)
         if dialect.has_system_anywhere:
             options["has_system_first"] = channel.has_system_first
         if dialect.takes_cache_key and channel.takes_cache_key:

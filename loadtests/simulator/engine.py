@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from loadtests.simulator import directives, script
@@ -192,10 +192,18 @@ def _situated(directive: Directive, dialect: Dialect, model: str, key: str) -> D
 
 
 def _plain(result: str) -> str:
-    """The text of a tool's result, which some protocols send as an object."""
+    """The text of a tool's result, which some protocols and agents send as JSON."""
     try:
         value = json.loads(result)
     except ValueError:
         return result
-    texts = value.values() if isinstance(value, dict) else [value]
-    return "\n".join(one for one in texts if isinstance(one, str))
+    return "\n".join(_texts(value))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts in a value; a JSON text within JSON is beyond what agents send."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)

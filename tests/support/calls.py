@@ -153,6 +153,7 @@ def chat_call(
             weight=0,
             helpers=lambda: asking.offload.of(asking.facts.account_id),
             redact=redact,
+            is_repeated=lambda candidate, raw: False,
         ),
         framing=framing or SseFraming(),
         started=asking.started,

@@ -238,9 +238,10 @@ def _string(block: Mapping[str, Any], name: str) -> str | None:
 # Providers of this protocol keep what is marked and nothing else. To write it costs more than plain
 # input (1.25 times), to read it a tenth: of a conversation with two calls more is a loss, of three
 # and more a gain. So it takes tools, and the sign of an agent: a name of its conversation, calls of
-# tools in two turns already, or long tools and instructions, which every request of its sessions
-# begins with. Of a conversation that is only known by these the turns are marked once the model has
-# answered, since a single question may be longer than all of them.
+# tools in two turns already, or tools and instructions that are long, which every request of its
+# sessions begins with, or that were sent minutes ago (`gw/calls/openings.py`). Of a conversation
+# that is only known by these the turns are marked once the model has answered, since a single
+# question may be longer than all of them.
 #
 # A `prompt_cache_breakpoint` of a client becomes a mark. As in the client's protocol the latest are
 # kept, and unless the client's mode is explicit, one is implicit: the user's last turn. A mark has
@@ -268,12 +269,18 @@ def split_mark(extras: Mapping[str, Any], *, takes_breakpoint: bool) -> tuple[An
 
 
 def mark_cache(
-    request: Request, body: dict[str, Any], report: LossReport, *, is_session: bool
+    request: Request,
+    body: dict[str, Any],
+    report: LossReport,
+    *,
+    is_session: bool,
+    is_repeated: bool,
 ) -> None:
     """Mark the prefixes of later calls, unless the client did; drop breakpoints above the bound."""
     marked = list(_marked_in(body))
-    is_agent = "tools" in body and _goes_on(request, is_session=is_session)
-    if is_agent or ("tools" in body and not marked and _is_long(request, body)):
+    may_mark = "tools" in body and not _is_explicit(request)
+    is_agent = may_mark and _goes_on(request, is_session=is_session)
+    if is_agent or (may_mark and not marked and (is_repeated or _is_long(request, body))):
         if not marked:
             body["tools"] = _marked(body["tools"])
             if "system" in body:
@@ -302,8 +309,6 @@ def _marked_in(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _is_long(request: Request, body: Mapping[str, Any]) -> bool:
     """Whether tools and instructions are long enough to be kept for any later request."""
-    if _is_explicit(request):
-        return False
     instructions = sum(len(text.text) for text in request.system)
     if instructions >= LONG_BYTES_MIN:
         return True
@@ -317,11 +322,9 @@ def _is_explicit(request: Request) -> bool:
 
 
 def _goes_on(request: Request, *, is_session: bool) -> bool:
-    """Whether the conversation is likely to have further requests, and may be marked for them."""
+    """Whether the conversation is likely to have further requests."""
     extras = request.extras
     metadata = extras.get("metadata")
-    if _is_explicit(request):
-        return False
     if is_session or extras.get("prompt_cache_key"):
         return True
     if isinstance(metadata, Mapping) and any(metadata.get(name) for name in SESSIONS):

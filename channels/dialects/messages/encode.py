@@ -483,6 +483,7 @@ def encode_request(
     report: LossReport,
     has_system_turns: bool = False,
     is_session: bool | None = None,
+    is_repeated: bool = False,
     takes_tiers: bool = False,
 ) -> dict[str, Any]:
     """Return the body for the upstream, which requires a maximum. Raises InvalidRequest.
@@ -490,7 +491,8 @@ def encode_request(
     `has_system_turns` is for an upstream that takes instructions in the middle of a conversation
     under a role of their own; elsewhere they become the user's words, which is reported.
     `is_session`: None where nothing may be marked for the prompt's cache; else whether the client
-    names its conversation beside the body. `takes_tiers`: the upstream's host has service tiers.
+    names its conversation beside the body. `is_repeated`: tools and instructions were sent minutes
+    ago. `takes_tiers`: the upstream's host has service tiers.
     """
     assert max_tokens is not None, "this protocol has no call without a maximum"
     if request.origin is not ORIGIN:
@@ -516,7 +518,7 @@ def encode_request(
     _drop_unsayable(request, report)
     _write_members(request, body, report, _HOSTED_TIERS if takes_tiers else _SERVICE_TIERS)
     if is_session is not None:
-        mark_cache(request, body, report, is_session=is_session)
+        mark_cache(request, body, report, is_session=is_session, is_repeated=is_repeated)
     return body
 
 

@@ -37,6 +37,7 @@ from loadtests.simulator.dialects.base import (
     named,
     parsed,
 )
+from loadtests.simulator.directives import TEXT_MARK
 from loadtests.simulator.exchange import Exchange
 
 _Choice = shape(
@@ -99,6 +100,8 @@ def _read_last_turn(ask: Ask, messages: list[Any]) -> None:
     for part in parts:
         if part.type == "tool_result":
             ask.tool_result = content_text(part.content)
+        elif part.text and TEXT_MARK in part.text:
+            ask.tool_result = None  # what the user says after a result is a new request
 
 
 def _read_tools(ask: Ask, request: Any) -> None:

@@ -34,6 +34,7 @@ def sent(
         raw,
         model=make_model("a"),
         redact=str,
+        is_repeated=lambda candidate, raw: False,
         session=session,
     )
     candidate = Candidate("a", "up", upstream)

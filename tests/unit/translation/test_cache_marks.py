@@ -1,7 +1,5 @@
 """What is marked for a prompt's cache where the client's own protocol needs no marks."""
 
-import json
-from itertools import accumulate
 from typing import Any
 
 from channels.dialects.messages.blocks import LONG_BYTES_MIN
@@ -21,10 +19,13 @@ ROUND: list[dict[str, Any]] = [
 CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]
 
 
-def sent(client: str, is_session: bool | None, **members: Any) -> dict[str, Any]:
+def sent(
+    client: str, is_session: bool | None, is_repeated: bool = False, **members: Any
+) -> dict[str, Any]:
     stated = {"model": "m", **members}
     call = TranslatedCall(translation_between(client, "messages"), stated, redact=str)
-    return call.upstream_body(model="up", stream=False, max_tokens=9, is_session=is_session)
+    options = {"is_session": is_session, "is_repeated": is_repeated}
+    return call.upstream_body(model="up", stream=False, max_tokens=9, **options)
 
 
 def marks(body: Any, path: str = "") -> list[str]:
@@ -99,50 +100,20 @@ def test_long_tools_and_instructions_are_marked_for_whoever_comes_next(
     assert sorted(marks(sent("chat", is_session, **members))) == marked
 
 
-def hits_of(requests: list[dict[str, Any]]) -> float:
-    """The share of what an upstream saw before that it finds by its marks."""
-    seen = found = 0
-    kept: set[str] = set()
-    before: list[str] = []
-    for body in requests:
-        blocks: list[Any] = [*body["tools"], *body["system"]]
-        for message in body["messages"]:
-            content = message["content"]
-            blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
-        now = [json.dumps({**block, "cache_control": None}) for block in blocks]
-        prefixes = list(accumulate(now))
-        shared = [one for one, two in zip(prefixes, accumulate(before), strict=False) if one == two]
-        seen += len(shared[-1]) if shared else 0
-        found += max((len(one) for one in prefixes if one in kept), default=0)
-        marked = zip(prefixes, blocks, strict=True)
-        kept.update(prefix for prefix, block in marked if "cache_control" in block)
-        before = now
-    return found / seen
+TURNS = ["messages.0.content.0", "messages.2.content.0"]
 
 
-@cases("is_loop", True, False)
-def test_agent_that_names_no_conversation_finds_what_it_sent(is_loop: bool) -> None:
-    """Gemini CLI, in a loop of 24 calls and in an interactive session of as many questions."""
-    declared = [{"name": f"f{n}", "description": "d" * 2000} for n in range(15)]
-    contents: list[Any] = [{"role": "user", "parts": [{"text": "context " * 400}]}]
-    requests = []
-    for number in range(24):
-        requests.append(
-            sent(
-                "native",
-                False,
-                systemInstruction={"parts": [{"text": "s" * 30_000}]},
-                tools=[{"functionDeclarations": declared}],
-                contents=list(contents),
-            )
-        )
-        call, text = {"name": "f1", "args": {}, "id": f"c{number}"}, {"text": "Done. " * 50}
-        contents.append({"role": "model", "parts": [{"functionCall": call} if is_loop else text]})
-        answer = {"name": "f1", "id": f"c{number}", "response": {"output": "x" * 800}}
-        words = {"text": f"Question {number}? " * 20}
-        said = {"functionResponse": answer} if is_loop else words
-        contents.append({"role": "user", "parts": [said]})
-    assert hits_of(requests) > 0.98
+@cases(
+    "members, marked",
+    ({"messages": CHAT}, ["system.0", "tools.1"]),
+    ({"messages": CHAT + ANSWERED}, [*TURNS, "system.0", "tools.1"]),
+    ({"messages": CHAT, "tools": []}, []),
+    ({"messages": CHAT, "prompt_cache_options": {"mode": "explicit"}}, []),
+)
+def test_short_tools_and_instructions_are_marked_once_they_are_repeated(
+    members: dict[str, Any], marked: list[str]
+) -> None:
+    assert sorted(marks(sent("chat", False, True, **{"tools": TOOLS, **members}))) == marked
 
 
 def test_marks_of_the_clients_own_are_all_there_are() -> None:
