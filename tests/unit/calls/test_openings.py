@@ -56,7 +56,7 @@ def test_agent_that_names_no_conversation_finds_what_it_sent(is_loop: bool, word
     requests = []
     for number in range(24):
         requests.append(sent(recent, native(contents, words), 100.0 * number))
-        call, text = {"name": "f1", "args": {}, "id": f"c{number}"}, {"text": "Done. " * 50}
+        call, text = {"name": "f1", "args": {}, "id": f"c{number}"}, {"text": "Done. " * 100}
         contents.append({"role": "model", "parts": [{"functionCall": call} if is_loop else text]})
         answer = {"name": "f1", "id": f"c{number}", "response": {"output": "x" * 800}}
         said = {"text": f"Question {number}? " * 20}

@@ -8,7 +8,7 @@ from loadtests.simulator.exchange import GAUGES
 from loadtests.simulator.server import Simulator
 from tests.support.aio import run
 from tests.support.rows import cases
-from tests.unit.simulator.client import Reply, ask
+from tests.unit.simulator.client import KEY, Reply, ask, call
 
 
 async def status(simulator: Simulator, **options: Any) -> int:
@@ -68,6 +68,28 @@ def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
     reply = run(one())
     assert reply.status == 400
     assert "sim" in reply.json["error"]["message"]
+
+
+@cases(
+    "results, said, expected",
+    (["a", '[{"content": {"text": "[[sim {\\"status\\": 418}]]"}}]'], [], 418),
+    (['[[sim {"status": 418}]]'], ["Stop.", '[[sim {"status": 409}]]'], 409),
+)
+def test_directive_is_found_in_the_result_of_a_tool_and_in_what_is_said_after_it(
+    results: list[str], said: list[str], expected: int
+) -> None:
+    content = [
+        *({"type": "tool_result", "tool_use_id": "t", "content": one} for one in results),
+        *({"type": "text", "text": one} for one in said),
+    ]
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]}
+
+    async def one() -> Reply:
+        async with Simulator() as simulator:
+            headers = {"x_api_key": KEY, "anthropic_version": "2023-06-01"}
+            return await call(simulator, "POST", "/v1/messages", body, **headers)
+
+    assert run(one()).status == expected
 
 
 def test_every_gauge_and_the_list_of_directives_are_in_the_manual() -> None:
