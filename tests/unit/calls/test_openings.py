@@ -8,7 +8,7 @@ from typing import Any
 from actors.routing import Candidate
 from channels.conversation import OPENING_BYTES_MAX
 from channels.dialects.table import CHAT_DIALECTS
-from channels.json import JsonObject
+from channels.json.json_object import JsonObject
 from gw.calls.openings import OPENINGS_MAX, SECONDS, RecentOpenings
 from gw.calls.request import ChatClientRequest
 from tests.headless.prefixes import hits_by_marks
