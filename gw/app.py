@@ -1,7 +1,7 @@
 """The public application: every route on one page.
 
-`gw/api/base.py` has the part common to all endpoints, `gw/http` the server below. A path without a
-route is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
+`gw/api/handler.py` has the part common to all endpoints, `gw/http` the server below. A path without
+a route is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from channels.dialects.responses import dialect as responses
 from gw.api import wiki as wiki
+from gw.api.application import GatewayApplication
 from gw.api.audio import (
     MusicHandler,
     MusicTaskHandler,
@@ -26,10 +27,10 @@ from gw.api.avatars import (
     TemplatesHandler,
 )
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
-from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import CompactHandler, GeminiHandler, MessagesHandler, endpoint
 from gw.api.completions import CompletionsHandler
 from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
+from gw.api.handler import ApiHandler
 from gw.api.images import EditsHandler, ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler

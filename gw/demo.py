@@ -24,13 +24,14 @@ import ujson
 
 from actors.store.database import Database
 from actors.wallet.pricing import NANO_PER_USD
-from gw import accounts, agents
+from gw import accounts
 from gw.admin import accounts as admin_accounts
 from gw.admin import agents as admin_agents
 from gw.admin import bases
 from gw.admin import keys as admin_keys
 from gw.admin.audit import Actor
-from gw.agents import NewAgent
+from gw.agents import table
+from gw.agents.table import NewAgent
 from gw.api.services import make_sources
 from gw.app import routes
 from gw.config.config import Config
@@ -140,7 +141,7 @@ async def open_agent(gateway: Gateway, account_id: str) -> DemoAgent | None:
 
 
 async def _agent(gateway: Gateway, account_id: str) -> str:
-    for agent in await agents.list_all(gateway.database, account_id):
+    for agent in await table.list_all(gateway.database, account_id):
         if agent.name == NAME and agent.enabled:
             return agent.id
     wanted = NewAgent(

@@ -1,9 +1,9 @@
 """Every error of the gateway as data, and the exception that carries one.
 
 The table has the rows of the specification in the same order (spec: Errors): the code of an error
-in each protocol, and the error of an upstream's status. Bodies are rendered below; `gw/api/base.py`
-maps exceptions to errors. The raiser writes the message; an upstream's must be redacted before
-(`channels/redaction.py`).
+in each protocol, and the error of an upstream's status. Bodies are rendered below;
+`gw/api/failures.py` maps exceptions to errors. The raiser writes the message; an upstream's must be
+redacted before (`channels/redaction.py`).
 """
 
 from __future__ import annotations

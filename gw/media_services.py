@@ -44,7 +44,7 @@ from gw.calls.settlement import Billing
 from gw.config.config import Tasks
 from gw.config.live import LiveConfig
 from gw.keys.secret import Secret
-from gw.runtime import Process, Store
+from gw.runtime.process import Process, Store
 from gw.voices import Voices
 from metrics.prometheus import Metrics
 

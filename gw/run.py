@@ -17,7 +17,7 @@ from gw import service_manager
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults
 from gw.config.reload import needing_restart
-from gw.memory import freeze, keep_buffers
+from gw.runtime.memory import freeze, keep_buffers
 from gw.serve import Gateway
 from metrics.logs import EventLog, set_level, write_line
 

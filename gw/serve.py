@@ -36,7 +36,8 @@ from channels.shares import halves
 from gw.admin.channel_orders import ChannelOrders
 from gw.admin.channel_states import report_of
 from gw.admin_services import make_admin_api
-from gw.api.base import GatewayApplication, new_call_id
+from gw.api.application import GatewayApplication
+from gw.api.call_ids import new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.api.services import LogServices, RefusalRate, RefusalRows, Services, make_sources, make_wiki
@@ -61,17 +62,10 @@ from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret, load_secret
 from gw.knowledge.importing import keep_clean
 from gw.media_services import links_of, make_media_services, make_poller, start_media_store
-from gw.runtime import (
-    Ledger,
-    Pools,
-    Process,
-    Pushes,
-    Shutdown,
-    Store,
-    make_process,
-    start_partitions,
-    start_watches,
-)
+from gw.runtime.database_pools import DatabasePools
+from gw.runtime.process import Ledger, Process, Store, make_process, start_partitions, start_watches
+from gw.runtime.pushes import Pushes
+from gw.runtime.shutdown import Shutdown
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
@@ -124,7 +118,7 @@ async def open_store(process: Process) -> Store:
         dsn = await embedded.start()
         stack.push_async_callback(embedded.stop)
         supervisor.start("postgres", lambda: embedded.watch(process.clock))
-    pools = Pools(dsn, process.metrics.database)
+    pools = DatabasePools(dsn, process.metrics.database)
     stack.push_async_callback(pools.close)
     process.files.add("database", pools.open_count)
     stack.push_async_callback(supervisor.stop)
@@ -552,7 +546,7 @@ class Gateway:
         _LOG.info("configuration_reloaded", current=repr(self.current), changes=changed)
 
     async def stop(self) -> bool:
-        """Drain: stop accepting, finish calls in flight, settle, leave (`runtime.py`).
+        """Drain: stop accepting, finish calls in flight, settle, leave (`runtime/shutdown.py`).
 
         Returns False when a hold may still be open, which is left to recovery.
         """

@@ -1,6 +1,6 @@
 """An operator's functions of agents: create, change, disable; each change is audited.
 
-The table is `gw/agents.py`.
+The table is `gw/agents/table.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from typing import Any
 from msgspec import Struct
 
 from actors.store.database import Session, Statements
-from gw import accounts, agents
+from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
 from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
 from gw.admin.refusals import Invalid
 from gw.admin.values import Instant
-from gw.agents import AgentChanges, AgentRecord, NewAgent, effective_model
+from gw.agents import table
+from gw.agents.permission import effective_model
+from gw.agents.table import AgentChanges, AgentRecord, NewAgent
 from gw.knowledge.reading import readable_base
 
 
@@ -81,8 +83,8 @@ async def create(session: Session, actor: Actor, wish: NewAgent) -> AgentRecord:
     """Create an agent. Raises UnknownAccount, Invalid."""
     await accounts.show(session, wish.account_id)
     await _check_bases(session, wish.kbs, account_id=wish.account_id, user=wish.user_name)
-    agent_id = await agents.create(session, wish)
-    made = await agents.show(session, agent_id)
+    agent_id = await table.create(session, wish)
+    made = await table.show(session, agent_id)
     shown = {
         "name": made.name,
         "model": made.model,
@@ -105,7 +107,7 @@ async def change(
     """
     if not changes:
         raise Invalid("nothing to set: name at least one setting")
-    before = await agents.show(session, agent_id)
+    before = await table.show(session, agent_id)
     if "user_name" in changes or "kbs" in changes:
         await _check_bases(
             session,
@@ -113,14 +115,14 @@ async def change(
             account_id=before.account_id,
             user=changes.get("user_name", before.user),
         )
-    await agents.change(session, agent_id, changes)
+    await table.change(session, agent_id, changes)
     shown: dict[str, Any] = {**changes}
     if "system_prompt" in shown:
         shown["system_prompt_characters"] = len(shown.pop("system_prompt"))
     await audit.note(
         session, actor, "agent.set", agent_id, account_id=before.account_id, details=shown
     )
-    return await agents.show(session, agent_id)
+    return await table.show(session, agent_id)
 
 
 async def _check_bases(

@@ -16,12 +16,13 @@ from msgspec import Struct, structs
 from actors.store.database import Session, Statements
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.pricing import format_usd
-from gw import accounts, agents
+from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor, Noted
 from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
 from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.values import Instant
+from gw.agents import table
 from gw.keys import issue, key_requests, store, views
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import KeyWish, NotRevealable
@@ -239,7 +240,7 @@ async def _check_wishes(
         if wish.agent_id is None:
             continue
         if wish.account_id not in known:
-            of_account = await agents.list_all(session, wish.account_id)
+            of_account = await table.list_all(session, wish.account_id)
             known[wish.account_id] = frozenset(agent.id for agent in of_account)
         if wish.agent_id not in known[wish.account_id]:
             raise WishRefused(place(index), _no_agent(wish.account_id, wish.agent_id))
@@ -364,7 +365,7 @@ async def _check_agent(session: Statements, account_id: str, agent_id: str | Non
     if agent_id is None:
         return
     await accounts.show(session, account_id)
-    found = await agents.list_all(session, account_id)
+    found = await table.list_all(session, account_id)
     if agent_id not in [agent.id for agent in found]:
         raise _no_agent(account_id, agent_id)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from actors.store.connection import DatabaseRefused, StatementRefused, StoreUnavailable
 from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
-from gw.agents import UnknownAgent
+from gw.agents.table import UnknownAgent
 from gw.keys.issue import NotRevealable
 from gw.keys.key_requests import RequestIsDecided, UnknownRequest
 from gw.keys.sealing import WrongSecret

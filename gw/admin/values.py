@@ -12,7 +12,7 @@ from msgspec import Meta
 from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry
 from gw.admin.refusals import Invalid, Refused
-from gw.agents import chat_model
+from gw.agents.permission import chat_model
 from gw.config.suggestions import closest
 
 LABEL_MAX = 200

@@ -24,8 +24,8 @@ from channels.media.canonical import (
     VoiceResult,
 )
 from channels.redaction import Redactor
-from gw.api.base import ApiHandler
 from gw.api.chat import ModelCall, first_of
+from gw.api.handler import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import (
     KeyedHandler,

@@ -16,8 +16,8 @@ from channels.dialects.validate import described
 from channels.families import AVATARS
 from channels.media.canonical import AvatarRequest, Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier
-from gw.api.base import ApiHandler
 from gw.api.chat import ModelCall, first_of
+from gw.api.handler import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import KeyedHandler, MediaSubmit, media_of
 from gw.errors import (

@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.wallet.ledger import Spending
 from actors.wallet.pricing import format_usd
-from gw.api.base import ApiHandler
+from gw.api.handler import ApiHandler
 from gw.api.services import until_settled
 from gw.errors import dumps
 

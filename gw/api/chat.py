@@ -39,7 +39,9 @@ from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Pairs, Registry
 from channels.translation.session import upstream_protocols
-from gw.api.base import ApiHandler, HandlerWriter, begin_span
+from gw.api.call_spans import begin_span
+from gw.api.handler import ApiHandler
+from gw.api.response_writer import HandlerWriter
 from gw.calls.call import ResponseWriter
 from gw.calls.request import (
     ChatCall,

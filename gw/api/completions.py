@@ -30,9 +30,11 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import SseSplitter
 from channels.json.weight import weight_of
 from channels.registry import ModelSpec
-from gw.agents import QUESTION_CHARACTERS, AgentRefused, framed, model_of, retrieve
-from gw.api.base import HandlerWriter
+from gw.agents.excerpts import framed
+from gw.agents.permission import AgentRefused, model_of
+from gw.agents.retrieval import QUESTION_CHARACTERS, retrieve
 from gw.api.chat import ChatCompletionsHandler, ModelCall, converse
+from gw.api.response_writer import HandlerWriter
 from gw.calls.chat import TIMED_OUT
 from gw.calls.request import lacking_tool
 from gw.errors import (

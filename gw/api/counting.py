@@ -15,13 +15,8 @@ from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.weight import TRANSLATED_VALUES_MAX
-from gw.api.base import ApiHandler
-from gw.api.chat import (
-    GeminiHandler,
-    MessagesHandler,
-    ModelCall,
-    provider_headers,
-)
+from gw.api.chat import GeminiHandler, MessagesHandler, ModelCall, provider_headers
+from gw.api.handler import ApiHandler
 from gw.calls.counting import CountRequest
 from gw.errors import invalid_request
 

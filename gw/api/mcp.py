@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.store.database import Session
-from gw.api.base import ApiHandler, explain
+from gw.api.failures import explain
+from gw.api.handler import ApiHandler
 from gw.api.services import WikiServices
 from gw.api.wiki import IDS_MAX, LIMIT_MAX, OFFSET_MAX, QUERY_CHARACTERS_MAX, page_body
 from gw.errors import too_large

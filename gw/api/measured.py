@@ -24,8 +24,9 @@ from channels.dialects.transcriptions import (
 )
 from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
-from gw.api.base import ApiHandler, begin_span
+from gw.api.call_spans import begin_span
 from gw.api.chat import ModelCall, first_of
+from gw.api.handler import ApiHandler
 from gw.api.submit import KeyedHandler, guarded, media_of
 from gw.calls.bills import NO_TOKENS, tokens_of_bytes
 from gw.calls.measured import Amount, Measured, MeasuredBill

@@ -28,7 +28,7 @@ from channels.families import (
 )
 from channels.registry import CAPABILITIES, ModelSpec, Registry
 from channels.translation.session import upstream_protocols
-from gw.api.base import ApiHandler
+from gw.api.handler import ApiHandler
 from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, NOT_FOUND, GatewayError, dumps
 
 # --- One model, in each shape ---

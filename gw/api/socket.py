@@ -36,8 +36,9 @@ from channels.errors import InvalidRequest
 from channels.http.sse import SseSplitter
 from channels.json.weight import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import rewritten
-from gw.api.base import ApiHandler, GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.api.chat import ModelCall
+from gw.api.handler import ApiHandler
 from gw.calls.request import offloaded
 from gw.errors import (
     METHOD_NOT_ALLOWED,

@@ -26,8 +26,11 @@ from channels.media.canonical import AvatarResult, GeneralVideo, Submission
 from channels.media.model import TaskKind
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
-from gw.api.base import STORE_MESSAGE, ApiHandler, HandlerWriter, begin_span, explain
+from gw.api.call_spans import begin_span
 from gw.api.chat import ModelCall
+from gw.api.failures import STORE_MESSAGE, explain
+from gw.api.handler import ApiHandler
+from gw.api.response_writer import HandlerWriter
 from gw.api.services import BASE_URL, MediaServices
 from gw.calls.bills import Bill
 from gw.calls.call import ResponseWriter

@@ -24,8 +24,8 @@ from channels.errors import UpstreamError
 from channels.families import VIDEOS
 from channels.http.interfaces import UpstreamResponse
 from channels.media.canonical import AvatarVideo, Video, VideoResult
-from gw.api.base import ApiHandler
 from gw.api.chat import ModelCall
+from gw.api.handler import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import (
     KeyedHandler,

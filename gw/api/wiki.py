@@ -13,7 +13,7 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import Any, BinaryIO
 
 from actors.store.database import Session
-from gw.api.base import ApiHandler
+from gw.api.handler import ApiHandler
 from gw.api.logs.list_query import quoted, refuse
 from gw.api.services import WikiServices
 from gw.errors import NOT_FOUND, PERMISSION_DENIED, GatewayError, dumps

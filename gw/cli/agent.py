@@ -1,6 +1,6 @@
 """`gw agent`: create, change, enable and disable agents, and report their cost.
 
-The table is `gw/agents.py`.
+The table is `gw/agents/table.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gw import accounts as accounts
-from gw import agents
 from gw.admin import agents as admin
 from gw.admin.values import read_chat_model
-from gw.agents import AgentChanges, AgentRecord
+from gw.agents import table
+from gw.agents.table import AgentChanges, AgentRecord
 from gw.api.logs.summary import read_usage
 from gw.cli.agent_options import (
     add_create_options,
@@ -63,7 +63,7 @@ def add(nouns: Subparsers) -> None:
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    wish = agents.NewAgent(
+    wish = table.NewAgent(
         account_id=options.account,
         name=options.name,
         user_name=options.user,
@@ -85,12 +85,12 @@ async def set_(context: Context, options: Namespace) -> Result:
 async def list_(context: Context, options: Namespace) -> Result:
     if options.account is not None:
         await accounts.show(context.database, options.account)
-    found = await agents.list_all(context.database, options.account)
+    found = await table.list_all(context.database, options.account)
     return agent_list_result(found, context.config.agents.default_model)
 
 
 async def show(context: Context, options: Namespace) -> Result:
-    return _result(context, await agents.show(context.database, options.id))
+    return _result(context, await table.show(context.database, options.id))
 
 
 async def enable(context: Context, options: Namespace) -> Result:
@@ -102,7 +102,7 @@ async def disable(context: Context, options: Namespace) -> Result:
 
 
 async def usage(context: Context, options: Namespace) -> Result:
-    agent = await agents.show(context.database, options.id)
+    agent = await table.show(context.database, options.id)
     window, now = read_window_of(options), datetime.now(UTC)
     sums = await read_usage(
         context.database, account_id=agent.account_id, agent_id=agent.id, window=window, now=now

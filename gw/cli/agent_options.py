@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gw.admin.values import PROMPT_BYTES_MAX, prompt, read_chat_model
-from gw.agents import AgentChanges
+from gw.agents.table import AgentChanges
 from gw.api.logs.list_query import Parameters, Window, read_window
 from gw.cli.arguments import label, or_none, temperature, user_name
 from gw.cli.context import Context

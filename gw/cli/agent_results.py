@@ -10,7 +10,7 @@ import msgspec
 
 from actors.wallet.pricing import format_credits, format_usd
 from gw.admin import agents as admin
-from gw.agents import AgentRecord
+from gw.agents.table import AgentRecord
 from gw.api.logs.list_query import STATUSES, Window
 from gw.api.logs.list_query import show as show_instant
 from gw.api.logs.summary import KeyUsage, total

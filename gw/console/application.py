@@ -20,7 +20,7 @@ from gw.admin.audit import AuditEntry, AuditQuery
 from gw.admin.ledger import LedgerProofs
 from gw.admin.refusals import Invalid
 from gw.admin.tokens import SCOPES
-from gw.api.base import new_call_id
+from gw.api.call_ids import new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.config.config import ListenAddress
 from gw.config.live import LiveConfig

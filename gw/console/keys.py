@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from gw import agents
 from gw.accounts import Account
 from gw.admin import keys as handled
 from gw.admin import values
 from gw.admin.keys import status
 from gw.admin.refusals import Invalid
+from gw.agents import table
 from gw.api.logs.list_query import NotAnInstant, midnight, read_date, read_instant
 from gw.console.account import read_cursor, write_cursor
 from gw.console.pages import TEXTS, ConsoleHandler, change, in_force
@@ -98,7 +98,7 @@ class KeysHandler(KeysPage):
             keys=[(key, status(key, self.now)) for key in found[:PAGE]],
             after=write_cursor(more.created_at, more.id) if more else None,
             models=model_names(self),
-            agents=await agents.list_all(database, account_id),
+            agents=await table.list_all(database, account_id),
         )
 
     async def post(self, account_id: str) -> None:

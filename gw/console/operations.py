@@ -12,7 +12,6 @@ from typing import Any
 from actors.store.queries import load
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import ModelSpec
-from gw import agents
 from gw.admin import agents as handled
 from gw.admin import audit, channel_orders, channel_probe, channel_states, tasks
 from gw.admin.agents import AgentQuery
@@ -20,7 +19,8 @@ from gw.admin.channel_orders import ChannelOrder
 from gw.admin.channel_probe import ChannelTest
 from gw.admin.ledger import LedgerProofs
 from gw.admin.tasks import TaskQuery
-from gw.agents import UnknownAgent
+from gw.agents import table
+from gw.agents.table import UnknownAgent
 from gw.api.matrix import compatibility
 from gw.config.config import Config
 from gw.console.figures import ChannelTile
@@ -276,7 +276,7 @@ class AgentsHandler(ConsoleHandler):
         agent_id, is_enabled = self.field("id"), self.field("act") == "enable"
         async with change(self) as (transaction, actor):
             try:
-                agent = await agents.show(transaction, agent_id)
+                agent = await table.show(transaction, agent_id)
             except UnknownAgent:
                 self.refuse(404, "error.not_found")
             if self.who.account_id not in (None, agent.account_id):

@@ -1,4 +1,4 @@
-"""The requests in flight in this process, and their drain on SIGTERM, run by `gw/runtime.py`:
+"""The requests in flight, and their drain on SIGTERM, run by `gw/runtime/shutdown.py`:
 
 1. every response closes its connection;
 2. the listener closes, and serves clients once more that could not know of the drain;

@@ -12,7 +12,7 @@ decrease (AIMD; Chiu and Jain, 1989), once an interval:
     limited   no refusal, in CALM_INTERVALS on end            free
 
 A call above the limit is refused after its head, before its key is looked up and its body read
-(`gw/api/base.py`). The delay is that of the loop and of the ledger's queue, measured by
+(`gw/api/application.py`). The delay is that of the loop and of the ledger's queue, measured by
 `DelayWatch`; `Overload` itself is pure: time is an argument (monotonic seconds).
 """
 

@@ -32,7 +32,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.resources import raise_open_files
 from gw import service_manager
 from gw.api.admin.server import REPLAYED_HEADER
-from gw.api.base import new_call_id
+from gw.api.call_ids import new_call_id
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config, ListenAddress
 from gw.config.credentials import check_files

@@ -34,7 +34,7 @@ from tests.support.scrape import Admin
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
 SLACK = 1.5
 KB, MB = 1024, 1024 * 1024
-# Free memory that `gw/memory.py` lets a process keep, once and not for each body.
+# Free memory that `gw/runtime/memory.py` lets a process keep, once and not for each body.
 KEPT_BYTES = 8 * MB
 # Of which clients may have half, less what the process keeps for itself.
 FEW_FILES = 400

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gw.runtime import LOG_CONNECTIONS
+from gw.runtime.database_pools import LOG_CONNECTIONS
 from tests.acceptance import agents, bases, films, pictures, sounds
 from tests.support.client import HELLO, Client, Reply
 from tests.support.house import House, channel, model

@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from channels.families import ErrorShape
-from gw.api.base import ApiHandler
+from gw.api.handler import ApiHandler
 from gw.app import routes
 from tests.acceptance.agents import ME, SETTINGS, said
 from tests.support.client import HELLO, Reply

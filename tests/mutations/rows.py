@@ -406,7 +406,7 @@ MUTATIONS = (
         "gw",
         "await services.wallets.available(account_id) > 0",
         "await services.wallets.available(account_id) >= 0",
-        "tests/unit/api/test_base.py::test_both_forms_refuse_alike",
+        "tests/unit/api/test_handler.py::test_both_forms_refuse_alike",
     ),
     # Retries and failover.
     Mutation("fourth-try", "actors", "TRIES_MAX = 3", "TRIES_MAX = 4", SIMULATION),
@@ -601,7 +601,7 @@ MUTATIONS = (
         "gw/api",
         "and not endpoint.agent_keys_allowed",
         "and False",
-        "tests/unit/api/test_base.py::test_each_check_refuses_by_itself",
+        "tests/unit/api/test_handler.py::test_each_check_refuses_by_itself",
     ),
     # Jobs and recovery.
     Mutation(

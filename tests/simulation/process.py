@@ -40,7 +40,8 @@ from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
 from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse
-from gw.runtime import Pushes, Shutdown
+from gw.runtime.pushes import Pushes
+from gw.runtime.shutdown import Shutdown
 from metrics.prometheus import Metrics
 from tests.simulation.files import Folder, SimulatedFiles
 from tests.simulation.limits import Admissions, Judge, JudgeBackend

@@ -10,8 +10,8 @@ from typing import Any
 
 from actors.store.database import Database
 from gw import accounts
-from gw import agents as agents
-from gw.agents import NewAgent
+from gw.agents import table as agents
+from gw.agents.table import NewAgent
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
 from gw.keys.sealing import KeySealer

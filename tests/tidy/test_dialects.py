@@ -54,7 +54,7 @@ WORDS = {
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo.py": "first calls to be pasted",
     "gw/console/playground.py": "a prompt in each protocol",
-    "gw/admin_services.py": "a member of a document in OpenAPI",
+    "gw/api/admin/openapi.py": "a member of a document in OpenAPI",
     "gw/setup/clients.py": "words of clients' files",
     "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/litellm_prices.py": "what LiteLLM calls a model's mode",

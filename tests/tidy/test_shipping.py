@@ -20,7 +20,7 @@ from gw.config.load import load, load_text
 from gw.config.schema import SECRET_PLACEHOLDERS
 from gw.http.drain import CUT_SECONDS
 from gw.price_list.writing import HEAD
-from gw.runtime import FLUSH_SECONDS
+from gw.runtime.shutdown import FLUSH_SECONDS
 from tests.tidy.files import ROOT
 
 OPS = ROOT / "ops"

@@ -13,8 +13,8 @@ from gw.admin.bases import BaseView, Removed
 from gw.admin.pagination import Page, PageQuery
 from gw.admin.tasks import Cancelled, TaskQuery, TaskView
 from gw.admin.values import PROMPT_BYTES_MAX, identifier, label, prompt, read_chat_model, user_name
-from gw.agents import AgentChanges, NewAgent
-from gw.agents import show as show_record
+from gw.agents.table import AgentChanges, NewAgent
+from gw.agents.table import show as show_record
 from gw.api.admin.accounts import Id, Model, Name
 from gw.api.admin.channels import page_in_order
 from gw.api.admin.table import Call, Route

@@ -11,8 +11,8 @@ from typing import Any
 
 from actors.clock import Clock
 from actors.limits.status import LimitStatus
-from gw.api.base import ApiHandler
 from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked
+from gw.api.handler import ApiHandler
 from gw.api.logs.list_query import (
     Cursor,
     LogListQuery,

@@ -13,8 +13,8 @@ from actors.clock import SystemClock
 from actors.store.database import Database
 from actors.wallet.ledger import BalanceOutOfRange
 from gw import accounts
-from gw import agents as agents
-from gw.agents import NewAgent
+from gw.agents import table as agents
+from gw.agents.table import NewAgent
 from gw.keys import store
 from gw.keys.cache import KeyCache
 from gw.keys.hashing import KeyHasher, legacy_hash

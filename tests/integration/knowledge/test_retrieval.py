@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
-from gw.agents import AgentRefused, retrieve
+from gw.agents.permission import AgentRefused
+from gw.agents.retrieval import retrieve
 from gw.config.config import AgentsSpec
 from gw.keys.principal import Agent
 from gw.knowledge.reading import grant, list_all

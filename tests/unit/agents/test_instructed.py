@@ -22,9 +22,10 @@ from channels.dialects.chat.instructed import (
 )
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.registry import Registry
-from gw.agents import NOTICE, AgentRefused, Excerpt, cut, framed, model_of
-from gw.api.base import HandlerWriter
+from gw.agents.excerpts import NOTICE, Excerpt, cut, framed
+from gw.agents.permission import AgentRefused, model_of
 from gw.api.completions import CollectingWriter
+from gw.api.response_writer import HandlerWriter
 from gw.calls.chat import TIMED_OUT
 from gw.errors import GatewayError
 from gw.keys.principal import Agent

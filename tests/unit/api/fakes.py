@@ -16,7 +16,7 @@ from actors.wallet.ledger import Spending
 from actors.wallet.messages import Claim, ClaimState
 from channels.registry import Registry
 from channels.resources import BODIES_BYTES, BodyBudget
-from gw.api.base import GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.api.services import LogServices, RefusedCall, Services

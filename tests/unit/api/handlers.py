@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from channels.families import ErrorShape
-from gw.api.base import ApiHandler, GatewayApplication
+from gw.api.application import GatewayApplication
+from gw.api.handler import ApiHandler
 from gw.errors import NOT_FOUND, GatewayError, dumps
 from tests.unit.api.fakes import World
 

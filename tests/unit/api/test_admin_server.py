@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
 from gw.admin.tokens import PREFIX
-from gw.admin_services import ROUTES, description
+from gw.admin_services import ROUTES
+from gw.api.admin.openapi import description
 from gw.api.admin.server import (
     ADDRESSES_MAX,
     FAILURES_PER_MINUTE,

@@ -3,7 +3,7 @@
 import re
 from unittest.mock import patch
 
-from gw.api.base import ApiHandler
+from gw.api.handler import ApiHandler
 from gw.app import Route, routes
 from tests.support.aio import run
 from tests.support.logs import logs

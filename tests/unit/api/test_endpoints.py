@@ -14,8 +14,9 @@ from channels.dialects import transcriptions
 from channels.json.json_object import JsonObject
 from channels.json.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX
 from channels.registry import Registry
-from gw.api.base import ApiHandler, GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.api.chat import ModelCall, number_of, permitted_model
+from gw.api.handler import ApiHandler
 from gw.api.services import FILMS_MAX, LINK_READERS_MAX, LinkReaders
 from gw.api.submit import DetachableWriter, detached
 from gw.calls.media import DetachedTasks

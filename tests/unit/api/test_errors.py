@@ -13,7 +13,7 @@ from actors.catalogs import CatalogUnavailable
 from channels.families import ErrorShape
 from channels.redaction import Redactor
 from gw import errors as errors
-from gw.api.base import make_call_id, new_call_id
+from gw.api.call_ids import make_call_id, new_call_id
 from gw.api.services import unavailable
 from gw.errors import (
     ERROR_TABLE,

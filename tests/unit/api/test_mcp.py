@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.store.connection import StoreUnavailable
-from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.mcp import McpHandler
 from gw.api.services import WikiServices
 from gw.mcp import Exchange

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gw.api.base import GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.app import routes
 from gw.http.overload import LIMIT_FIRST, Overload
 from tests.support.aio import eventually

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.wallet.ledger import Spending
 from gw.api import services
 from gw.api.balance import Funds, key_balance, subscription, usage
-from gw.api.base import STORE_MESSAGE
+from gw.api.failures import STORE_MESSAGE
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.resources import OpenFiles
-from gw.api.base import GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.config import config
 from gw.http.server import Server
 from metrics.prometheus import Metrics

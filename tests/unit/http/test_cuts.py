@@ -11,7 +11,8 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, ResponseStartLine
 from tornado.netutil import bind_sockets
 
-from gw.api.base import ApiHandler, GatewayApplication
+from gw.api.application import GatewayApplication
+from gw.api.handler import ApiHandler
 from gw.config.config import ListenAddress
 from gw.http.connection import Connection
 from gw.http.server import Server

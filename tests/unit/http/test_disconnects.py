@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from actors.limits.accounts import AccountLimits, Permit
 from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
-from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING
 from tests.support.aio import eventually
 from tests.support.logs import logs

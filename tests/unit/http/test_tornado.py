@@ -18,7 +18,8 @@ from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
 from channels.resources import BodyBudget
-from gw.api.base import ApiHandler, GatewayApplication, NotFoundHandler
+from gw.api.application import GatewayApplication, NotFoundHandler
+from gw.api.handler import ApiHandler
 from gw.app import routes
 from gw.errors import GatewayError
 from gw.http.response import http_date

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
-from gw.api.base import GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.api.logs import summary
 from gw.api.logs.handlers import LogsHandler
 from gw.api.logs.list_query import Scope, Visibility, Window

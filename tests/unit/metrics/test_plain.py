@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from gw.runtime import INTERVAL_SECONDS, LoopLag
+from gw.runtime.loop_lag import INTERVAL_SECONDS, LoopLag
 from metrics.logs import EventLog
 from metrics.plain_values import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, plain
 from metrics.prometheus import Metrics

@@ -5,9 +5,9 @@ import ctypes
 import mmap
 import os
 
-from gw import memory
 from gw.http import admin, connection
 from gw.http.drain import RequestsInFlight
+from gw.runtime import huge_pages, memory
 
 
 class Request:
@@ -79,18 +79,18 @@ MAPS = """\
 
 
 def test_whole_regions_of_private_memory_are_eligible_for_huge_pages() -> None:
-    assert list(memory.regions(MAPS, HUGE)) == [0x1200000, 0x1400000, 0x2000000, 0x2200000]
+    assert list(huge_pages.regions(MAPS, HUGE)) == [0x1200000, 0x1400000, 0x2000000, 0x2200000]
 
 
 def test_used_region_is_moved_with_its_content_and_a_sparse_one_is_left() -> None:
-    huge = memory.huge_page_bytes()
+    huge = huge_pages.huge_page_bytes()
     assert huge
     with mmap.mmap(-1, 3 * huge, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as mapped:
         start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
         used = -(-start // huge) * huge
         content = os.urandom(huge + huge // 2)
         mapped[used - start : used - start + len(content)] = content
-        moved = [address for address, _ in memory.moves(huge)]
+        moved = [address for address, _ in huge_pages.moves(huge)]
         assert mapped[used - start : used - start + len(content)] == content
     assert used + huge not in moved
     has_support = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 1)

@@ -5,21 +5,21 @@ from typing import Any
 
 from tornado.httputil import HTTPHeaders
 
-from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE, ApiHandler, GatewayApplication
+from gw.api.application import GatewayApplication
 from gw.api.checks import (
     CHECKS,
     MISSING_KEY,
     OUT_OF_FUNDS,
-    AuthMode,
     Check,
     FundsCheck,
     KeyCheck,
     KeyKindCheck,
     LimitsCheck,
     TextCheck,
-    find_key,
-    has_query_key,
 )
+from gw.api.credentials import AuthMode, find_key, has_query_key
+from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.api.handler import ApiHandler
 from gw.api.logs.handlers import REQUESTS_PER_MINUTE, LogRate, LogsHandler
 from gw.app import routes
 from gw.errors import GatewayError

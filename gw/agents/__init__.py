@@ -1,0 +1,1 @@
+"""Agents: personas with a model and knowledge bases, which keys speak for."""

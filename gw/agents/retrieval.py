@@ -1,0 +1,60 @@
+"""Finds pages of an agent's knowledge bases for a question, as its user may read them now.
+
+Nothing is cached between two calls: a revoked grant applies to the next one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from actors.store.database import Statements
+from actors.store.queries import load
+from gw.agents.excerpts import Excerpt, cut
+from gw.agents.permission import AgentRefused
+from gw.keys.principal import Agent
+from gw.knowledge.query import folded_name, parse_query
+from gw.knowledge.search import asked
+
+SQL = load("gw.agents", "retrieval.sql")
+
+# The searched part of a question.
+QUESTION_CHARACTERS = 2000
+
+
+class ExcerptBounds(Protocol):
+    """Bounds of the pages included (`agents` in the configuration)."""
+
+    @property
+    def kb_pages(self) -> int: ...
+
+    @property
+    def kb_page_chars(self) -> int: ...
+
+    @property
+    def kb_chars(self) -> int: ...
+
+
+async def retrieve(
+    store: Statements, agent: Agent, question: str, bounds: ExcerptBounds, *, account_id: str
+) -> list[Excerpt]:
+    """Return the best pages of the agent's bases with any term of the question, truncated.
+
+    One statement reads one snapshot of the bases. Raises AgentRefused when the agent's user may not
+    read one of them, StoreError.
+    """
+    params = {
+        "account": account_id,
+        "user": agent.user,
+        "kbs": list(agent.kbs),
+        "name": folded_name(question),
+        **asked(parse_query(question).any),
+        "limit": bounds.kb_pages,
+        "characters": bounds.kb_page_chars,
+    }
+    rows = await store.fetch_all(SQL["retrieve"], params)
+    if not rows[0][0]:
+        raise AgentRefused(
+            "kb_inaccessible", "A knowledge base of the agent of this API key is not accessible."
+        )
+    found = [Excerpt(*page) for _, *page in rows if page[1] is not None]
+    return cut(found, bounds.kb_chars)

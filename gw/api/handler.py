@@ -1,0 +1,252 @@
+"""The handler of every endpoint: trace id, checks, errors in its protocol's shape.
+
+An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: some ten lines
+that read, call one use-case and render. Endpoints share further code by calling it (`chat.py`,
+`submit.py`), not by inheritance. The checks are in `checks.py`; `gw/http/request.py` handles bodies
+and disconnects. Errors are rendered only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, ClassVar
+
+from actors.limits.accounts import Permit
+from channels.dialects.validate import model_in
+from channels.families import ErrorShape
+from channels.json.weight import COUNTED_BYTES_MAX
+from gw.api.call_spans import end_refused, log_fields
+from gw.api.checks import CHECKS, Check
+from gw.api.credentials import AuthMode
+from gw.api.failures import PATH_ERRORS, explain, is_outage, is_own_failure, shape_at
+from gw.api.services import RefusedCall, Services
+from gw.errors import METHOD_NOT_ALLOWED, NOT_FOUND, UPGRADE_REQUIRED, GatewayError, render
+from gw.http.tornado.handler import TornadoHandler
+from gw.http.tornado.request import TornadoRequest
+from gw.http.websocket import is_handshake
+from gw.idempotency import HEADER
+from gw.keys.principal import Principal
+from metrics.logs import EventLog
+from metrics.spans import CallSpan
+
+
+class ApiHandler(TornadoHandler):
+    """One request to one endpoint."""
+
+    shape: ClassVar[ErrorShape] = ErrorShape.CHAT
+    auth: ClassVar[AuthMode] = "standard"
+    challenge: ClassVar[str] = "Bearer"  # the scheme named by a 401
+    agent_keys_allowed: ClassVar[bool] = False
+    limited: ClassVar[bool] = False  # counts for the account's limits
+    billed: ClassVar[bool] = False  # a POST costs money: 402 without funds; refusals have rows
+    protocol: ClassVar[str] = ""  # of those rows
+    idempotent: ClassVar[bool] = False  # accepts an `Idempotency-Key`
+    touches_key: ClassVar[bool] = True  # updates the key's `last_used_at`
+
+    # Set by the endpoint: the model as named by the client; the span of the call; `owns_row` once
+    # the call writes its row itself, so that a refusal writes none; `row_detail`, the detail of a
+    # refusal's row.
+    model_name: str | None = None
+    span: CallSpan | None = None
+    row_detail: Mapping[str, Any] | None = None
+    owns_row: bool = False
+
+    # The checks of the endpoint, in order: those of `every_check` that apply to it.
+    every_check: ClassVar[Sequence[Check]] = CHECKS
+    _checks: ClassVar[Sequence[Check]] = ()
+    _free_checks: ClassVar[Sequence[Check]] = ()  # of a request that costs nothing
+
+    services: Services
+
+    # Set by the checks: the principal, unless `auth` is "none"; the permit of the account's limits,
+    # until the request is released.
+    principal: Principal
+    admission: Permit | None = None
+    _awaits_hold = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._checks = tuple(check for check in cls.every_check if check.applies(cls))
+        cls._free_checks = tuple(check for check in cls._checks if not check.is_of_money)
+
+    def __init__(self, application: Any, request: TornadoRequest, **options: Any) -> None:
+        self.application = application
+        self.request = request
+        self.services = application.services
+        self.call_id = call_id = self.services.new_id()
+        self.default_headers = {"Content-Type": "application/json", "X-Gateway-Trace": call_id.hex}
+        self.clear()
+        if options:
+            self.initialize(**options)
+
+    @property
+    def known_principal(self) -> Principal | None:
+        """The principal, or None before the key is checked."""
+        return getattr(self, "principal", None)
+
+    @property
+    def owner(self) -> str:
+        """The account of the key; a handler without a key names its link itself."""
+        principal = self.known_principal
+        return "" if principal is None else principal.account_id
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether this request costs money; polls, lists and deletions do not."""
+        return self.billed and self.request.method == "POST"
+
+    def base_url(self) -> str:
+        """Return the gateway's URL as used by this client, for links in responses."""
+        return f"{'https' if self.services.config.tls else 'http'}://{self.request.host}"
+
+    # --- Before the endpoint ---
+
+    def refused_method(self) -> GatewayError:
+        """Return the error for a method that the endpoint lacks (contract §5).
+
+        A WebSocket hand-shake gets 426: clients then continue over HTTP, while they retry after any
+        other status.
+        """
+        allowed = ", ".join(self.allowed_methods())
+        if is_handshake(self.request.headers):
+            message = f"There is no WebSocket here. Use {allowed} over HTTP."
+            return GatewayError(UPGRADE_REQUIRED, message, headers={"Upgrade": "HTTP/1.1"})
+        return GatewayError(
+            METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
+        )
+
+    def decode_argument(self, value: bytes, name: str | None = None) -> str:
+        """Decode a part of the path or a value of the query; `TextCheck` validates it."""
+        return value.decode("utf-8", "surrogateescape")
+
+    def unknown_path(self) -> GatewayError:
+        """Return the error for an invalid id in the path."""
+        return GatewayError(NOT_FOUND, "There is nothing of this id.")
+
+    def check(self) -> Coroutine[Any, Any, None] | None:
+        """Run the checks; return a coroutine for the rest where one has to wait."""
+        checks = self._checks if self.is_billed else self._free_checks
+        for check in checks:
+            if not check.try_now(self):
+                return self._ask(checks[checks.index(check) :])
+        if self.admission is not None and self.admission.headers:
+            self._report_limits()
+        return None
+
+    async def _ask(self, checks: Sequence[Check]) -> None:
+        for check in checks:
+            await check.ask(self)
+            if self.request.client_gone:  # it left while the check waited
+                self.release()
+        self._report_limits()
+
+    def _report_limits(self) -> None:
+        if self.admission is not None:
+            for name, value in self.admission.headers.items():
+                self.set_header(name, value)
+
+    def set_status(self, status_code: int, reason: str | None = None) -> None:
+        """Set the status; an error names no limit but the one that it is of (spec: Errors 2).
+
+        Whoever responds sets the status before its headers, an upstream's error passed on too.
+        """
+        super().set_status(status_code, reason)
+        if status_code >= 400:
+            for name in [one for one in self._headers if one.startswith(LIMIT_HEADERS)]:
+                if name not in self.default_headers:  # those of the endpoint's own rate
+                    self.clear_header(name)
+
+    @property
+    def idempotency_keys(self) -> list[str]:
+        """The values of the request's `Idempotency-Key`, at most one in a valid request."""
+        return self.request.headers.get_list(HEADER) if self.idempotent else []
+
+    def named_model(self) -> str | None:
+        """Return the model of a refused call as named by the client, or None.
+
+        It is also read from an invalid body, so that the row is found by its model.
+        """
+        body = self.request.body
+        if self.model_name is None and len(body) <= COUNTED_BYTES_MAX:
+            return model_in(body)
+        return self.model_name
+
+    def body_received(self) -> None:
+        if self.is_billed:
+            self._awaits_hold = True
+            self.services.overload.waiting += 1
+
+    def held(self) -> None:
+        """The call has its hold, or will have none. A second call does nothing."""
+        if self._awaits_hold:
+            self._awaits_hold = False
+            self.services.overload.waiting -= 1
+
+    def take_admission(self) -> Permit | None:
+        """Hand the permit of the account's limits over to work that may outlive the request."""
+        admission, self.admission = self.admission, None
+        return admission
+
+    def release(self) -> None:
+        if self._awaits_hold:
+            self.held()
+        if self.admission is not None:
+            self.admission.leave()
+
+    def shape_of(self, error: GatewayError) -> ErrorShape:
+        """Return the shape of an error: that of the endpoint, where its method is served."""
+        return shape_at(self.request) if error.kind in PATH_ERRORS else self.shape
+
+    def tell(self, error: BaseException) -> None:
+        error_response = explain(error)
+        self.set_status(error_response.http_status)
+        for name, value in error_response.headers.items():
+            self.set_header(name, value)
+        body = render(self.shape_of(error_response), error_response)
+        self.set_header("Content-Length", len(body))
+        self.write(body)
+        self.record_refusal(error_response)
+
+    def record_refusal(self, error_response: GatewayError) -> None:
+        """End the trace of a refused call, and write its row unless the call writes it itself."""
+        if self.is_billed:
+            end_refused(self, error_response)
+        if self.is_billed and not self.owns_row and self.known_principal is not None:
+            self.owns_row = True
+            self.services.refusals(
+                RefusedCall(
+                    call_id=self.call_id,
+                    principal=self.principal,
+                    protocol=self.protocol,
+                    model=self.named_model(),
+                    http_status=error_response.http_status,
+                    error_code=error_response.kind.code,
+                    error_message=error_response.message,
+                    submitted_at=self.request.submitted_at,
+                    detail={**(self.row_detail or {}), **log_fields(self.span)} or None,
+                )
+            )
+
+    def log_exception(
+        self,
+        typ: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if value is None or not is_own_failure(value):
+            return
+        self.services.metrics.http_failure(route=self.route)
+        if isinstance(value, GatewayError):  # logged where it was made of its cause
+            return
+        log, trace = EventLog("gw.web"), self.call_id.hex
+        of_trace = log_fields(self.span)
+        if is_outage(value):
+            why = str(value)
+            log.warning("request_failed", trace=trace, route=self.route, why=why, **of_trace)
+        else:
+            log.error("request_failed", exc_info=True, trace=trace, route=self.route, **of_trace)
+
+
+# What the headers of an account's limits begin with, as `spelled`.
+LIMIT_HEADERS = "X-Ratelimit-"

@@ -1,0 +1,1 @@
+"""A running process: its objects, and what it does beside its requests."""

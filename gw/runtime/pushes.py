@@ -1,0 +1,49 @@
+"""Handles the database's pushes of changes (`actors/changes.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from actors.limits.limiter import Limiter
+from gw.keys.cache import KeyCache
+
+
+class Pushes:
+    """Passes each push to its consumers: keys and accounts, limits, jobs, channels."""
+
+    def __init__(
+        self,
+        *,
+        keys: KeyCache,
+        limiter: Limiter,
+        jobs_changed: asyncio.Event,
+        channel_changed: Callable[[str], None] = lambda channel_id: None,
+    ) -> None:
+        self._channel_changed = channel_changed
+        self._keys = keys
+        self._limiter = limiter
+        self._jobs_changed = jobs_changed
+
+    def __repr__(self) -> str:
+        return f"<Pushes {self._keys!r}>"
+
+    def take(self, payload: str) -> None:
+        """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`."""
+        kind, _, name = payload.partition(":")
+        if kind == "job":
+            self._jobs_changed.set()
+            return
+        if kind == "channel":
+            self._channel_changed(name)
+            return
+        self._keys.invalidate(payload)
+        if kind == "account":  # perhaps its limits changed
+            self._limiter.share(name)
+
+    def lost(self) -> None:
+        """Invalidate all cached state: pushes may have been missed."""
+        self._jobs_changed.set()
+        self._channel_changed("")
+        self._keys.clear()
+        self._limiter.share_all()
