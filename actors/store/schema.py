@@ -144,12 +144,13 @@ async def migrate(database: Database, folder: Path = FOLDER) -> list[str]:
     Each migration is a transaction of its own, and so are the functions together. Safe to call
     from several processes at once: one works, the others wait and find nothing left to do. Raises
     MigrationFault for a badly numbered folder, a file edited after it was applied, a database that
-    is newer than this program and SQL that fails; StoreUnavailable.
+    is newer than this program, one that is not UTF-8 and SQL that fails; StoreUnavailable.
     """
     schema = read(folder)
     done: list[str] = []
     session = await database.session(statement_seconds=TIMEOUT_SECONDS)
     try:
+        _check_encoding(await session.fetch_all(SQL["encoding"]))
         while migration := await _apply_next(session, schema):
             done.append(migration.name)
         await _load_functions(session, schema)
@@ -163,6 +164,7 @@ async def unapplied(database: Database, folder: Path = FOLDER) -> list[str]:
 
     Raises MigrationFault where `migrate` would refuse the database as it is, StoreError.
     """
+    _check_encoding(await database.fetch_all(SQL["encoding"]))
     ((has_table,),) = await database.fetch_all(SQL["has_table"])
     applied = await database.fetch_all(SQL["applied"]) if has_table else []
     return [migration.name for migration in read(folder).missing(applied)]
@@ -192,6 +194,15 @@ def read(folder: Path = FOLDER) -> Schema:
         migrations=migrations,
         functions=functions,
     )
+
+
+def _check_encoding(found: Sequence[tuple[str]]) -> None:
+    ((encoding,),) = found
+    if encoding != "UTF8":  # a cluster of a machine without locales has another
+        raise MigrationFault(
+            f"the database has the encoding {encoding} and must have UTF8: "
+            "createdb --encoding UTF8 --template template0"
+        )
 
 
 def _text(path: Path) -> str:

@@ -4,6 +4,10 @@
 -- Let one process migrate at a time; the lock is held until the transaction ends.
 SELECT pg_advisory_xact_lock(%s)
 
+-- encoding --
+-- How the database stores text.
+SELECT current_setting('server_encoding')
+
 -- make_tables --
 -- The tables of applied migrations and loaded functions.
 CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -43,10 +43,11 @@ class PostgresForTests:
         asyncio.run(self._migrate(self._url_of(TEMPLATE)))
 
     @contextmanager
-    def database(self, *, template: str = TEMPLATE) -> Iterator[str]:
+    def database(self, *, template: str = TEMPLATE, encoding: str = "UTF8") -> Iterator[str]:
         """Yield the URL of a new copy of `template`; drop it afterwards, whoever is connected."""
         name = f"test_{next(self._numbers)}"
-        self._run("CREATE DATABASE {} OWNER {} TEMPLATE {}", name, ROLE, template)
+        create = "CREATE DATABASE {} OWNER {} TEMPLATE {} ENCODING {}"
+        self._run(create, name, ROLE, template, encoding)
         try:
             yield self._url_of(name)
         finally:

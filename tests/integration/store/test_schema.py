@@ -12,7 +12,7 @@ import pytest
 
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
-from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read
+from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read, unapplied
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, Executor, apply, parameters
 from actors.wallet.verify import verify
@@ -21,6 +21,7 @@ from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.aio import eventually
 from tests.support.ledger_values import hold, settle
 from tests.support.logs import logs
+from tests.support.postgres import PostgresForTests
 
 MAKE = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1); COMMENT ON TABLE a IS '100%';"
 # What the release had; its program is not there any more.
@@ -75,6 +76,16 @@ async def test_several_processes_at_once_apply_each_once(empty_url: str, folder:
     assert await value(databases[0], "SELECT f()") == 1
     for database in databases:
         await database.close()
+
+
+async def test_database_of_another_encoding_is_refused_with_what_to_do(
+    postgres: PostgresForTests,
+) -> None:
+    with postgres.database(template="template0", encoding="SQL_ASCII") as url:
+        async with Database(url) as database:
+            for refused in (migrate, unapplied):
+                with pytest.raises(MigrationFault, match=r"encoding SQL_ASCII .* --encoding UTF8"):
+                    await refused(database)
 
 
 @logs("database_refused")
