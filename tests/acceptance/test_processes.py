@@ -153,6 +153,17 @@ def test_reload_reaches_every_process(together: House) -> None:
         assert "newcomer" in [one["id"] for one in listed["data"]]
 
 
+def test_end_waits_for_no_reload(h: House) -> None:
+    first, other = sorted(workers(h))
+    os.kill(first, signal.SIGSTOP)  # it takes no configuration
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    h.gateway.popen.send_signal(signal.SIGTERM)
+    until(lambda: other not in workers(h), what="the end of the other one")
+    os.kill(first, signal.SIGCONT)
+    assert h.gateway.popen.wait(30) == 0
+    assert not h.events("process_died")
+
+
 def test_processes_end_with_their_parent(h: House) -> None:
     pids = workers(h)
     h.gateway.popen.kill()
