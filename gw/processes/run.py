@@ -317,7 +317,7 @@ async def run_parent(
         await waiting
     finally:
         service_manager.notify(service_manager.STOPPING)
-        # Unfinished: a service manager signals workers, too, and one that ends by it has no successor.
+        # Unfinished: systemd signals workers, too, and one that ends by it has no successor.
         for task in reloads:
             task.cancel()
         await asyncio.gather(*reloads, return_exceptions=True)

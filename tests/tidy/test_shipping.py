@@ -1,6 +1,7 @@
 """Image, composition, unit and manifests are well formed, and name what is there.
 
 None of it is run here: linters and schemas say what can be said without a container or a cluster.
+`ops/image/prove` builds the image and watches it run.
 """
 
 import configparser
