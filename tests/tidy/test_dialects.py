@@ -29,7 +29,7 @@ ENDPOINTS = {
 PAIRS = {
     "channels/dialects/chat/encode.py": {"messages"},  # service tiers
     "channels/dialects/chat/thinking.py": {"messages", "gemini", "responses"},  # whose signature
-    "channels/dialects/gemini/parts.py": {"messages"},  # opaque thoughts, which it alone has
+    "channels/dialects/gemini/signatures.py": {"messages"},  # opaque thoughts, which it alone has
     "channels/dialects/responses/decode.py": {"chat"},  # media, which one provider has alike
     "channels/dialects/responses/encode.py": {"chat"},  # members, which one provider has alike
 }

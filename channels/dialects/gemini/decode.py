@@ -12,26 +12,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dialects.gemini.parts import (
-    ORIGIN,
-    Signature,
-    camel_keys,
-    read_file,
-    read_inline,
-    read_response,
-    read_signature,
-)
+from channels.dialects.gemini.function_responses import read_response
+from channels.dialects.gemini.generation_config import read_config
+from channels.dialects.gemini.media import read_file, read_inline
+from channels.dialects.gemini.members import ORIGIN, camel_keys
+from channels.dialects.gemini.schemas import read_schema
+from channels.dialects.gemini.signatures import Signature, read_signature
 from channels.errors import InvalidRequest
 from channels.families import GEMINI
 from channels.json.lenient import dumps
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,
-    Effort,
-    Format,
     Media,
     Part,
-    Reasoning,
     Request,
     Text,
     Thinking,
@@ -42,208 +36,6 @@ from channels.translation.model import (
     Turn,
 )
 from channels.translation.tool_calls import OpenCalls, made_id
-
-# The gemini protocol's schemas as JSON schemas; `schemas.py` is the reverse.
-#
-# The protocol's own schema is a subset of OpenAPI's: types in capitals, `nullable`, counts as
-# strings, formats of storage. JSON schemas, which the protocol has in other members, are unchanged.
-
-# Far deeper than any schema of data.
-_DEPTH_MAX = 64
-
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-# Formats of storage, which JSON schema does not have; `enum` is implied by its values.
-_STORAGE_FORMATS = frozenset(("enum", "int32", "int64", "float", "double"))
-# JSON schema's names without the sign, as the protocol spells them.
-_RENAMED = {"ref": "$ref", "defs": "$defs"}
-_WORDS = {"type", "nullable", "format", "example", "propertyOrdering"}
-
-
-def read_schema(schema: Mapping[str, Any], path: str, *, closes: bool = False) -> dict[str, Any]:
-    """Return the JSON schema. Raises InvalidRequest with `path` for one that is too deep.
-
-    `closes`: objects only have the listed members, as the protocol enforces for responses.
-    """
-    read: dict[str, Any] = _Reader(path, closes=closes).read(schema, depth=0)
-    return read
-
-
-class _Reader:
-    __slots__ = ("_closes", "_path")
-
-    def __init__(self, path: str, *, closes: bool) -> None:
-        self._path = path
-        self._closes = closes
-
-    def read(self, schema: Any, *, depth: int) -> Any:
-        if not isinstance(schema, Mapping):
-            return schema
-        if depth > _DEPTH_MAX:
-            raise InvalidRequest(f"{self._path}: the schema is nested too deep.", self._path)
-        payload = camel_keys(schema)
-        read: dict[str, Any] = {}
-        kind = _kind(payload.get("type"))
-        if kind is not None:
-            read["type"] = kind
-        for name, value in payload.items():
-            if value is None or name in _WORDS:
-                continue
-            read[_RENAMED.get(name, name)] = self._member(name, value, depth=depth)
-        stated = payload.get("format")
-        if isinstance(stated, str) and stated not in _STORAGE_FORMATS:
-            read["format"] = stated
-        if payload.get("example") is not None:
-            read.setdefault("examples", [payload["example"]])
-        if payload.get("nullable") is True:
-            _allow_null(read)
-        properties = read.get("properties")
-        if isinstance(properties, Mapping):
-            read["properties"] = _ordered(properties, payload.get("propertyOrdering"))
-            if self._closes:
-                read.setdefault("additionalProperties", False)
-        return read
-
-    def _member(self, name: str, value: Any, *, depth: int) -> Any:
-        if name in ("properties", "defs", "$defs") and isinstance(value, Mapping):
-            return {one: self.read(payload, depth=depth + 1) for one, payload in value.items()}
-        if name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
-            return [self.read(one, depth=depth + 1) for one in value]
-        if name in ("items", "additionalProperties", "not"):
-            return self.read(value, depth=depth + 1)
-        if name in _COUNTS and isinstance(value, str) and value.isdecimal():
-            return int(value)
-        return value
-
-
-def _kind(stated: Any) -> Any:
-    if isinstance(stated, list):
-        return [_kind(one) for one in stated]
-    if not isinstance(stated, str):
-        return stated
-    return None if stated.upper() == "TYPE_UNSPECIFIED" else stated.lower()
-
-
-def _allow_null(schema: dict[str, Any]) -> None:
-    kind = schema.get("type")
-    if isinstance(kind, str) and kind != "null":
-        schema["type"] = [kind, "null"]
-    elif isinstance(kind, list) and "null" not in kind:
-        schema["type"] = [*kind, "null"]
-    elif kind is None and isinstance(schema.get("anyOf"), list):
-        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
-    values = schema.get("enum")
-    if isinstance(values, list) and None not in values:
-        schema["enum"] = [*values, None]
-
-
-def _ordered(properties: Mapping[str, Any], order: Any) -> dict[str, Any]:
-    names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
-    first = {name: properties[name] for name in names if name in properties}
-    return {**first, **properties}
-
-
-# Parses the members of `generationConfig`; `encode.py` is the reverse.
-
-_JSON = "application/json"
-_TEXT = "text/plain"
-_LEVELS: Mapping[str, Effort] = {
-    "MINIMAL": "minimal",
-    "LOW": "low",
-    "MEDIUM": "medium",
-    "HIGH": "high",
-    "XHIGH": "xhigh",
-}
-_UNSPECIFIED = "THINKING_LEVEL_UNSPECIFIED"
-# The budget by which the model decides, and that which disables thinking.
-_DYNAMIC = -1
-_OFF = 0
-
-
-def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, Any]:
-    """Return the canonical request's fields that the config has. Raises InvalidRequest."""
-    if config is None:
-        return {}
-    stop = config.array("stopSequences")
-    if not all(isinstance(text, str) for text in stop):
-        path = config.path("stopSequences")
-        raise InvalidRequest(f"{path}: expected an array of strings.", path)
-    fields: dict[str, Any] = {
-        "max_tokens": config.integer("maxOutputTokens"),
-        "temperature": config.number("temperature"),
-        "top_p": config.number("topP"),
-        "top_k": config.integer("topK"),
-        "stop": tuple(stop),
-        "seed": config.integer("seed"),
-        "frequency_penalty": config.number("frequencyPenalty"),
-        "presence_penalty": config.number("presencePenalty"),
-        "count": config.integer("candidateCount"),
-        "format": _read_format(config, left_over),
-        "reasoning": _read_reasoning(config, left_over),
-    }
-    for name, value in config.rest().items():
-        left_over[f"generationConfig.{name}"] = value
-    return fields
-
-
-def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
-    mime_type = config.text("responseMimeType")
-    own = config.mapping("responseSchema")
-    schema = config.mapping("responseJsonSchema")
-    older = config.mapping("_responseJsonSchema")
-    schema = older if schema is None else schema
-    if mime_type not in (None, _JSON, _TEXT):
-        # Such as text/x.enum: one of the schema's values, not as JSON.
-        left_over["generationConfig.responseMimeType"] = mime_type
-        for name, payload in (("responseSchema", own), ("responseJsonSchema", schema)):
-            if payload is not None:
-                left_over[f"generationConfig.{name}"] = payload
-        return None
-    if schema is not None:
-        return Format("schema", schema=schema, is_strict=True)
-    if own is not None:
-        closed = read_schema(own, config.path("responseSchema"), closes=True)
-        return Format("schema", schema=closed, is_strict=True)
-    if mime_type is None:
-        return None
-    return Format("json" if mime_type == _JSON else "text")
-
-
-def _read_reasoning(config: Members, left_over: dict[str, Any]) -> Reasoning | None:
-    payload = config.mapping("thinkingConfig")
-    if payload is None:
-        return None
-    stated = Members(camel_keys(payload), config.path("thinkingConfig"))
-    level = (stated.text("thinkingLevel") or _UNSPECIFIED).upper()
-    budget = stated.integer("thinkingBudget")
-    shows = stated.boolean("includeThoughts")
-    for name, value in stated.rest().items():
-        left_over[f"generationConfig.thinkingConfig.{name}"] = value
-    if budget is not None:
-        _check_budget(budget, level, stated.path("thinkingBudget"))
-    effort = _LEVELS.get(level)
-    if effort is None and level != _UNSPECIFIED:
-        left_over["generationConfig.thinkingConfig.thinkingLevel"] = level
-    is_enabled = None if budget is None else {_OFF: False, _DYNAMIC: True}.get(budget)
-    if is_enabled is not None:
-        budget = None
-    reasoning = Reasoning(
-        effort=effort, budget_tokens=budget, is_enabled=is_enabled, shows_thoughts=shows
-    )
-    return None if reasoning == Reasoning() else reasoning
-
-
-def _check_budget(budget: int, level: str, path: str) -> None:
-    if level != _UNSPECIFIED:
-        raise InvalidRequest(f"{path}: send either it or thinkingLevel, not both.", path)
-    if budget < _DYNAMIC:
-        raise InvalidRequest(f"{path}: expected a number of tokens, 0 or -1.", path)
-
-
-# Decodes the parts of a gemini request.
-#
-# Calls may lack ids: they get reproducible ones, and a result belongs to the oldest call of its
-# name without a result. What only this provider understands (code it ran, files it stores) is kept
-# in the extras of a text that means the same to another model.
 
 # The member that determines what a part is, in order of precedence.
 _KINDS = ("functionCall", "functionResponse", "inlineData", "fileData", "text")
@@ -259,7 +51,12 @@ class ThoughtPiece:
 
 
 class PartReader:
-    """Decodes the parts of one request, turn by turn; `left_over`: members that are not decoded."""
+    """Decodes the parts of one request, turn by turn; `left_over`: members that are not decoded.
+
+    Calls may lack ids: they get reproducible ones, and a result belongs to the oldest call of its
+    name without a result. What only this provider understands (code it ran, files it stores) is
+    kept in the extras of a text that means the same to another model.
+    """
 
     __slots__ = ("_count", "_names", "_open", "_waiting", "left_over", "repeated")
 

@@ -7,16 +7,11 @@ from dataclasses import replace
 from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting
 from channels.dialects.gemini.decode import decode_request
 from channels.dialects.gemini.encode import encode_request, tool_names
-from channels.dialects.gemini.events import GeminiMeter, ends
-from channels.dialects.gemini.parts import without_foreign
+from channels.dialects.gemini.meter import GeminiMeter, ends
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
-from channels.dialects.gemini.response import (
-    KEEP_ALIVE,
-    StreamEncoder,
-    decode_response,
-    encode_response,
-)
-from channels.dialects.gemini.stream_decoder import StreamDecoder
+from channels.dialects.gemini.response import decode_response, encode_response
+from channels.dialects.gemini.signatures import without_foreign
+from channels.dialects.gemini.stream import KEEP_ALIVE, GeminiStreamDecoder, GeminiStreamEncoder
 from channels.families import GEMINI
 from channels.registry import KEY_HEADERS
 from channels.translation.codec import Codec
@@ -46,8 +41,8 @@ DIALECT = ChatDialect(
         tool_names=tool_names,
         decode_response=decode_response,
         encode_response=encode_response,
-        new_decoder=StreamDecoder,
-        new_encoder=StreamEncoder,
+        new_decoder=GeminiStreamDecoder,
+        new_encoder=GeminiStreamEncoder,
         keep_alive=KEEP_ALIVE,
     ),
     takes_is_here=True,

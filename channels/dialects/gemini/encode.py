@@ -7,29 +7,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from channels.dialects.gemini.generations import Generation, generation_of
-from channels.dialects.gemini.parts import (
-    LIMITS,
-    ORIGIN,
-    GeminiWriter,
-    prove_calls,
-    restored,
-    write_media,
-    write_response,
-)
-from channels.dialects.gemini.schemas import CopyRoom, described, write_schema
+from channels.dialects.gemini.function_responses import write_response
+from channels.dialects.gemini.generation_config import write_config
+from channels.dialects.gemini.media import write_media
+from channels.dialects.gemini.members import ORIGIN
+from channels.dialects.gemini.parts import GeminiWriter, restored
+from channels.dialects.gemini.references import CopyRoom
+from channels.dialects.gemini.schemas import write_schema
+from channels.dialects.gemini.signatures import prove_calls
 from channels.families import GEMINI
 from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.model import (
     ClientProtocol,
-    Effort,
-    Format,
     Media,
     Part,
     Protocol,
-    Reasoning,
     Refusal,
     Request,
     Text,
@@ -45,186 +40,32 @@ from channels.translation.model import (
     unsayable,
 )
 from channels.translation.schemas import one_object
-from channels.translation.tool_calls import LossReport, report_extras, report_members, spelled
-
-# Encodes `generationConfig`: maximum, sampling, response format, and thinking.
-#
-# An effort becomes a level, a number a budget; the protocol allows only one of the two. What each
-# model takes is in `generations.py`. Where there are only budgets an effort becomes the number that
-# the provider itself uses for it, and is reported, as is what a model cannot do.
-
-_STOPS_MAX = 5
-_SEED_MAX = 2**31 - 1
-_LEVELS: Mapping[Effort, str] = {
-    "minimal": "MINIMAL",
-    "low": "LOW",
-    "medium": "MEDIUM",
-    "high": "HIGH",
-    "xhigh": "XHIGH",
-    "max": "XHIGH",
-}
-_BUDGETS: Mapping[Effort, int] = {
-    "minimal": 1024,
-    "low": 1024,
-    "medium": 8192,
-    "high": 24576,
-    "xhigh": 24576,
-    "max": 24576,
-}
-_DYNAMIC = -1
-# A request of this protocol is sent as it came.
-_OWN_GENERATION = Generation()
-_RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+from channels.translation.tool_calls import (
+    IdentifierLimits,
+    LossReport,
+    report_extras,
+    report_members,
+    spelled,
+)
 
 
-def write_config(
-    request: Request, *, model: str, max_tokens: int | None, report: LossReport, room: CopyRoom
-) -> dict[str, Any]:
-    """Return the `generationConfig` member; `model` is the upstream's name."""
-    origin = request.origin
-    numbers = {
-        "maxOutputTokens": max_tokens,
-        "temperature": request.temperature,
-        "topP": request.top_p,
-        "topK": request.top_k,
-        "presencePenalty": request.presence_penalty,
-        "frequencyPenalty": request.frequency_penalty,
-    }
-    config: dict[str, Any] = {
-        name: payload for name, payload in numbers.items() if payload is not None
-    }
-    if request.seed is not None:
-        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
-            config["seed"] = request.seed
-        else:
-            report.drop(spelled(origin, "seed"))
-    if request.count is not None:
-        if origin is ORIGIN:
-            config["candidateCount"] = request.count
-        elif request.count > 1:
-            report.drop(spelled(origin, "count"))  # translations return one response
-    _write_stop(request, config, report)
-    if request.format is not None:
-        _write_format(request.format, request, config, report, room)
-    if request.reasoning is not None:
-        thinking = _thinking(request.reasoning, request, model, report)
-        if thinking:
-            config["thinkingConfig"] = thinking
-    if origin is not ORIGIN:
-        _write_resolution(request, config, report)
-    return config
+@dataclass(frozen=True)
+class _GeminiLimits(IdentifierLimits):
+    """Limits of names: a function's begins with a letter or an underscore; ids have no limit."""
+
+    def name(self, name: str) -> str:
+        fitted = super().name(name)
+        if fitted[0].isalpha() or fitted[0] == "_":
+            return fitted
+        # The dot forces a change of the name, so that it differs from any real one.
+        return super().name(f"_{name}.")
+
+    def call_id(self, call_id: str) -> str:
+        return call_id
 
 
-def _write_stop(request: Request, config: dict[str, Any], report: LossReport) -> None:
-    stop = request.stop
-    if request.origin is not ORIGIN:
-        stop = tuple(text for text in stop if text)[:_STOPS_MAX]
-        if len(stop) < len(request.stop):
-            report.drop(spelled(request.origin, "stop"))
-    if stop:
-        config["stopSequences"] = list(stop)
+LIMITS = _GeminiLimits(name_characters_max=64, id_characters_max=0)
 
-
-def _write_format(
-    form: Format, request: Request, config: dict[str, Any], report: LossReport, room: CopyRoom
-) -> None:
-    """Encode the response format; the protocol always enforces a schema."""
-    config["responseMimeType"] = "text/plain" if form.kind == "text" else "application/json"
-    if form.kind != "schema" or form.schema is None:
-        return
-    origin = request.origin
-    if origin is ORIGIN:
-        config["responseJsonSchema"] = form.schema
-        return
-    schema = write_schema(form.schema, spelled(origin, "format.schema"), report, room)
-    for name, field, value in (
-        ("title", "format.name", form.name),
-        ("description", "format.description", form.description),
-    ):
-        if value is not None:
-            schema, is_same = described(schema, name, value)
-            if not is_same:
-                report.drop(spelled(origin, field))
-    if form.is_strict is False:
-        report.drop(spelled(origin, "format.is_strict"))
-    config["responseSchema"] = schema
-
-
-def _thinking(
-    reasoning: Reasoning, request: Request, model: str, report: LossReport
-) -> dict[str, Any]:
-    origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
-    generation = _OWN_GENERATION if origin is ORIGIN else generation_of(model)
-    config: dict[str, Any] = {}
-    is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
-    if is_off:
-        config.update(_off(reasoning, origin, generation, report))
-    elif effort is not None:
-        if budget is not None:
-            report.drop(spelled(origin, "reasoning.budget_tokens"))
-        config.update(_effort(effort, origin, generation, report))
-    elif budget is not None:
-        config["thinkingBudget"] = max(budget, generation.budget_min)
-        if budget < generation.budget_min:
-            report.drop(spelled(origin, "reasoning.budget_tokens"))
-    elif reasoning.is_enabled:
-        config["thinkingBudget"] = _DYNAMIC
-    shows = reasoning.shows_thoughts
-    if shows is None and origin.shows_thoughts and reasoning.is_enabled:
-        shows = True  # the default of that protocol
-    if shows is not None and not (is_off and origin.shows_thoughts):
-        config["includeThoughts"] = shows
-    return config
-
-
-def _off(
-    reasoning: Reasoning, origin: ClientProtocol, generation: Generation, report: LossReport
-) -> dict[str, Any]:
-    """Switch thinking off, or reduce it to the least where the model always thinks."""
-    if generation.can_be_off:
-        return {"thinkingBudget": 0}
-    stated = "reasoning.is_enabled" if reasoning.effort is None else "reasoning.effort"
-    report.drop(spelled(origin, stated))
-    if generation.levels:
-        return {"thinkingLevel": generation.levels[0]}
-    return {"thinkingBudget": generation.budget_min}
-
-
-def _effort(
-    effort: Effort, origin: ClientProtocol, generation: Generation, report: LossReport
-) -> dict[str, Any]:
-    if not generation.levels:
-        report.drop(spelled(origin, "reasoning.effort"))
-        return {"thinkingBudget": _BUDGETS[effort]}
-    level = generation.fitted(_LEVELS[effort])
-    if effort == "max" or level != _LEVELS[effort]:
-        report.drop(spelled(origin, "reasoning.effort"))
-    return {"thinkingLevel": level}
-
-
-def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
-    """Set the resolution of all images together, since older models have no other.
-
-    If images differ, the highest one applies.
-    """
-    parts = [part for turn in request.turns for part in turn.parts]
-    parts += [one for part in parts if isinstance(part, ToolResult) for one in part.parts]
-    details = {part.detail or "auto" for part in parts if isinstance(part, Media)}
-    if details <= {"auto"}:
-        return
-    if len(details) > 1 or not details <= _RESOLUTIONS.keys():
-        report.drop(spelled(request.origin, "media.detail"))
-    if "high" in details:
-        config["mediaResolution"] = _RESOLUTIONS["high"]
-    elif details == {"low"}:
-        config["mediaResolution"] = _RESOLUTIONS["low"]
-
-
-# Encodes system texts and turns.
-#
-# Every function call of a turn has its response in the next one, in the order of the calls and by
-# the function's name; newer models require a signature on the first call of a turn. Thinking is
-# only returned with a signature of this provider.
 
 # The user's text before a conversation that starts with a call.
 _OPENING = "."
@@ -233,7 +74,12 @@ _Written = dict[str, Any]
 
 
 class ContentWriter:
-    """Encodes the turns of one request, which came in the protocol `origin`."""
+    """Encodes system texts and turns of one request, which came in the protocol `origin`.
+
+    Every function call of a turn has its response in the next one, in the order of the calls and by
+    the function's name; newer models require a signature on the first call of a turn. Thinking is
+    only returned with a signature of this provider.
+    """
 
     __slots__ = ("_call_order", "_calls", "_origin", "_report")
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
 
 
-class Generation(Struct, frozen=True):
+class GeminiGeneration(Struct, frozen=True):
     """What the models of one generation take; the rest is a 400.
 
     `levels` are the values of `thinkingLevel`; without any, `thinkingBudget` is the only way.
@@ -32,12 +32,12 @@ class Generation(Struct, frozen=True):
         return next((one for one in self.levels if LEVELS.index(one) >= wanted), self.levels[-1])
 
 
-_OTHERS = Generation()
-_BUDGETS = Generation(levels=())
-_PRO_2_5 = Generation(levels=(), budget_min=128, can_be_off=False)
-_PRO_3_0 = Generation(levels=("LOW", "HIGH"), can_be_off=False)
-_WITHOUT_MINIMAL = Generation(levels=("LOW", "MEDIUM", "HIGH"), can_be_off=False)
-_FLASH = Generation(levels=("MINIMAL", "LOW", "MEDIUM", "HIGH"), can_be_off=False)
+_OTHERS = GeminiGeneration()
+_BUDGETS = GeminiGeneration(levels=())
+_PRO_2_5 = GeminiGeneration(levels=(), budget_min=128, can_be_off=False)
+_PRO_3_0 = GeminiGeneration(levels=("LOW", "HIGH"), can_be_off=False)
+_WITHOUT_MINIMAL = GeminiGeneration(levels=("LOW", "MEDIUM", "HIGH"), can_be_off=False)
+_FLASH = GeminiGeneration(levels=("MINIMAL", "LOW", "MEDIUM", "HIGH"), can_be_off=False)
 
 _NAME = re.compile(
     r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?(?![0-9])-?)?(?P<family>pro|flash-lite|flash)?"
@@ -47,7 +47,7 @@ _FLASH_WITHOUT_MINIMAL = (3, 7)
 
 
 @lru_cache(maxsize=1024)
-def generation_of(model: str) -> Generation:
+def generation_of(model: str) -> GeminiGeneration:
     """Return the generation of a model, by its upstream name."""
     found = _NAME.search(model.lower())
     if found is None or found["major"] is found["family"] is None:

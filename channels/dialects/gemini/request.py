@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects.gemini.members import (
+    ALLOWED,
+    Blob,
+    ContentPart,
+    GeminiBody,
+    GenerationConfig,
+    LenientConfig,
+    LenientGeminiBody,
+)
 from channels.dialects.validate import (
-    INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
-    Count,
     Tables,
     check_model,
     counts,
@@ -32,221 +38,6 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject
-
-# The members of a gemini request, as types and as text (spec: Native-content protocol).
-#
-# `GeminiBody` has the documented types, `LenientBody` those that the gateway itself needs;
-# `ALLOWED` describes them to the client. Other members are forwarded unchecked.
-#
-# Upstreams accept a member's name in two spellings, `generationConfig` and `generation_config`; the
-# gateway parses both of all members that it uses.
-
-
-class Object(Struct, gc=False):
-    """Any object; only the upstream uses its content."""
-
-
-class Call(Struct, gc=False):
-    """A function that the model called in an earlier turn."""
-
-    name: str | UnsetType = UNSET
-    args: Object | UnsetType | None = UNSET
-
-
-class Result(Struct, gc=False):
-    """The result of a function."""
-
-    name: str | UnsetType = UNSET
-    response: Object | UnsetType | None = UNSET
-
-
-class Blob(Struct, rename="camel", gc=False):
-    """Inline media."""
-
-    mime_type: str | UnsetType = UNSET
-    data: str | UnsetType = UNSET
-
-
-class Part(Struct, rename="camel", gc=False):
-    """One part of a turn: text, media, a function's call or result."""
-
-    text: str | UnsetType | None = UNSET
-    thought: bool | UnsetType | None = UNSET
-    inline_data: Blob | UnsetType | None = UNSET
-    file_data: Object | UnsetType | None = UNSET
-    function_call: Call | UnsetType | None = UNSET
-    function_response: Result | UnsetType | None = UNSET
-
-
-class Content(Struct, gc=False):
-    """One turn; the user's without a role. Clients send results under several roles."""
-
-    parts: list[Part]
-    role: Literal["user", "model", "function", "tool"] | None = None
-
-
-class Instruction(Struct, gc=False):
-    """Instructions; their role is ignored."""
-
-    parts: list[Part]
-
-
-class GenerationConfig(Struct, rename="camel", gc=False):
-    """The response's settings. The maximum is parsed in both spellings."""
-
-    max_output_tokens: Count | None = None
-    max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: float | None = None
-    candidate_count: Count | None = None
-    stop_sequences: list[str] | None = None
-    response_mime_type: str | None = None
-
-
-class FunctionDeclaration(Struct, gc=False):
-    """A function that the model may call."""
-
-    name: Annotated[str, Meta(min_length=1)]
-    description: str | UnsetType | None = UNSET
-    parameters: Object | UnsetType | None = UNSET
-
-
-class Tool(Struct, gc=False):
-    """Functions; or, in another member, a tool that the provider runs."""
-
-    functions: list[FunctionDeclaration] | None = field(name="functionDeclarations", default=None)
-    functions_spelled: list[FunctionDeclaration] | None = field(
-        name="function_declarations", default=None
-    )
-
-
-class FunctionCalling(Struct, rename="camel", gc=False):
-    """Whether functions must be called, and which."""
-
-    mode: str | UnsetType | None = UNSET
-    allowed_function_names: list[str] | UnsetType | None = UNSET
-
-
-class ToolConfig(Struct, rename="camel", gc=False):
-    """The use of tools."""
-
-    function_calling_config: FunctionCalling | UnsetType | None = UNSET
-
-
-class GeminiBody(Struct, rename="camel", gc=False):
-    """The members that the gateway parses; `model` belongs in the path."""
-
-    contents: Annotated[list[Content], Meta(min_length=1)]
-    model: Any = None
-    system_instruction: Instruction | None = None
-    system_instruction_spelled: Instruction | None = field(name="system_instruction", default=None)
-    generation_config: GenerationConfig | None = None
-    generation_config_spelled: GenerationConfig | None = field(
-        name="generation_config", default=None
-    )
-    tools: list[Tool] | None = None
-    tool_config: ToolConfig | None = None
-
-
-class LenientContent(Struct, gc=False):
-    """One turn with any parts; upstreams accept one part in place of an array."""
-
-    parts: list[Raw] | Object
-    role: Literal["user", "model", "function", "tool"] | None = None
-
-
-class LenientConfig(Struct, rename="camel", gc=False):
-    """The settings of the response that the gateway counts or limits."""
-
-    max_output_tokens: Count | None = None
-    max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
-    temperature: float | None = None
-    candidate_count: Count | None = None
-
-
-class LenientBody(Struct, rename="camel", gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the others.
-
-    Upstreams accept one object in place of a documented array.
-    """
-
-    contents: Annotated[list[LenientContent], Meta(min_length=1)] | LenientContent
-    model: Any = None
-    system_instruction: Object | None = None
-    system_instruction_spelled: Object | None = field(name="system_instruction", default=None)
-    generation_config: LenientConfig | None = None
-    generation_config_spelled: LenientConfig | None = field(name="generation_config", default=None)
-    tools: list[Object] | Object | None = None
-
-
-_PARTS = {
-    "": "an array of parts",
-    "[]": "an object such as one with text",
-    "[].text": "a string",
-    "[].thought": "a boolean",
-    "[].inlineData": "an object with mimeType and data",
-    "[].inlineData.mimeType": "a string",
-    "[].inlineData.data": "a string of base64",
-    "[].fileData": "an object",
-    "[].functionCall": "an object with name and args",
-    "[].functionCall.name": "a string",
-    "[].functionCall.args": "an object",
-    "[].functionResponse": "an object with name and response",
-    "[].functionResponse.name": "a string",
-    "[].functionResponse.response": "an object",
-}
-_COUNT = f"an integer from 1 to {INTEGER_MAX}"
-_CONFIG = {
-    "": "an object",
-    ".maxOutputTokens": _COUNT,
-    ".max_output_tokens": _COUNT,
-    ".temperature": "a number",
-    ".topP": "a number",
-    ".topK": "a number",
-    ".candidateCount": _COUNT,
-    ".stopSequences": "an array of strings",
-    ".stopSequences[]": "a string",
-    ".responseMimeType": "a string",
-}
-_FUNCTIONS = {
-    "": "an array of functions",
-    "[]": "an object with name",
-    "[].name": "a non-empty string",
-    "[].description": "a string",
-    "[].parameters": "an object that holds a schema",
-}
-
-
-def _below(name: str, members: dict[str, str]) -> dict[str, str]:
-    return {f"{name}{member}": words for member, words in members.items()}
-
-
-# The allowed values of each member as text; `[]` is any index.
-ALLOWED = {
-    "contents": "a non-empty array of turns",
-    "contents[]": "an object with role and parts",
-    "contents[].role": "one of user, model, function, tool",
-    "contents.role": "one of user, model, function, tool",
-    "contents.parts": "an array of parts",
-    **_below("contents[].parts", _PARTS),
-    "systemInstruction": "an object with parts",
-    "system_instruction": "an object with parts",
-    **_below("systemInstruction.parts", _PARTS),
-    **_below("system_instruction.parts", _PARTS),
-    **_below("generationConfig", _CONFIG),
-    **_below("generation_config", _CONFIG),
-    "tools": "an array of tools",
-    "tools[]": "an object with functionDeclarations, or with a tool of the provider",
-    **_below("tools[].functionDeclarations", _FUNCTIONS),
-    **_below("tools[].function_declarations", _FUNCTIONS),
-    "toolConfig": "an object",
-    "toolConfig.functionCallingConfig": "an object with mode",
-    "toolConfig.functionCallingConfig.mode": "a string such as AUTO",
-    "toolConfig.functionCallingConfig.allowedFunctionNames": "an array of strings",
-    "toolConfig.functionCallingConfig.allowedFunctionNames[]": "a string",
-}
-
 
 # The parameters of a gemini request for the call log, in both spellings.
 _SETTINGS = frozenset(
@@ -288,7 +79,7 @@ _OF_THINKING = frozenset(
 
 def parameters(
     raw: Mapping[str, Raw],
-    read: GeminiBody | LenientBody,
+    read: GeminiBody | LenientGeminiBody,
     *,
     stream: bool,
     config_name: str,
@@ -306,7 +97,7 @@ def parameters(
         for name in _THINKING:
             if name in config.raw:
                 shown |= _thinking(config.raw[name], f"{config_name}.{name}.")
-    if isinstance(read, LenientBody):
+    if isinstance(read, LenientGeminiBody):
         contents = len(read.contents) if isinstance(read.contents, list) else 1
         return shown | counts(contents=contents)
     if read.tools:
@@ -333,12 +124,12 @@ def _mode(read: GeminiBody) -> dict[str, str]:
     return {"toolConfig.functionCallingConfig.mode": setting(calling.mode)}
 
 
-def _is_image(part: Part) -> bool:
+def _is_image(part: ContentPart) -> bool:
     blob = part.inline_data
     return isinstance(blob, Blob) and str(blob.mime_type).startswith("image/")
 
 
-_TABLES = Tables(GeminiBody, LenientBody, ALLOWED)
+_TABLES = Tables(GeminiBody, LenientGeminiBody, ALLOWED)
 _NAMES = lookalikes_of(GeminiBody.__struct_encode_fields__)
 _TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
 

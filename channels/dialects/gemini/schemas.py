@@ -1,49 +1,31 @@
-"""JSON schemas as the subset that the gemini protocol supports.
+"""JSON schemas as the subset that the gemini protocol supports, and its own as JSON schemas.
 
 Keywords with an equivalent are rewritten (`null` among the types, constants, references, exclusive
 limits); others are dropped and reported, as in
 `tools.function.parameters.additionalProperties`. The upstream refuses a schema with an unknown
 keyword.
+
+The protocol's own schema is a subset of OpenAPI's: types in capitals, `nullable`, counts as
+strings, formats of storage. JSON schemas, which the protocol has in other members, are unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from channels.errors import InvalidRequest, TakesLong
-from channels.json.lenient import dumps
-from channels.translation.schemas import target_of
+from channels.dialects.gemini.members import camel_keys
+from channels.dialects.gemini.references import CopyRoom, References, Schema, cost_of
+from channels.errors import InvalidRequest
 from channels.translation.tool_calls import LossReport
 
-# Parsing of JSON schemas for the gemini protocol.
-
-_Drop = Callable[[str], None]
-_Schema = Mapping[str, Any]
-
 # Any value, as far as the protocol can express it.
-ANYTHING: _Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
+ANYTHING: Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 
-_NESTING_MAX = 16
-# The limit of references to references.
-_CHAIN_MAX = 64
-# The limit of members of schemas that one request may have copied, for references and for several
-# types. The tools of the largest catalogs have some thousands of members.
-COPIED_MEMBERS_MAX = 20_000
-# The limit of copied bytes: a multiple of the schemas' bytes, with a minimum for small ones.
-COPIED_TIMES_MAX = 4
-COPIED_BYTES_MIN = 256 * 1024
-COPIED_BYTES_MAX = 16 * 1024 * 1024
-# What the event loop writes within some ten milliseconds; a helper process does more.
-COPIED_MEMBERS_HERE_MAX = 2_000
-COPIED_BYTES_HERE_MAX = 1024 * 1024
-# The bytes of a copy without content, which may become ANYTHING.
-_COPY_BYTES_MIN = 80
 # Members that define a value, and do not only restrict it.
 _DESCRIBING = frozenset(
     ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties", "items")
 )
-_DEFINITIONS = ("$defs", "definitions")
 # Members that only apply to values of these types.
 _OF_TYPES = {
     "minLength": ("string",),
@@ -64,182 +46,6 @@ _OF_TYPES = {
 }
 
 
-class CopyRoom:
-    """The budget of copies of a request's schemas.
-
-    `is_here`: on the event loop, with a smaller budget.
-    """
-
-    __slots__ = ("_bytes", "_is_here", "_members", "_taken_bytes", "_taken_members")
-
-    def __init__(self, *, is_here: bool = False) -> None:
-        self._is_here = is_here
-        self._members = COPIED_MEMBERS_MAX
-        self._bytes = COPIED_BYTES_MIN
-        self._taken_members = 0
-        self._taken_bytes = 0
-
-    def __repr__(self) -> str:
-        return f"<CopyRoom {self._taken_bytes} of {self._bytes} bytes>"
-
-    def admit(self, schema: _Schema) -> None:
-        """Add the budget of one of the request's schemas."""
-        more = COPIED_TIMES_MAX * len(dumps(schema))
-        self._bytes = min(self._bytes + more, COPIED_BYTES_MAX)
-
-    def take(self, cost: tuple[int, int], path: str) -> None:
-        """Use up members and bytes. Raises InvalidRequest, and on the loop TakesLong."""
-        self._taken_members += cost[0]
-        self._taken_bytes += cost[1]
-        if self._taken_members > self._members or self._taken_bytes > self._bytes:
-            raise InvalidRequest(
-                f"{path}: the channel of this model speaks another protocol, whose schemas have no "
-                "references: with them written out the schema is too large.",
-                path,
-            )
-        if self._is_here and (
-            self._taken_members > COPIED_MEMBERS_HERE_MAX
-            or self._taken_bytes > COPIED_BYTES_HERE_MAX
-        ):
-            raise TakesLong
-
-
-def cost_of(schema: _Schema) -> tuple[int, int]:
-    """Return members and bytes of a schema without its definitions, which are not copied."""
-    text = dumps({name: existing for name, existing in schema.items() if name not in _DEFINITIONS})
-    return 1 + text.count(b'":'), _COPY_BYTES_MIN + len(text)
-
-
-class References:
-    """The targets of one schema's references, each looked up once, and the open references.
-
-    A reference is open while its target is written.
-    """
-
-    __slots__ = ("_drop", "_found", "_open", "_path", "_room", "_root")
-
-    def __init__(self, root: _Schema, path: str, room: CopyRoom, drop: _Drop) -> None:
-        self._root = root
-        self._path = path
-        self._room = room
-        self._drop = drop
-        self._found: dict[str, tuple[_Schema, tuple[int, int]] | None] = {}
-        self._open: dict[str, None] = {}  # in order of opening
-
-    def __repr__(self) -> str:
-        return f"<References of {self._path}: {len(self._found)}>"
-
-    def opened(self) -> int:
-        """Return the number of open references."""
-        return len(self._open)
-
-    def close(self, count: int) -> None:
-        """Close the latest references, until `count` are open."""
-        while len(self._open) > count:
-            self._open.popitem()
-
-    def flattened(self, schema: _Schema, *, nesting: int = 0) -> _Schema:
-        """Return the schema with its reference resolved and `allOf` merged; open its references.
-
-        Members beside a reference override its target's. A reference without a target is dropped; a
-        recursive one becomes any object. Raises the errors of `CopyRoom.take`.
-        """
-        if "$ref" in schema:
-            schema = self._followed(schema)
-        parts = schema.get("allOf")
-        if not isinstance(parts, list):
-            return schema
-        rest = {name: value for name, value in schema.items() if name != "allOf"}
-        taking = _Merged(rest, self._drop)
-        is_lost = False
-        for part in parts:
-            if isinstance(part, Mapping) and nesting < _NESTING_MAX:
-                taking.add(self.flattened(part, nesting=nesting + 1))
-            else:
-                is_lost = True
-        if is_lost:
-            self._drop("allOf")
-        return taking.schema
-
-    def _followed(self, schema: _Schema) -> _Schema:
-        layers = [schema]  # members beside a reference come before its target's
-        while "$ref" in schema:
-            reference = schema["$ref"]
-            found = None
-            if len(layers) <= _CHAIN_MAX and isinstance(reference, str):
-                found = None if reference in self._open else self._look_up(reference)
-            if found is None:
-                self._drop("$ref")
-                layers.append({"type": "object"})
-                break
-            self._open[reference] = None
-            schema, cost = found
-            self._room.take(cost, self._path)
-            layers.append(schema)
-        merged: dict[str, Any] = {}
-        for layer in reversed(layers):
-            merged.update(layer)
-        merged.pop("$ref", None)
-        return merged
-
-    def _look_up(self, reference: str) -> tuple[_Schema, tuple[int, int]] | None:
-        if reference not in self._found:
-            target = target_of(reference, self._root)
-            self._found[reference] = None if target is None else (target, cost_of(target))
-        return self._found[reference]
-
-
-class _Merged:
-    """A schema into which others are merged, unless they contradict it.
-
-    A member from several schemas is copied for the second one, and extended from then on.
-    """
-
-    __slots__ = ("_drop", "_own", "_required", "schema")
-
-    def __init__(self, schema: dict[str, Any], drop: _Drop) -> None:
-        self.schema = schema
-        self._drop = drop
-        self._own: set[str] = set()  # copied members
-        self._required: set[str] = set()
-
-    def add(self, part: _Schema) -> None:
-        """Merge one schema."""
-        merged = self.schema
-        for name, value in part.items():
-            existing = merged.get(name)
-            if name not in merged or existing == value:
-                merged[name] = value if name not in self._own else existing
-            elif (
-                name == "properties"
-                and isinstance(value, Mapping)
-                and isinstance(existing, Mapping)
-            ):
-                self._add_properties(existing, value)
-            elif name == "required" and isinstance(value, list) and isinstance(existing, list):
-                self._add_required(existing, value)
-            elif name not in ("title", "description", *_DEFINITIONS):
-                self._drop("allOf")
-
-    def _add_properties(self, existing: _Schema, more: _Schema) -> None:
-        if "properties" not in self._own:
-            self._own.add("properties")
-            existing = self.schema["properties"] = dict(existing)
-        assert isinstance(existing, dict), existing
-        for name, value in more.items():
-            existing.setdefault(name, value)
-
-    def _add_required(self, existing: list[Any], more: list[Any]) -> None:
-        if "required" not in self._own:
-            self._own.add("required")
-            existing = self.schema["required"] = list(existing)
-            self._required.update(name for name in existing if isinstance(name, str))
-        for name in more:
-            if isinstance(name, str) and name not in self._required:
-                self._required.add(name)
-                existing.append(name)
-
-
 def describes(schema: Any) -> bool:
     """Whether a schema defines its values by itself."""
     return isinstance(schema, Mapping) and not _DESCRIBING.isdisjoint(schema)
@@ -254,7 +60,7 @@ def is_null(schema: Any) -> bool:
     return schema.get("type") in ("null", ["null"]) or schema.get("enum") == [None]
 
 
-def split_types(schema: _Schema) -> tuple[list[str], bool]:
+def split_types(schema: Schema) -> tuple[list[str], bool]:
     """Return the types other than null, and whether null is allowed."""
     stated = schema.get("type")
     kinds = stated if isinstance(stated, list) else [stated]
@@ -264,13 +70,13 @@ def split_types(schema: _Schema) -> tuple[list[str], bool]:
     return types, schema.get("nullable") is True
 
 
-def of_type(schema: _Schema, kind: str) -> dict[str, Any]:
+def of_type(schema: Schema, kind: str) -> dict[str, Any]:
     """Return the members that a schema of several types has for one of them."""
     kept = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
     return {**kept, "type": kind}
 
 
-def inferred_type(schema: _Schema, written: _Schema) -> str | None:
+def inferred_type(schema: Schema, written: Schema) -> str | None:
     """Return the type that a schema without one implies, since the protocol requires it."""
     for name, kind in (("properties", "object"), ("items", "array"), ("pattern", "string")):
         if name in schema:
@@ -289,6 +95,7 @@ def inferred_type(schema: _Schema, written: _Schema) -> str | None:
     return "integer" if is_whole else "number"
 
 
+# Far deeper than any schema of data.
 _DEPTH_MAX = 64
 
 _AS_THEY_ARE = (
@@ -353,7 +160,7 @@ def write_schema(
     of a request. Raises InvalidRequest above it, and TakesLong above the event loop's.
     """
     room.admit(schema)
-    return _Writer(schema, path, report, room).write(schema, depth=0)
+    return _SchemaWriter(schema, path, report, room).write(schema, depth=0)
 
 
 def described(schema: _Written, name: str, value: str) -> tuple[_Written, bool]:
@@ -367,7 +174,7 @@ def described(schema: _Written, name: str, value: str) -> tuple[_Written, bool]:
     return {"anyOf": branches}, all(one[name] == value for one in branches)
 
 
-class _Writer:
+class _SchemaWriter:
     __slots__ = ("_path", "_references", "_report", "_room")
 
     def __init__(
@@ -558,3 +365,94 @@ class _Writer:
 
     def _drop(self, keyword: str) -> None:
         self._report.drop(f"{self._path}.{keyword}")
+
+
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+# Formats of storage, which JSON schema does not have; `enum` is implied by its values.
+_STORAGE_FORMATS = frozenset(("enum", "int32", "int64", "float", "double"))
+# JSON schema's names without the sign, as the protocol spells them.
+_RENAMED = {"ref": "$ref", "defs": "$defs"}
+_WORDS = {"type", "nullable", "format", "example", "propertyOrdering"}
+
+
+def read_schema(schema: Mapping[str, Any], path: str, *, closes: bool = False) -> dict[str, Any]:
+    """Return the JSON schema. Raises InvalidRequest with `path` for one that is too deep.
+
+    `closes`: objects only have the listed members, as the protocol enforces for responses.
+    """
+    read: dict[str, Any] = _SchemaReader(path, closes=closes).read(schema, depth=0)
+    return read
+
+
+class _SchemaReader:
+    __slots__ = ("_closes", "_path")
+
+    def __init__(self, path: str, *, closes: bool) -> None:
+        self._path = path
+        self._closes = closes
+
+    def read(self, schema: Any, *, depth: int) -> Any:
+        if not isinstance(schema, Mapping):
+            return schema
+        if depth > _DEPTH_MAX:
+            raise InvalidRequest(f"{self._path}: the schema is nested too deep.", self._path)
+        payload = camel_keys(schema)
+        read: dict[str, Any] = {}
+        kind = _kind(payload.get("type"))
+        if kind is not None:
+            read["type"] = kind
+        for name, value in payload.items():
+            if value is None or name in _WORDS:
+                continue
+            read[_RENAMED.get(name, name)] = self._member(name, value, depth=depth)
+        stated = payload.get("format")
+        if isinstance(stated, str) and stated not in _STORAGE_FORMATS:
+            read["format"] = stated
+        if payload.get("example") is not None:
+            read.setdefault("examples", [payload["example"]])
+        if payload.get("nullable") is True:
+            _allow_null(read)
+        properties = read.get("properties")
+        if isinstance(properties, Mapping):
+            read["properties"] = _ordered(properties, payload.get("propertyOrdering"))
+            if self._closes:
+                read.setdefault("additionalProperties", False)
+        return read
+
+    def _member(self, name: str, value: Any, *, depth: int) -> Any:
+        if name in ("properties", "defs", "$defs") and isinstance(value, Mapping):
+            return {one: self.read(payload, depth=depth + 1) for one, payload in value.items()}
+        if name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+            return [self.read(one, depth=depth + 1) for one in value]
+        if name in ("items", "additionalProperties", "not"):
+            return self.read(value, depth=depth + 1)
+        if name in _COUNTS and isinstance(value, str) and value.isdecimal():
+            return int(value)
+        return value
+
+
+def _kind(stated: Any) -> Any:
+    if isinstance(stated, list):
+        return [_kind(one) for one in stated]
+    if not isinstance(stated, str):
+        return stated
+    return None if stated.upper() == "TYPE_UNSPECIFIED" else stated.lower()
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind != "null":
+        schema["type"] = [kind, "null"]
+    elif isinstance(kind, list) and "null" not in kind:
+        schema["type"] = [*kind, "null"]
+    elif kind is None and isinstance(schema.get("anyOf"), list):
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    values = schema.get("enum")
+    if isinstance(values, list) and None not in values:
+        schema["enum"] = [*values, None]
+
+
+def _ordered(properties: Mapping[str, Any], order: Any) -> dict[str, Any]:
+    names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
+    first = {name: properties[name] for name in names if name in properties}
+    return {**first, **properties}

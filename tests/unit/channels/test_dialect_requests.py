@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from channels.dialects.gemini.request import ALLOWED as GEMINI_ALLOWED
-from channels.dialects.gemini.request import GeminiBody, GeminiRequest
+from channels.dialects.gemini.members import ALLOWED as GEMINI_ALLOWED
+from channels.dialects.gemini.members import GeminiBody
+from channels.dialects.gemini.request import GeminiRequest
 from channels.dialects.gemini.request import read_request as read_gemini_body
 from channels.dialects.gemini.request import upstream_body as gemini_upstream
 from channels.dialects.messages.request import ALLOWED, MessagesBody, read_request, upstream_body

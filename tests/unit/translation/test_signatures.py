@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dialects.gemini.parts import ESCAPE
+from channels.dialects.gemini.signatures import ESCAPE
 from channels.dialects.table import CHAT_DIALECTS
 from channels.json.outline import outline
 from channels.translation.model import Part, Protocol, Reasoning, Response, Text, Thinking, ToolCall

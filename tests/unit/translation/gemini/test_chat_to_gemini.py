@@ -3,7 +3,7 @@
 from typing import Any
 
 from channels.dialects.gemini.encode import tool_names
-from channels.dialects.gemini.parts import write_response
+from channels.dialects.gemini.function_responses import write_response
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
     ESCAPE,

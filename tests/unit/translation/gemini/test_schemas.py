@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.gemini.decode import read_schema
-from channels.dialects.gemini.schemas import (
-    COPIED_BYTES_MIN,
-    COPIED_MEMBERS_MAX,
-    CopyRoom,
-    write_schema,
-)
+from channels.dialects.gemini.references import COPIED_BYTES_MIN, COPIED_MEMBERS_MAX, CopyRoom
+from channels.dialects.gemini.schemas import read_schema, write_schema
 from channels.errors import InvalidRequest, TakesLong
 from channels.translation.tool_calls import LossReport
 from tests.support.rows import cases, each

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from channels.dialects.gemini.parts import (
+from channels.dialects.gemini.signatures import (
     ESCAPE,
     Signature,
     read_signature,

@@ -1,0 +1,67 @@
+"""Results of functions, which are objects in the gemini protocol, both ways.
+
+In other protocols a result is text. The protocol itself looks for text in `output` and `error`,
+and for a reference to the result's media in `$ref` at any depth; an object without these is the
+whole result, which is its JSON in other protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from channels.json.lenient import dumps
+from channels.translation.call_arguments import object_in
+from channels.translation.model import Text
+
+_OUTPUT = "output"
+_ERROR = "error"
+_REFERENCE = "$ref"
+
+
+def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
+    """Return the texts of a `response` member, empty if it is, and whether it is an error."""
+    if not isinstance(response, Mapping):
+        return (), False
+    is_error = False
+    value: Any = response
+    if len(response) == 1:
+        name, payload = next(iter(response.items()))
+        is_error = name == _ERROR and payload is not None
+        if is_error or name == _OUTPUT:
+            value = payload
+    text = value if isinstance(value, str) else dumps(value).decode()
+    return ((Text(text),) if text else ()), is_error
+
+
+def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, Any]:
+    """Return the `response` member. `is_exact`: JSON is only decoded if it is in compact form.
+
+    Text that is a JSON object becomes that object, unless it would be decoded differently, or the
+    provider gives one of its keys a meaning of its own.
+    """
+    text = "\n".join(texts)
+    if is_error:
+        return {_ERROR: text}
+    value = object_in(text) if text.strip() else None
+    if value is None or not value.keys().isdisjoint((_OUTPUT, _ERROR)):
+        return {_OUTPUT: text}
+    if (_REFERENCE in text or "\\u" in text) and _has_reference(value):
+        return {_OUTPUT: text}
+    if is_exact and dumps(value).decode() != text:
+        return {_OUTPUT: text}
+    return value
+
+
+def _has_reference(value: Any) -> bool:
+    """Whether an object within a value has a member that the provider would resolve."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            if _REFERENCE in one:
+                return True
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return False

@@ -1,0 +1,288 @@
+"""`generationConfig`, both ways: maximum, sampling, response format, and thinking.
+
+An effort becomes a level, a number a budget; the protocol allows only one of the two. What each
+model takes is in `generations.py`. Where there are only budgets an effort becomes the number that
+the provider itself uses for it, and is reported, as is what a model cannot do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from channels.dialects.gemini.generations import GeminiGeneration, generation_of
+from channels.dialects.gemini.members import ORIGIN, camel_keys
+from channels.dialects.gemini.references import CopyRoom
+from channels.dialects.gemini.schemas import described, read_schema, write_schema
+from channels.errors import InvalidRequest
+from channels.translation.codec import Members
+from channels.translation.model import (
+    ClientProtocol,
+    Effort,
+    Format,
+    Media,
+    Reasoning,
+    Request,
+    ToolResult,
+)
+from channels.translation.tool_calls import LossReport, spelled
+
+_STOPS_MAX = 5
+_SEED_MAX = 2**31 - 1
+_LEVELS: Mapping[Effort, str] = {
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "XHIGH",
+    "max": "XHIGH",
+}
+_BUDGETS: Mapping[Effort, int] = {
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+    "xhigh": 24576,
+    "max": 24576,
+}
+# The budget by which the model decides, and that which disables thinking.
+_DYNAMIC = -1
+_OFF = 0
+# A request of this protocol is sent as it came.
+_OWN_GENERATION = GeminiGeneration()
+_RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+
+
+_JSON = "application/json"
+_TEXT = "text/plain"
+_EFFORTS: Mapping[str, Effort] = {
+    "MINIMAL": "minimal",
+    "LOW": "low",
+    "MEDIUM": "medium",
+    "HIGH": "high",
+    "XHIGH": "xhigh",
+}
+_UNSPECIFIED = "THINKING_LEVEL_UNSPECIFIED"
+
+
+def write_config(
+    request: Request, *, model: str, max_tokens: int | None, report: LossReport, room: CopyRoom
+) -> dict[str, Any]:
+    """Return the `generationConfig` member; `model` is the upstream's name."""
+    origin = request.origin
+    numbers = {
+        "maxOutputTokens": max_tokens,
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "topK": request.top_k,
+        "presencePenalty": request.presence_penalty,
+        "frequencyPenalty": request.frequency_penalty,
+    }
+    config: dict[str, Any] = {
+        name: payload for name, payload in numbers.items() if payload is not None
+    }
+    if request.seed is not None:
+        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
+            config["seed"] = request.seed
+        else:
+            report.drop(spelled(origin, "seed"))
+    if request.count is not None:
+        if origin is ORIGIN:
+            config["candidateCount"] = request.count
+        elif request.count > 1:
+            report.drop(spelled(origin, "count"))  # translations return one response
+    _write_stop(request, config, report)
+    if request.format is not None:
+        _write_format(request.format, request, config, report, room)
+    if request.reasoning is not None:
+        thinking = _thinking(request.reasoning, request, model, report)
+        if thinking:
+            config["thinkingConfig"] = thinking
+    if origin is not ORIGIN:
+        _write_resolution(request, config, report)
+    return config
+
+
+def _write_stop(request: Request, config: dict[str, Any], report: LossReport) -> None:
+    stop = request.stop
+    if request.origin is not ORIGIN:
+        stop = tuple(text for text in stop if text)[:_STOPS_MAX]
+        if len(stop) < len(request.stop):
+            report.drop(spelled(request.origin, "stop"))
+    if stop:
+        config["stopSequences"] = list(stop)
+
+
+def _write_format(
+    form: Format, request: Request, config: dict[str, Any], report: LossReport, room: CopyRoom
+) -> None:
+    """Encode the response format; the protocol always enforces a schema."""
+    config["responseMimeType"] = "text/plain" if form.kind == "text" else "application/json"
+    if form.kind != "schema" or form.schema is None:
+        return
+    origin = request.origin
+    if origin is ORIGIN:
+        config["responseJsonSchema"] = form.schema
+        return
+    schema = write_schema(form.schema, spelled(origin, "format.schema"), report, room)
+    for name, field, value in (
+        ("title", "format.name", form.name),
+        ("description", "format.description", form.description),
+    ):
+        if value is not None:
+            schema, is_same = described(schema, name, value)
+            if not is_same:
+                report.drop(spelled(origin, field))
+    if form.is_strict is False:
+        report.drop(spelled(origin, "format.is_strict"))
+    config["responseSchema"] = schema
+
+
+def _thinking(
+    reasoning: Reasoning, request: Request, model: str, report: LossReport
+) -> dict[str, Any]:
+    origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
+    generation = _OWN_GENERATION if origin is ORIGIN else generation_of(model)
+    config: dict[str, Any] = {}
+    is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
+    if is_off:
+        config.update(_off(reasoning, origin, generation, report))
+    elif effort is not None:
+        if budget is not None:
+            report.drop(spelled(origin, "reasoning.budget_tokens"))
+        config.update(_effort(effort, origin, generation, report))
+    elif budget is not None:
+        config["thinkingBudget"] = max(budget, generation.budget_min)
+        if budget < generation.budget_min:
+            report.drop(spelled(origin, "reasoning.budget_tokens"))
+    elif reasoning.is_enabled:
+        config["thinkingBudget"] = _DYNAMIC
+    shows = reasoning.shows_thoughts
+    if shows is None and origin.shows_thoughts and reasoning.is_enabled:
+        shows = True  # the default of that protocol
+    if shows is not None and not (is_off and origin.shows_thoughts):
+        config["includeThoughts"] = shows
+    return config
+
+
+def _off(
+    reasoning: Reasoning, origin: ClientProtocol, generation: GeminiGeneration, report: LossReport
+) -> dict[str, Any]:
+    """Switch thinking off, or reduce it to the least where the model always thinks."""
+    if generation.can_be_off:
+        return {"thinkingBudget": 0}
+    stated = "reasoning.is_enabled" if reasoning.effort is None else "reasoning.effort"
+    report.drop(spelled(origin, stated))
+    if generation.levels:
+        return {"thinkingLevel": generation.levels[0]}
+    return {"thinkingBudget": generation.budget_min}
+
+
+def _effort(
+    effort: Effort, origin: ClientProtocol, generation: GeminiGeneration, report: LossReport
+) -> dict[str, Any]:
+    if not generation.levels:
+        report.drop(spelled(origin, "reasoning.effort"))
+        return {"thinkingBudget": _BUDGETS[effort]}
+    level = generation.fitted(_LEVELS[effort])
+    if effort == "max" or level != _LEVELS[effort]:
+        report.drop(spelled(origin, "reasoning.effort"))
+    return {"thinkingLevel": level}
+
+
+def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
+    """Set the resolution of all images together, since older models have no other.
+
+    If images differ, the highest one applies.
+    """
+    parts = [part for turn in request.turns for part in turn.parts]
+    parts += [one for part in parts if isinstance(part, ToolResult) for one in part.parts]
+    details = {part.detail or "auto" for part in parts if isinstance(part, Media)}
+    if details <= {"auto"}:
+        return
+    if len(details) > 1 or not details <= _RESOLUTIONS.keys():
+        report.drop(spelled(request.origin, "media.detail"))
+    if "high" in details:
+        config["mediaResolution"] = _RESOLUTIONS["high"]
+    elif details == {"low"}:
+        config["mediaResolution"] = _RESOLUTIONS["low"]
+
+
+def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, Any]:
+    """Return the canonical request's fields that the config has. Raises InvalidRequest."""
+    if config is None:
+        return {}
+    stop = config.array("stopSequences")
+    if not all(isinstance(text, str) for text in stop):
+        path = config.path("stopSequences")
+        raise InvalidRequest(f"{path}: expected an array of strings.", path)
+    fields: dict[str, Any] = {
+        "max_tokens": config.integer("maxOutputTokens"),
+        "temperature": config.number("temperature"),
+        "top_p": config.number("topP"),
+        "top_k": config.integer("topK"),
+        "stop": tuple(stop),
+        "seed": config.integer("seed"),
+        "frequency_penalty": config.number("frequencyPenalty"),
+        "presence_penalty": config.number("presencePenalty"),
+        "count": config.integer("candidateCount"),
+        "format": _read_format(config, left_over),
+        "reasoning": _read_reasoning(config, left_over),
+    }
+    for name, value in config.rest().items():
+        left_over[f"generationConfig.{name}"] = value
+    return fields
+
+
+def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
+    mime_type = config.text("responseMimeType")
+    own = config.mapping("responseSchema")
+    schema = config.mapping("responseJsonSchema")
+    older = config.mapping("_responseJsonSchema")
+    schema = older if schema is None else schema
+    if mime_type not in (None, _JSON, _TEXT):
+        # Such as text/x.enum: one of the schema's values, not as JSON.
+        left_over["generationConfig.responseMimeType"] = mime_type
+        for name, payload in (("responseSchema", own), ("responseJsonSchema", schema)):
+            if payload is not None:
+                left_over[f"generationConfig.{name}"] = payload
+        return None
+    if schema is not None:
+        return Format("schema", schema=schema, is_strict=True)
+    if own is not None:
+        closed = read_schema(own, config.path("responseSchema"), closes=True)
+        return Format("schema", schema=closed, is_strict=True)
+    if mime_type is None:
+        return None
+    return Format("json" if mime_type == _JSON else "text")
+
+
+def _read_reasoning(config: Members, left_over: dict[str, Any]) -> Reasoning | None:
+    payload = config.mapping("thinkingConfig")
+    if payload is None:
+        return None
+    stated = Members(camel_keys(payload), config.path("thinkingConfig"))
+    level = (stated.text("thinkingLevel") or _UNSPECIFIED).upper()
+    budget = stated.integer("thinkingBudget")
+    shows = stated.boolean("includeThoughts")
+    for name, value in stated.rest().items():
+        left_over[f"generationConfig.thinkingConfig.{name}"] = value
+    if budget is not None:
+        _check_budget(budget, level, stated.path("thinkingBudget"))
+    effort = _EFFORTS.get(level)
+    if effort is None and level != _UNSPECIFIED:
+        left_over["generationConfig.thinkingConfig.thinkingLevel"] = level
+    is_enabled = None if budget is None else {_OFF: False, _DYNAMIC: True}.get(budget)
+    if is_enabled is not None:
+        budget = None
+    reasoning = Reasoning(
+        effort=effort, budget_tokens=budget, is_enabled=is_enabled, shows_thoughts=shows
+    )
+    return None if reasoning == Reasoning() else reasoning
+
+
+def _check_budget(budget: int, level: str, path: str) -> None:
+    if level != _UNSPECIFIED:
+        raise InvalidRequest(f"{path}: send either it or thinkingLevel, not both.", path)
+    if budget < _DYNAMIC:
+        raise InvalidRequest(f"{path}: expected a number of tokens, 0 or -1.", path)
