@@ -27,7 +27,7 @@ OFFLOAD = 0x01 | 0x02 | 0x04  # checksums, segmentation of TCP over IPv4 and IPv
 PR_SET_TIMERSLACK = 29
 PACKET_BYTES_MAX = 10 + 65_535  # with the header that tells how it is to be segmented
 AT_ONCE = 64  # packets of one end, before it is the other's turn
-WAITING_MAX = 100_000  # then senders wait, in the queues of their devices
+WAITING_MAX = 10_000  # then senders wait, in the queues of their devices
 
 
 def open_end(name: str) -> int:
