@@ -158,10 +158,12 @@ async def process(
     pid: int = 1,
     gone_pids: frozenset[int] = frozenset(),
     data_dir: Path | None = None,
+    patience_seconds: float = 5.0,
 ) -> AsyncIterator[Process]:
     """A process that has registered and whose writer runs; it vanishes without signing off.
 
-    With a folder it has a flight recorder, and reads those of others.
+    With a folder it has a flight recorder, and reads those of others. Its writer refuses a hold that
+    has waited for `patience_seconds` when a batch fails.
     """
     clock, live, metrics = FakeClock(), LiveCalls(), Metrics()
     recorder = Recorder(metrics)
@@ -175,6 +177,7 @@ async def process(
             clock=SystemClock(),
             metrics=metrics,
             data_dir=data_dir,
+            timeout_seconds=patience_seconds,
         )
         wallets = Wallets(
             writer=writer,

@@ -44,6 +44,7 @@ from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import facts, outcome
 from tests.support.logs import logs
+from tests.support.waiting import PATIENCE_SECONDS
 
 BALANCE, AMOUNT = 100_000, 100
 
@@ -54,13 +55,26 @@ async def processes(url: str, count: int) -> AsyncIterator[list[Process]]:
     async with AsyncExitStack() as stack:
         found = []
         for number in range(count):
-            one = await stack.enter_async_context(process(url, f"proc_{number}"))
+            one = await stack.enter_async_context(
+                process(url, f"proc_{number}", patience_seconds=PATIENCE_SECONDS)
+            )
             await one.neighbours.start()
             answering = asyncio.create_task(one.neighbours.run())
             stack.callback(answering.cancel)
             one.wallets.call_back = one.neighbours.give_back
             found.append(one)
+        await silence(found[0].database, PROCESS, 2 * PATIENCE_SECONDS)  # a row that never replies
         yield found
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that stands still for seconds no hold times out, and all processes reply.
+
+    They beat once, when they begin.
+    """
+    for limit in ("HOLD_SECONDS", "COVER_SECONDS", "RECENT_SECONDS", "TIMEOUT_SECONDS"):
+        monkeypatch.setattr(wallets, limit, PATIENCE_SECONDS)
 
 
 async def test_leases_are_counted_and_those_that_do_not_add_up_are_found(database_url: str) -> None:
@@ -82,6 +96,7 @@ async def test_leases_are_counted_and_those_that_do_not_add_up_are_found(databas
                 assert found == ({invariant} if sign == 1 else set()), change
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize(
     ("reason", "amount", "cap"),
@@ -109,6 +124,7 @@ async def test_hundred_callers_for_a_balance_or_a_cap_of_seven_calls_are_seven(
         assert await found[0].hold(BALANCE // 2)
 
 
+@pytest.mark.usefixtures("patience")
 async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(database_url: str) -> None:
     """What one process admits in memory is not there for what the other asks for."""
     async with ledger_of(database_url, BALANCE) as database, processes(database_url, 2) as found:
@@ -139,6 +155,7 @@ async def granted(asked: Iterable[Coroutine[Any, Any, Any]]) -> int:
     return len(replies) - len(refused)
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("left", [-USD // 10, 4 * USD // 1000, USD // 10, 6 * USD // 10])
