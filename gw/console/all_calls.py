@@ -3,6 +3,9 @@
 A page looks at no more than SCANNED_MAX rows, whatever the filters are: those of a key or an
 account by its index, all others by their ids, which are in the order in which calls were settled.
 A page that has found less than it may show goes on with the next rows.
+
+An account or a key is given by its id, or by its name if one alone has it: the key's among those of
+the account, if that is given. Of a name that several have the page lists them instead of calls.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from gw.api.logs.pages import LogRow
 from gw.console.pages import ConsoleHandler
 
 SHOWN = 50
+# Accounts or keys of one name that are listed.
+NAMESAKES_SHOWN = 20
 SCANNED_MAX = 20_000
 # How much later than its instant a row is settled at most, for the rows of a period to be sought
 # among its ids. A settlement that waits longer, in an outage, is found by its account or key.
@@ -45,13 +50,22 @@ class AllCallsHandler(ConsoleHandler):
         self.parameters.choice("status", STATUSES)
         window = read_window(self.parameters, self.now, default_period="all")
         before = self.parameters.whole("before", least=1, most=2**63 - 1)
-        found = await find_calls(self.services.database, chosen, window, before)
         kept = {name: one for name, one in chosen.items() if one}
+        named = await find_named(self.services.database, chosen)
+        found = FoundCalls([], {}, None)
+        if not named.namesakes:
+            found = await find_calls(self.services.database, named.chosen, window, before)
         registry = self.services.current.registry
         self.page(
             "recent.html",
             rows=found.rows,
             account_names=found.account_names,
+            ambiguous=named.ambiguous,
+            namesakes=[
+                (one_id, account, urlencode({**kept, named.ambiguous: one_id}))
+                for one_id, account in named.namesakes[:NAMESAKES_SHOWN]
+            ],
+            more_namesakes=len(named.namesakes) > NAMESAKES_SHOWN,
             chosen=chosen,
             is_filtered=bool(kept),
             statuses=STATUSES,
@@ -60,6 +74,37 @@ class AllCallsHandler(ConsoleHandler):
             next_query=found.before and urlencode({**kept, "before": found.before}),
             redact=self.services.current.redact,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The filters with ids in place of names; or the filter whose name several have.
+
+    Of each of those its id and, of a key, the name of its account.
+    """
+
+    chosen: Mapping[str, str]
+    ambiguous: str = ""
+    namesakes: Sequence[tuple[str, str | None]] = ()
+
+
+async def find_named(database: Statements, chosen: Mapping[str, str]) -> Named:
+    """Find the account and the key that are given by their names."""
+    found = dict(chosen)
+    for name, statement in (("account", "named_account"), ("key_id", "named_key")):
+        if not found[name]:
+            continue
+        params = {
+            "text": found[name],
+            "account": found["account"] or None,
+            "limit": NAMESAKES_SHOWN + 1,
+        }
+        rows = await database.fetch_all(_TEXTS[statement], params)
+        if len(rows) > 1:
+            return Named(chosen, name, [(row[0], row[1]) for row in rows])
+        if rows:
+            found[name] = rows[0][0]
+    return Named(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +119,7 @@ class FoundCalls:
 async def find_calls(
     database: Statements, chosen: Mapping[str, str], window: Window, before: int | None
 ) -> FoundCalls:
-    """Return a page of the calls that pass; `chosen` are the texts of FILTERS, "" where absent."""
+    """Return a page of the calls that pass; `chosen`: FILTERS, names as ids, "" where absent."""
     way = "of_key" if chosen["key_id"] else "of_account" if chosen["account"] else "by_id"
     is_dated = bool(chosen["from"])  # a period ends now
     first, last = 0, before

@@ -42,6 +42,23 @@ WHERE key_id = %(key_id)s
         OR (created_at, id) < ((SELECT created_at FROM call_logs WHERE id = %(before)s), %(before)s))
 ORDER BY created_at DESC, id DESC LIMIT %(scanned)s
 
+-- named_account --
+-- Accounts of an id, or else of a name, the newest first.
+SELECT id, NULL FROM accounts WHERE id = %(text)s
+UNION ALL
+(SELECT id, NULL FROM accounts
+ WHERE name = %(text)s AND NOT EXISTS (SELECT FROM accounts WHERE id = %(text)s)
+ ORDER BY created_at DESC, id LIMIT %(limit)s)
+
+-- named_key --
+-- Keys of an id, or else of a name, the newest first, each beside its account's name.
+SELECT id, NULL FROM keys WHERE id = %(text)s
+UNION ALL
+(SELECT k.id, a.name FROM keys k JOIN accounts a ON a.id = k.account_id
+ WHERE k.name = %(text)s AND (%(account)s::text IS NULL OR k.account_id = %(account)s)
+     AND NOT EXISTS (SELECT FROM keys WHERE id = %(text)s)
+ ORDER BY k.created_at DESC, k.id LIMIT %(limit)s)
+
 -- last_id --
 -- The id of the newest row.
 SELECT id FROM call_logs ORDER BY id DESC LIMIT 1

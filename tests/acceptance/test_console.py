@@ -1,14 +1,17 @@
 """The console without a browser: who gets in, who sees what, what a form may do, what is noted."""
 
 import csv
+import html
 import io
 import json
 import re
+import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import requests
@@ -19,6 +22,7 @@ from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, link, visitor
 from tests.support.house import A_KNOWN_PORT, House, channel, model
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 FILM = model("film", "films", endpoint_type="videos_generations", price={"per_second": "0.1"})
@@ -346,6 +350,21 @@ def test_all_calls_are_filtered_and_name_their_accounts(
     assert listed("") == [theirs, refused, mine]
     assert "<script>alert" not in operator.page
     assert f'title="{other.account}">{account["name"]}</a>' in operator.page
+    # By name, of which there may be several; another filter stays.
+    clear, shared = secrets.token_hex(8), secrets.token_hex(8)
+    with transaction(h.settings["database_url"]) as store:
+        store.execute("UPDATE accounts SET name = %s WHERE id = %s", (clear, other.account))
+        keys = [tenant.key_id, other.key_id]
+        store.execute("UPDATE keys SET name = %s WHERE id = ANY(%s)", (shared, keys))
+    assert listed(urlencode({"account": clear})) == [theirs]
+    assert listed(urlencode({"account": clear, "key_id": shared})) == [theirs]
+    assert listed(urlencode({"account": "nobody"})) == []
+    assert listed(urlencode({"key_id": shared, "status": "success"})) == []
+    assert f"Several keys are named {shared}" in operator.text
+    for one, calls in ((tenant, [mine]), (other, [theirs])):
+        (query,) = re.findall(rf'href="/calls\?([^"]*key_id={one.key_id}[^"]*)"', operator.page)
+        assert listed(html.unescape(query)) == calls
+        assert listed(urlencode({"key_id": shared, "status": "success"})) == []
     for wrong in ("status=x", "period=x", "from=2020-01-01", "before=0"):
         assert operator.get(f"/calls?{wrong}").status_code == 400, wrong
     operator.get(f"/accounts/{tenant.account}/keys/{tenant.key_id}")
