@@ -162,8 +162,8 @@ async def process(
 ) -> AsyncIterator[Process]:
     """A process that has registered and whose writer runs; it vanishes without signing off.
 
-    With a folder it has a flight recorder, and reads those of others. Its writer refuses a hold that
-    has waited for `patience_seconds` when a batch fails.
+    With a folder it has a flight recorder, and reads those of others. Its writer refuses a hold
+    that has waited for `patience_seconds` when a batch fails.
     """
     clock, live, metrics = FakeClock(), LiveCalls(), Metrics()
     recorder = Recorder(metrics)
