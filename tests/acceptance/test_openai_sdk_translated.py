@@ -154,9 +154,12 @@ def test_an_agents_prompt_is_marked_for_the_cache_and_what_is_written_there_is_c
     sdk.responses.create(model="writing", extra_headers={"session-id": "two"}, **asked)
     assert h.upstream.last_body()["system"] == body["system"]
     assert tenant.client.remaining_nano_usd() == 10**9 - 2 * 1_690_000
-    for of_model, named in (("unread", "prompt_cache_key"), ("writing", "user")):
-        sdk.responses.create(model=of_model, **{**asked, named: "one"})
+    unnamed = {"user": "one", "instructions": "Be kind."}  # which were not sent before
+    for of_model, more in (("unread", {"prompt_cache_key": "one"}), ("writing", unnamed)):
+        sdk.responses.create(model=of_model, **{**asked, **more})
         assert "cache_control" not in json.dumps(h.upstream.last_body())
+    sdk.responses.create(model="writing", **{**asked, **unnamed})
+    assert h.upstream.last_body()["system"] == [{"type": "text", "text": "Be kind.", **mark}]
 
 
 @TRANSLATED
