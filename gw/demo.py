@@ -42,9 +42,9 @@ from gw.keys import store as keys
 from gw.keys.issue import KeyWish
 from gw.keys.principal import AGENT, OWNER
 from gw.keys.secret import Secret
+from gw.knowledge.bases import PERSONAL
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import ImportTarget
-from gw.knowledge.reading import PERSONAL
 from gw.run import run_gateway
 from gw.serve import Gateway
 from metrics.environment import inherited

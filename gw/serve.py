@@ -60,7 +60,7 @@ from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret, load_secret
-from gw.knowledge.importing import keep_clean
+from gw.knowledge.removal import keep_clean
 from gw.media_services import links_of, make_media_services, make_poller, start_media_store
 from gw.runtime.database_pools import DatabasePools
 from gw.runtime.process import Ledger, Process, Store, make_process, start_partitions, start_watches

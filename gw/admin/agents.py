@@ -20,7 +20,7 @@ from gw.admin.values import Instant
 from gw.agents import table
 from gw.agents.permission import effective_model
 from gw.agents.table import AgentChanges, AgentRecord, NewAgent
-from gw.knowledge.reading import readable_base
+from gw.knowledge.bases import readable_base
 
 
 class AgentView(Struct, frozen=True):

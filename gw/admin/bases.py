@@ -15,17 +15,11 @@ from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import Instant
-from gw.knowledge import reading
+from gw.knowledge import bases
+from gw.knowledge.bases import BaseRecord
 from gw.knowledge.folder import Folder
-from gw.knowledge.importing import (
-    Imported,
-    ImportTarget,
-    clean_up,
-    import_folder,
-    remove_base,
-    remove_page,
-)
-from gw.knowledge.reading import BaseRecord
+from gw.knowledge.importing import Imported, ImportTarget, import_folder
+from gw.knowledge.removal import clean_up, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 
 
@@ -72,13 +66,13 @@ def view(base: BaseRecord) -> BaseView:
 async def list_all(store: Statements, account_id: str) -> list[BaseView]:
     """Return every imported base of an account. Raises UnknownAccount."""
     await accounts.show(store, account_id)
-    return [view(base) for base in await reading.list_all(store, account_id)]
+    return [view(base) for base in await bases.list_bases(store, account_id)]
 
 
 async def find(store: Statements, target: ImportTarget) -> BaseRecord:
     """Return one base. Raises UnknownAccount, UnknownBase."""
     await accounts.show(store, target.account_id)
-    return await reading.find(store, target.account_id, target.kb_id, target.user)
+    return await bases.find_base(store, target.account_id, target.kb_id, target.user)
 
 
 async def import_pages(
@@ -148,7 +142,7 @@ async def grant(
     base = await _granted(session, target, user, account)
     if account == target.account_id:
         raise Refused("an account's own users need no grant to it", "own_account")
-    await reading.grant(session, base, user=user, account=account)
+    await bases.grant(session, base, user=user, account=account)
     await _note(session, actor, "kb.grant", target, {"to_user": user, "to_account": account})
     return view(await find(session, target))
 
@@ -163,7 +157,7 @@ async def revoke(
 ) -> BaseView:
     """Revoke a grant. Raises UnknownAccount, UnknownBase, Invalid, Refused."""
     base = await _granted(session, target, user, account)
-    if not await reading.revoke(session, base, user=user, account=account):
+    if not await bases.revoke(session, base, user=user, account=account):
         raise Refused("there is no such grant", "grant_not_found", http_status=404)
     await _note(session, actor, "kb.revoke", target, {"to_user": user, "to_account": account})
     return view(await find(session, target))

@@ -23,7 +23,7 @@ from gw.keys.store import (
     TooManyKeys,
     UnknownKey,
 )
-from gw.knowledge.reading import UnknownBase
+from gw.knowledge.bases import UnknownBase
 
 
 class Refused(Exception):

@@ -12,8 +12,9 @@ from actors.store.queries import load
 from gw.agents.excerpts import Excerpt, cut
 from gw.agents.permission import AgentRefused
 from gw.keys.principal import Agent
-from gw.knowledge.query import folded_name, parse_query
+from gw.knowledge.query import parse_query
 from gw.knowledge.search import asked
+from gw.knowledge.words import folded_name
 
 SQL = load("gw.agents", "retrieval.sql")
 

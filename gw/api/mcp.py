@@ -21,15 +21,9 @@ from gw.api.wiki import IDS_MAX, LIMIT_MAX, OFFSET_MAX, QUERY_CHARACTERS_MAX, pa
 from gw.errors import too_large
 from gw.keys.principal import Principal
 from gw.knowledge import reading
-from gw.knowledge.reading import (
-    Base,
-    Located,
-    StoredPage,
-    locate,
-    name_pages,
-    one_state,
-    readable_bases,
-)
+from gw.knowledge.bases import Base, one_state, readable_bases
+from gw.knowledge.locations import PageLocation, locate, name_pages
+from gw.knowledge.reading import StoredPage
 from gw.knowledge.search import found_body, search
 from gw.mcp import (
     INTERNAL_ERROR,
@@ -274,14 +268,14 @@ class ReadScope:
         """Return the ids of pages."""
         return await name_pages(self.session, self.bases, pages)
 
-    async def located(self, name: str) -> Located:
+    async def located(self, name: str) -> PageLocation:
         """Return the location of a page. Raises ToolError."""
         (found,) = await locate(self.session, self.bases, [name])
         if found is None:
             raise ToolError(UNREADABLE)
         return found
 
-    async def page(self, located: Located, *, characters: int) -> StoredPage:
+    async def page(self, located: PageLocation, *, characters: int) -> StoredPage:
         """Return a page, its body truncated to a number of characters."""
         nos = [located.page_no]
         pages = await reading.read_pages(self.session, located.base, nos, characters=characters)

@@ -57,8 +57,9 @@ from gw.idempotency import IdempotencyGuard
 from gw.keys.cache import KeyCache
 from gw.keys.principal import Principal
 from gw.keys.secret import Secret
+from gw.knowledge.bucket_sources import BucketSources
 from gw.knowledge.reading import StoredSource
-from gw.knowledge.sources import BucketSources, SourceLinks, Sources
+from gw.knowledge.sources import SourceLinks, Sources
 from gw.voices import Voices
 from metrics.log_redaction import redact
 from metrics.logs import EventLog

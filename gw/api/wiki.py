@@ -18,14 +18,8 @@ from gw.api.logs.list_query import quoted, refuse
 from gw.api.services import WikiServices
 from gw.errors import NOT_FOUND, PERMISSION_DENIED, GatewayError, dumps
 from gw.knowledge import reading
-from gw.knowledge.reading import (
-    PERSONAL,
-    Base,
-    StoredPage,
-    one_state,
-    readable_base,
-    readable_bases,
-)
+from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
+from gw.knowledge.reading import StoredPage
 from gw.knowledge.search import found_body, search
 from gw.knowledge.sources import Sources, disposition
 

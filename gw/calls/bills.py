@@ -24,7 +24,8 @@ from channels.dialects.meter import PartialUsage, Usage, UsageParts, with_parts
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from gw.config.live import LiveConfig
-from gw.price_list.reading import bundled, cost_of
+from gw.price_list.offers import cost_of
+from gw.price_list.reading import bundled
 from metrics import genai
 from metrics.spans import Attributes, AttributeValue
 

@@ -20,7 +20,7 @@ from gw.cli.output import print_line, to_json
 from gw.config.faults import ConfigFaults, fault_records
 from gw.keys.secret_file import SecretFault
 from gw.keys.store import CapIsNeeded
-from gw.knowledge.importing import ExportRefused
+from gw.knowledge.exporting import ExportRefused
 from gw.knowledge.pages import FolderFaults
 
 EXIT_REFUSED = 1

@@ -1,6 +1,6 @@
 """`gw init`: write a first `gw.yaml` from the keys in the environment (contract §1).
 
-It neither prompts nor connects; `gw/price_list/writing.py` writes the file.
+It neither prompts nor connects; `gw/price_list/starter.py` has the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, table
 from gw.config.path import DEFAULT_NAME, name_of_file
 from gw.price_list.reading import bundled
-from gw.price_list.writing import kinds_found, missing, starter
+from gw.price_list.starter import kinds_found, missing, starter
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

@@ -24,10 +24,10 @@ from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault
 from gw.cli.output import Result, sheet, table
 from gw.keys.principal import OWNER
-from gw.knowledge import reading
+from gw.knowledge.bases import PERSONAL, BaseRecord, unresolved_links
+from gw.knowledge.exporting import export_base
 from gw.knowledge.folder import read_folder, unread
-from gw.knowledge.importing import Imported, ImportTarget, export_base
-from gw.knowledge.reading import PERSONAL, BaseRecord
+from gw.knowledge.importing import Imported, ImportTarget
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog, events_shown
 
@@ -146,7 +146,7 @@ async def list_(context: Context, options: Namespace) -> Result:
 
 async def show(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
-    lost = await reading.unresolved(context.database, base)
+    lost = await unresolved_links(context.database, base)
     record: dict[str, Any] = msgspec.to_builtins(bases.view(base))
     unresolved = [{"id": page, "target": target} for page, target in lost]
     lines = [sheet(record), *(f"{page}: [[{target}]] leads nowhere" for page, target in lost)]

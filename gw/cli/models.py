@@ -27,9 +27,11 @@ from gw.config.config import Config
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
 from gw.config.reload import check_price_moves
-from gw.moving_in.litellm_prices import read_prices
-from gw.price_list.filling import UNPRICED, Change, Difference, compare, fill, leaps, reprice
+from gw.moving_in.litellm.prices import read_prices
+from gw.price_list.comparison import Difference, PriceChange, compare, leaps
+from gw.price_list.filling import UNPRICED, fill
 from gw.price_list.reading import PriceList, bundled
+from gw.price_list.repricing import reprice
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -211,7 +213,7 @@ async def _more(
     return calls, sum(one.more_nano_usd for one in found.values())
 
 
-def _change_record(difference: Difference, change: Change) -> dict[str, Any]:
+def _change_record(difference: Difference, change: PriceChange) -> dict[str, Any]:
     dated = [str(row.source.dated or "undated") for row in difference.rows]
     return {
         "model": difference.model.id,

@@ -24,9 +24,9 @@ from gw.cli.output import Result, sheet, table
 from gw.config.load import load_text, read_text
 from gw.config.path import DEFAULT_NAME, name_of_file
 from gw.moving_in.booking import Booked, book_accounts
-from gw.moving_in.litellm import read_litellm
-from gw.moving_in.new_api import plan_of
-from gw.moving_in.new_api_tables import read_tables, shown
+from gw.moving_in.litellm.configuration import read_litellm
+from gw.moving_in.new_api.conversion import plan_of
+from gw.moving_in.new_api.tables import read_tables, shown
 from gw.moving_in.plan import Plan
 from gw.moving_in.writing import Written, env_file, read_env_file, write_plan
 from gw.price_list.reading import bundled

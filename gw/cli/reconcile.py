@@ -1,6 +1,6 @@
 """`gw reconcile`: compare a provider's usage export with the call log, by day and model.
 
-Exit code 0: equal, 1: different, 2: the file is no export. `gw/price_list/exports.py` parses
+Exit code 0: equal, 1: different, 2: the file is no export. `gw/price_list/exports/` parses
 exports in bounded memory.
 """
 
@@ -25,8 +25,10 @@ from gw.cli.context import opened, read_config
 from gw.cli.failures import EXIT_REFUSED, UsageFault
 from gw.cli.output import Result, table
 from gw.config.config import Config
-from gw.price_list.exports import Export, NoExport, read
-from gw.price_list.reading import bundled, provider_of
+from gw.price_list.exports.export import Export, NoExport
+from gw.price_list.exports.reading import read_export
+from gw.price_list.offers import provider_of
+from gw.price_list.reading import bundled
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -96,7 +98,7 @@ def reconcile(options: Namespace) -> Result:
     config = read_config(options)
     try:
         with options.file.open(encoding="utf-8", newline="") as file:
-            export = read(file)
+            export = read_export(file)
             channels = _channels(config.registry, export.provider, options.channel)
             theirs, members = _theirs(export, _Names(config.registry, channels))
     except OSError as error:

@@ -26,8 +26,9 @@ from gw.config.config import Config
 from gw.console.figures import ChannelTile
 from gw.console.pages import TEXTS, ConsoleHandler, actor_of, change, in_force, in_words
 from gw.media_services import endings_of
-from gw.price_list.filling import Comparison, compare
-from gw.price_list.reading import bundled, cost_of
+from gw.price_list.comparison import Comparison, compare
+from gw.price_list.offers import cost_of
+from gw.price_list.reading import bundled
 
 SQL = load("gw.console", "operations.sql")
 MODELS_PAGE = 100

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gw.knowledge.front_matter import SourceEntry
 from gw.knowledge.pages import (
     PAGE_BYTES_MAX,
     SUFFIX,
     FolderFault,
     FolderFaults,
-    Page,
-    SourceEntry,
+    KnowledgePage,
     parse_page,
 )
 
@@ -42,7 +42,7 @@ class Source:
 class Folder:
     """Pages by id, their sources, and warnings."""
 
-    pages: dict[str, Page]
+    pages: dict[str, KnowledgePage]
     sources: dict[str, Source]
     warnings: list[FolderFault]
 
@@ -51,7 +51,7 @@ def read_folder(root: Path, *, source_mb_max: int) -> Folder:
     """Read every page below `root`. Raises FolderFaults with all faults, OSError without `root`."""
     faults: list[FolderFault] = []
     warnings: list[FolderFault] = []
-    pages: dict[str, Page] = {}
+    pages: dict[str, KnowledgePage] = {}
     sources: dict[str, Source] = {}
     top = root.resolve()
     hashes: dict[Path, str] = {}
@@ -77,7 +77,7 @@ def read_folder(root: Path, *, source_mb_max: int) -> Folder:
     return Folder(pages, sources, warnings + alias_warnings(pages))
 
 
-def alias_warnings(pages: dict[str, Page]) -> list[FolderFault]:
+def alias_warnings(pages: dict[str, KnowledgePage]) -> list[FolderFault]:
     """Return warnings of aliases that two pages have: the page with the smaller id gets them."""
     owner: dict[str, str] = {}
     warnings = []
@@ -113,7 +113,7 @@ def _files(root: Path, faults: list[FolderFault], warnings: list[FolderFault]) -
 
 def _page(
     top: Path, path: str, faults: list[FolderFault], warnings: list[FolderFault]
-) -> Page | None:
+) -> KnowledgePage | None:
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -134,7 +134,7 @@ def _page(
 
 def _source(
     top: Path,
-    page: Page,
+    page: KnowledgePage,
     entry: SourceEntry,
     mb_max: int,
     hashes: dict[Path, str],

@@ -1,4 +1,4 @@
-"""Imports a folder into a base in one transaction, and exports it; removes bases and pages."""
+"""Imports a folder into a base, in one transaction."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from actors.clock import Clock
-from actors.store.connection import ConstraintViolated, StoreError
-from actors.store.database import Database, Session, Statements
+from actors.store.connection import ConstraintViolated
+from actors.store.database import Database, Session
 from actors.wallet.ledger import UnknownAccount
+from gw.knowledge.bases import PERSONAL, SQL, alias_key
+from gw.knowledge.fields import field_parts
 from gw.knowledge.folder import Folder, Source, unread
-from gw.knowledge.pages import FolderFault, FolderFaults, Page
-from gw.knowledge.query import field_parts, folded_name
-from gw.knowledge.reading import PERSONAL, SQL, Base, BaseRecord, UnknownBase, alias_key, resolve
+from gw.knowledge.pages import FolderFault, FolderFaults, KnowledgePage
 from gw.knowledge.sources import SourceStore, r2_key
-from metrics.logs import EventLog
-from metrics.prometheus import Metrics
+from gw.knowledge.words import folded_name
 
 # Part of every page's digest: increased when the same file is stored or found differently.
 FORMAT = 2
@@ -118,9 +115,9 @@ async def import_folder(
 
 def _changes(
     folder: Folder, stored: Mapping[str, tuple[Stored, bytes]], result: Imported, *, keep: bool
-) -> tuple[list[tuple[Page, bytes]], list[Stored]]:
+) -> tuple[list[tuple[KnowledgePage, bytes]], list[Stored]]:
     """Return the pages to write with their digests, and those to remove; count them."""
-    fresh: list[tuple[Page, bytes]] = []
+    fresh: list[tuple[KnowledgePage, bytes]] = []
     gone = [] if keep else [one for page, (one, _) in stored.items() if page not in folder.pages]
     result.removed = len(gone)
     for page in folder.pages.values():
@@ -238,7 +235,7 @@ def base_key(target: ImportTarget) -> dict[str, Any]:
     return {"account": target.account_id, "kb": target.kb_id, "user": target.user}
 
 
-def _digest(page: Page, source: Source | None) -> bytes:
+def _digest(page: KnowledgePage, source: Source | None) -> bytes:
     whole = [FORMAT, page.path, page.head, page.body]
     if source is not None:
         whole += [source.path, source.filename, source.sha256]
@@ -258,7 +255,9 @@ def _store_sources(sources: SourceStore, account_id: str, folder: Folder) -> Non
             raise FolderFaults([fault]) from error
 
 
-def _batches(fresh: list[tuple[Page, bytes]]) -> Iterator[list[tuple[Page, bytes]]]:
+def _batches(
+    fresh: list[tuple[KnowledgePage, bytes]],
+) -> Iterator[list[tuple[KnowledgePage, bytes]]]:
     return _by_characters(fresh, lambda one: 1000 + len(one[0].head) + len(one[0].body))
 
 
@@ -280,7 +279,7 @@ async def _insert(
     session: Session,
     base_no: int,
     account_id: str,
-    batch: list[tuple[Page, bytes]],
+    batch: list[tuple[KnowledgePage, bytes]],
     folder: Folder,
     slots: Iterator[int],
 ) -> list[Stored]:
@@ -322,13 +321,15 @@ async def _insert(
     ]
 
 
-def _names(page: Page) -> list[tuple[str, str]]:
+def _names(page: KnowledgePage) -> list[tuple[str, str]]:
     found = [("alias", alias_key(alias)) for alias in page.aliases]
     found += [("equal", folded_name(name)) for name in (page.id, page.title, *page.aliases)]
     return list(dict.fromkeys(found))
 
 
-def _row(page: Page, digest: bytes, account_id: str, source: Source | None) -> dict[str, Any]:
+def _row(
+    page: KnowledgePage, digest: bytes, account_id: str, source: Source | None
+) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": page.id,
         "path": page.path,
@@ -357,135 +358,3 @@ def _row(page: Page, digest: bytes, account_id: str, source: Source | None) -> d
 
 def _rows(base_no: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"base": base_no, "rows": json.dumps(rows, ensure_ascii=False)}
-
-
-# Removes a base or one of its pages, and sources without pages.
-#
-# Sources are removed after the commit and independently of its success: the remaining ones are
-# removed by a later command, or by a process of `gw serve` every few minutes.
-
-CLEANED_EVERY_SECONDS = 600.0
-
-
-# A further step of a transaction, its last one.
-Also = Callable[[Session], Awaitable[None]]
-
-
-async def remove_base(
-    database: Database, target: ImportTarget, *, also: Also | None = None
-) -> None:
-    """Remove a base. Raises UnknownBase."""
-    async with database.transaction() as session:
-        await begin_changing(session, target.account_id)
-        row = await session.fetch_one(SQL["find_base"], base_key(target))
-        if row is None:
-            raise UnknownBase(target.kb_id)
-        stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        gone = [Stored(no, slot, length) for _, no, _, slot, length in stored]
-        await until_none(session, "remove_postings", {"base": row[0]})
-        await remove_pages(session, row[0], gone, are_noted=False)
-        await session.execute(SQL["remove_base"], {"base": row[0]})
-        if also is not None:
-            await also(session)
-
-
-async def remove_page(
-    database: Database, target: ImportTarget, name: str, *, also: Also | None = None
-) -> str | None:
-    """Remove one page by its id or alias and return its id, or None if it is missing.
-
-    Raises UnknownBase.
-    """
-    async with database.transaction() as session:
-        await begin_changing(session, target.account_id)
-        row = await session.fetch_one(SQL["find_base"], base_key(target))
-        if row is None:
-            raise UnknownBase(target.kb_id)
-        base = Base(row[0], row[1], row[3], row[4])
-        (page_no,) = await resolve(session, base, [name])
-        if page_no is None:
-            return None
-        stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        ((page_id, gone),) = [
-            (one, [Stored(no, slot, length)])
-            for one, no, _, slot, length in stored
-            if no == page_no
-        ]
-        await remove_pages(session, row[0], gone)
-        await settle_pages(session, row[0], gone)
-        if also is not None:
-            await also(session)
-    return str(page_id)
-
-
-async def clean_up(database: Database, sources: SourceStore, account_id: str) -> list[str]:
-    """Remove the account's sources without pages, also those of a failed import.
-
-    Returns a warning if that fails; `keep_clean` tries again.
-    """
-    try:
-        async with database.transaction() as session:
-            await session.execute(SQL["lock_account"], (account_id,))
-            rows = await session.fetch_all(SQL["used_sources"], (account_id,))
-            await asyncio.to_thread(sources.keep_only, account_id, {row[0] for row in rows})
-            await session.execute(SQL["mark_clean"], (account_id,))
-    except (OSError, StoreError) as error:
-        return [f"sources that no page names are still stored, and will be removed later: {error}"]
-    return []
-
-
-async def keep_clean(
-    database: Database, sources: SourceStore, clock: Clock, metrics: Metrics
-) -> None:
-    """Remove left-over sources every few minutes, until cancelled."""
-    log = EventLog("gw.knowledge")
-    while True:
-        await clock.sleep(CLEANED_EVERY_SECONDS)
-        left = 0
-        try:
-            for (account_id,) in await database.fetch_all(SQL["unclean"]):
-                for warning in await clean_up(database, sources, account_id):
-                    left += 1
-                    log.warning("kb_sources_left", account=account_id, error=warning)
-        except StoreError as error:
-            log.warning("kb_clean_up_postponed", error=str(error))
-        else:
-            metrics.knowledge.sources_left(left)
-
-
-# Exports a base into a folder; importing that returns the same base.
-
-
-class ExportRefused(Exception):
-    """The folder is not empty, or the base does not fit into one."""
-
-
-async def export_base(
-    store: Statements, base: BaseRecord, sources: SourceStore, folder: Path
-) -> int:
-    """Write the files of a base; return the number of pages. Raises ExportRefused, OSError."""
-    rows = await store.fetch_all(SQL["exported"], (base.no,))
-    await asyncio.to_thread(_write, rows, sources, folder)
-    return len(rows)
-
-
-def _write(rows: list[tuple[Any, ...]], sources: SourceStore, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise ExportRefused(f"{folder} is not empty")
-    for path, text, _, _ in rows:
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    # After the pages, because a source may be one of them, byte by byte.
-    found: dict[str, str] = {}
-    for _, _, path, name in rows:
-        if path is None or found.get(path) == name:
-            continue
-        if path in found:
-            raise ExportRefused(f"two sources of different contents stood at {path}")
-        found[path] = name
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        sources.fetch(name, target)

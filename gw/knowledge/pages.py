@@ -2,285 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
-import yaml
-
-# The front matter of a page: YAML between two lines `---`, read key by key with its lines.
-
-FENCE = "---"
-KEYS = ("title", "summary", "tags", "aliases", "confidence", "needs_review", "source")
-SOURCE_KEYS = ("file", "filename", "locator", "compiled_at", "model")
-# libyaml's if available: ten times as fast.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TAG = "tag:yaml.org,2002:"
-_WORDS = {"str": "a text", "bool": "true or false", "seq": "a list", "map": "a mapping"}
-
-Blame = Callable[[int, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceEntry:
-    """A page's reference to its source; `path` as written, relative to the page's file."""
-
-    path: str
-    line: int
-    filename: str | None = None
-    locator: str | None = None
-    compiled_at: str | None = None
-    model: str | None = None
-
-
-@dataclass(slots=True)
-class FrontMatter:
-    """The keys of a page that are present."""
-
-    title: str = ""
-    summary: str = ""
-    tags: list[str] = field(default_factory=list)
-    aliases: list[str] = field(default_factory=list)
-    confidence: str = ""
-    needs_review: bool = False
-    source: SourceEntry | None = None
-
-
-def split(text: str) -> tuple[str, str, bool]:
-    """Split a file into head (with its fences), body and whether the head is closed."""
-    lines = text.split("\n")
-    if lines[0].rstrip() != FENCE:
-        return "", text, True
-    for at, line in enumerate(lines[1:], start=1):
-        if line.rstrip() == FENCE:
-            head = "\n".join(lines[: at + 1])
-            has_more = at + 1 < len(lines)
-            return head + ("\n" if has_more else ""), "\n".join(lines[at + 1 :]), True
-    return text, "", False
-
-
-def parse(head: str, blame: Blame, warn: Blame) -> FrontMatter:
-    """Parse the head of a page; faults are passed to `blame` with their line in the file."""
-    front = FrontMatter()
-    if not head:
-        return front
-    inner = "\n".join(head.rstrip("\n").split("\n")[1:-1])
-    try:
-        node = yaml.compose(inner, Loader=_LOADER)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = 2 + (mark.line if mark is not None else 0)
-        blame(line, f"the front matter is no YAML: {error.problem or error.context}")
-        return front
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        blame(2, f"the front matter is no YAML: {str(error).splitlines()[0]}")
-        return front
-    if node is None:
-        return front
-    if not isinstance(node, yaml.MappingNode):
-        blame(_line(node), "the front matter is no mapping of keys to values")
-        return front
-    for name, value in _entries(node, KEYS, "", blame, warn):
-        _take(front, name, value, blame, warn)
-    return front
-
-
-def _take(front: FrontMatter, name: str, node: Any, blame: Blame, warn: Blame) -> None:
-    if _kind(node) == "null":
-        return
-    if name in ("title", "summary"):
-        setattr(front, name, _text(node, name, blame) or "")
-    elif name in ("tags", "aliases"):
-        setattr(front, name, _texts(node, name, blame))
-    elif name == "confidence":
-        front.confidence = _text(node, name, blame, numbers=True) or ""
-    elif name == "needs_review":
-        front.needs_review = _flag(node, name, blame)
-    else:
-        front.source = _source(node, blame, warn)
-
-
-def _entries(
-    node: Any, known: tuple[str, ...], where: str, blame: Blame, warn: Blame
-) -> list[tuple[str, Any]]:
-    """Return the known keys of a mapping, each once."""
-    found: dict[str, Any] = {}
-    for key, value in node.value:
-        name = key.value if isinstance(key, yaml.ScalarNode) else None
-        if name is None:
-            blame(_line(key), "a key is a text")
-        elif name in found:
-            blame(_line(key), f"the key {where}{name} is there twice")
-        elif name not in known:
-            warn(_line(key), f"the key {where}{name} is unknown and ignored")
-        else:
-            found[name] = value
-    return list(found.items())
-
-
-def _text(node: Any, name: str, blame: Blame, *, numbers: bool = False) -> str | None:
-    kind = _kind(node)
-    if kind == "str" or (numbers and kind in ("int", "float")):
-        return _clean(node.value, node, name, blame)
-    allowed = "a text or a number" if numbers else "a text"
-    blame(_line(node), f"{name} is {allowed}, not {_described(kind)}")
-    return None
-
-
-def _clean(text: str, node: Any, name: str, blame: Blame) -> str:
-    if "\0" in text:
-        blame(_line(node), f"{name} has a NUL character")
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
-        blame(_line(node), f"{name} has half a character (a lone surrogate)")
-    return text.strip()
-
-
-def _texts(node: Any, name: str, blame: Blame) -> list[str]:
-    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    found: dict[str, None] = {}
-    for item in items:
-        kind = _kind(item)
-        if kind != "str":
-            blame(_line(item), f"{name} is a list of texts, not of {_described(kind)}")
-            continue
-        text = _clean(item.value, item, name, blame)
-        if not text:
-            blame(_line(item), f"{name} has an empty entry")
-        found[text] = None
-    return list(found)
-
-
-def _flag(node: Any, name: str, blame: Blame) -> bool:
-    kind = _kind(node)
-    if kind != "bool":
-        blame(_line(node), f"{name} is true or false, not {_described(kind)}")
-    return kind == "bool" and node.value.lower() in ("true", "yes", "on")
-
-
-def _source(node: Any, blame: Blame, warn: Blame) -> SourceEntry | None:
-    if not isinstance(node, yaml.MappingNode):
-        if _kind(node) != "str":
-            kind = _described(_kind(node))
-            blame(_line(node), f"source is a path or a mapping with `file`, not {kind}")
-            return None
-        path = _text(node, "source", blame)
-        return _with_path(path, SourceEntry(path or "", _line(node)), blame)
-    texts: dict[str, str | None] = {}
-    line = _line(node)
-    for name, value in _entries(node, SOURCE_KEYS, "source.", blame, warn):
-        kind = _kind(value)
-        if kind == "null":
-            continue
-        if name == "file":
-            line = _line(value)
-        # YAML parses an instant to its own type; its text is kept.
-        if name == "compiled_at" and kind == "timestamp":
-            texts[name] = value.value
-        else:
-            texts[name] = _text(value, f"source.{name}", blame)
-    path = texts.pop("file", None)
-    given = {name: text or None for name, text in texts.items()}
-    return _with_path(path, SourceEntry(path or "", line, **given), blame)
-
-
-def _with_path(path: str | None, entry: SourceEntry, blame: Blame) -> SourceEntry | None:
-    if not path:
-        blame(entry.line, "source names no file")
-        return None
-    return entry
-
-
-def _kind(node: Any) -> str:
-    return str(node.tag).removeprefix(_TAG)
-
-
-def _described(kind: str) -> str:
-    return _WORDS.get(kind, f"a value of the kind {kind}")
-
-
-def _line(node: Any) -> int:
-    """Return the line in the file: the opening fence is the first."""
-    return int(node.start_mark.line) + 2
-
-
-# The parts of Markdown used by pages: wiki links and the first heading, outside code.
-
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_TICKS = re.compile(r"`+")
-_LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
-# What ends a link's target; in a table a pipe has to be escaped.
-_TARGET_END = re.compile(r"\\?\||#")
-_HEADING = re.compile(r"# +(.*)")
-_CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
-
-
-def links(body: str) -> list[str]:
-    """Return the distinct targets of `[[target]]`, `[[target|label]]` and `[[target#part]]`."""
-    found: dict[str, None] = {}
-    for block in _blocks(body):
-        for match in _LINK.finditer(_without_spans(block)):
-            target = _TARGET_END.split(match[1], maxsplit=1)[0].strip()
-            if target:
-                found[target] = None
-    return list(found)
-
-
-def first_heading(body: str) -> str:
-    """Return the text of the first `# ` heading, or an empty one."""
-    for block in _blocks(body):
-        for line in block.split("\n"):
-            match = _HEADING.fullmatch(line.rstrip())
-            if match is not None and (title := _CLOSING.sub("", match[1]).strip()):
-                return title
-    return ""
-
-
-def _blocks(body: str) -> Iterator[str]:
-    """Yield the text between code fences, split at blank lines, which no code span crosses."""
-    kept: list[str] = []
-    fence = ""
-    for line in body.split("\n"):
-        match = _FENCE.fullmatch(line)
-        if fence:
-            is_end = match is not None and match[1].startswith(fence) and not match[2].strip()
-            fence = "" if is_end else fence
-            continue
-        if match is not None and not (match[1][0] == "`" and "`" in match[2]):
-            fence = match[1]
-        if fence or not line.strip():
-            yield "\n".join(kept)
-            kept = []
-        else:
-            kept.append(line)
-    yield "\n".join(kept)
-
-
-def _without_spans(text: str) -> str:
-    """Remove code spans: a run of backticks up to the next run of the same length."""
-    runs = list(_TICKS.finditer(text))
-    if not runs:
-        return text
-    # The next run of the same length, searched backwards: linear in the number of runs.
-    closing: list[int | None] = [None] * len(runs)
-    latest: dict[int, int] = {}
-    for at in range(len(runs) - 1, -1, -1):
-        length = len(runs[at][0])
-        closing[at] = latest.get(length)
-        latest[length] = at
-    kept, position, at = [], 0, 0
-    while at < len(runs):
-        end = closing[at]
-        if end is None:
-            at += 1
-            continue
-        kept.append(text[position : runs[at].start()])
-        position, at = runs[end].end(), end + 1
-    kept.append(text[position:])
-    return " ".join(kept)
-
+from gw.knowledge.front_matter import SourceEntry, parse_head, split_head
+from gw.knowledge.markdown import first_heading, links
 
 # The faults and warnings of a folder of pages, all of them reported together.
 
@@ -312,7 +40,7 @@ SUFFIX = ".md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class KnowledgePage:
     """One page of a file; `head` and `body` together are the file."""
 
     id: str
@@ -331,7 +59,7 @@ class Page:
 
 def parse_page(
     path: str, content: bytes, faults: list[FolderFault], warnings: list[FolderFault]
-) -> Page | None:
+) -> KnowledgePage | None:
     """Parse a page of a file; None if faults prevent it."""
 
     def blame(line: int, text: str) -> None:
@@ -357,12 +85,12 @@ def parse_page(
     if "\0" in text:
         blame(text.count("\n", 0, text.index("\0")) + 1, "a NUL character")
         return None
-    head, body, is_closed = split(text)
+    head, body, is_closed = split_head(text)
     if not is_closed:
         blame(1, "the front matter that begins here has no end: a line `---`")
         return None
-    front = parse(head, blame, warn)
-    return Page(
+    front = parse_head(head, blame, warn)
+    return KnowledgePage(
         id=page_id,
         path=path,
         head=head,

@@ -41,7 +41,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class SecretText:
     """A text that the source has in clear."""
 
     value: str = field(repr=False)
@@ -54,7 +54,7 @@ class Variable:
     name: str
 
 
-Value = str | Secret | Variable
+Value = str | SecretText | Variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

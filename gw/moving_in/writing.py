@@ -21,7 +21,7 @@ from gw.moving_in.plan import (
     Plan,
     PlannedChannel,
     PlannedModel,
-    Secret,
+    SecretText,
     Value,
     Variable,
     free_id,
@@ -29,7 +29,9 @@ from gw.moving_in.plan import (
     proved,
     variable_name,
 )
-from gw.price_list.writing import HEAD, FileText, bindings, edited, list_item, price, remark, scalar
+from gw.price_list.file_text import FileText, edited
+from gw.price_list.starter import HEAD
+from gw.price_list.writing import bindings, list_item, price, remark, scalar
 
 
 @dataclass(slots=True)
@@ -270,4 +272,4 @@ def _check(written: Written, before: Any, environ: Mapping[str, str], source: Pa
 def _plain(value: Value, environ: Mapping[str, str]) -> str:
     if isinstance(value, Variable):
         return environ.get(value.name, "")
-    return value.value if isinstance(value, Secret) else value
+    return value.value if isinstance(value, SecretText) else value

@@ -6,38 +6,20 @@ one. What an operator has written is kept; prices too, unless `is_replacing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from decimal import Decimal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from actors.store.database import Database
-from actors.store.queries import load
-from actors.wallet.pricing import ImagePrice, MediaPrice
-from actors.wallet.sheets import token_price
-from channels.dialects.meter import Usage, UsageParts
 from channels.families import CHAT_PRICES
 from channels.prices import PriceSpec
-from channels.registry import ModelSpec, Registry
+from channels.registry import ModelSpec
 from gw.config.config import Config
 from gw.config.faults import FaultReport
 from gw.config.load import load_text
-from gw.price_list.reading import (
-    CACHED_PRICES,
-    Offer,
-    PriceList,
-    PriceRow,
-    effective,
-    offers,
-    price_of,
-    provided_by,
-    rows_of,
-)
-from gw.price_list.writing import Edit, FileText, PriceText, edited, item, price, remark
+from gw.price_list.file_text import Edit, FileText, PriceText, edited
+from gw.price_list.offers import Offer, offers, price_of, provided_by, rows_of
+from gw.price_list.reading import PriceList
+from gw.price_list.writing import item, price, remark
 
 UNPRICED = PriceSpec()
 
@@ -162,196 +144,3 @@ def _check(filled: Filled, before: Config, environ: Mapping[str, str], source: P
             allowed="models as a list of a line or more for each item",
         )
         report.raise_if_any()
-
-
-# Where a price list differs from a configuration, in money.
-#
-# A model's price in the file is compared with the list's price of the dearest of its channels. If
-# calls are given, they are priced by both; each price includes the multiplier.
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One member of a model's price: its amount in the file and in the list; None: absent.
-
-    `difference`: the list's amount minus the file's, in USD per million tokens or per unit; None if
-    either has no amount.
-    """
-
-    member: str
-    now: Decimal | None
-    listed: Decimal | None
-    difference: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A model whose price differs in the list, with both complete prices."""
-
-    model: ModelSpec
-    listed: PriceSpec
-    rows: tuple[PriceRow, ...]
-    changes: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """`differing`, then ids of models: new in the list; in the list without a price; not in the
-    list, although it has their provider."""
-
-    differing: tuple[Difference, ...]
-    new: tuple[str, ...]
-    unpriced: tuple[str, ...]
-    not_listed: tuple[str, ...]
-
-
-def compare(registry: Registry, price_list: PriceList) -> Comparison:
-    """Compare the models of a configuration with a price list."""
-    channels = provided_by(registry)
-    providers = {one.channel: one.provider for one in channels}
-    listed_providers = {row.provider for row in price_list.rows}
-    differing, not_listed = [], []
-    for model in registry.models.values():
-        rows = rows_of(model, price_list, channels)
-        bound = {providers.get(one.channel_id) for one in model.bindings}
-        if not rows and bound & listed_providers:
-            not_listed.append(model.id)
-        listed = price_of(rows)
-        if listed is not None and (changes := changes_of(model.price, listed)):
-            differing.append(Difference(model, listed, tuple(rows), changes))
-    names = _names(registry)
-    offered = [one for one in offers(price_list, channels) if one.model not in names]
-    return Comparison(
-        differing=tuple(differing),
-        new=tuple(one.model for one in offered if one.price is not None),
-        unpriced=tuple(one.model for one in offered if one.price is None),
-        not_listed=tuple(not_listed),
-    )
-
-
-def _names(registry: Registry) -> set[str]:
-    aliases = (alias for model in registry.models.values() for alias in model.aliases)
-    return {*registry.models, *aliases}
-
-
-def changes_of(now: PriceSpec, listed: PriceSpec) -> tuple[Change, ...]:
-    """Return the members that differ; each resolution is a member."""
-    mine, theirs = now.members(), listed.members()
-    names = dict.fromkeys([*mine, *theirs])
-    return tuple(
-        Change(name, mine.get(name), theirs.get(name), _more(now, listed, name))
-        for name in names
-        if mine.get(name) != theirs.get(name)
-    )
-
-
-def _more(now: PriceSpec, listed: PriceSpec, member: str) -> Decimal | None:
-    """Return the listed amount minus the configured one; None if either has none."""
-    mine, theirs = (
-        effective(one, member) if member in CACHED_PRICES else one.members().get(member)
-        for one in (now, listed)
-    )
-    return None if mine is None or theirs is None else theirs - mine
-
-
-# The cost of recent calls by another price list.
-#
-# Each call is priced twice by the counts of its row, so that long prompts, tiers and tools are
-# included. Rows are read in pages (`usage.sql`).
-
-SQL = load("gw.price_list", "usage.sql")
-ROWS_MAX = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class Repriced:
-    """The paid calls of one model, and how much more they would have cost by the list."""
-
-    calls: int
-    more_nano_usd: int
-
-
-async def reprice(
-    database: Database, differing: Sequence[Difference], *, since: datetime
-) -> dict[str, Repriced]:
-    """Return the additional cost of the calls since an instant, by ids of the models called."""
-    by_id = {one.model.id: one for one in differing}
-    names = {"since": since, "models": list(by_id)}
-    found: dict[str, Repriced] = {}
-    for account, model in await database.fetch_all(SQL["callers"], names):
-        one = by_id[model]
-        prices = [
-            _RowPrice(replace(one.model, price=spec)) for spec in (one.model.price, one.listed)
-        ]
-        calls, more = 0, 0
-        behind: dict[str, Any] = {"since": since, "id": 0}
-        while rows := await database.fetch_all(
-            SQL["calls"], {"account": account, "model": model, "limit": ROWS_MAX, **behind}
-        ):
-            for row in rows:
-                now, listed = (price.cost_nano_usd(*row[2:]) for price in prices)
-                more += listed - now
-            calls += len(rows)
-            behind = {"since": rows[-1][0], "id": rows[-1][1]}
-        if calls:
-            before = found.get(model, Repriced(0, 0))
-            found[model] = Repriced(before.calls + calls, before.more_nano_usd + more)
-    return found
-
-
-_IMAGES = ("standard", "large", "references")
-
-
-class _RowPrice:
-    """The price of a model, applied to counts of rows."""
-
-    def __init__(self, model: ModelSpec) -> None:
-        self._model = model
-        self._tokens = token_price(model.price, model.multiplier)
-        self._images = ImagePrice.of(model.price, model.multiplier)
-
-    def cost_nano_usd(self, given: int, output: int, cached: int, detail: Any) -> int:
-        """Return the cost of one call."""
-        detail = detail or {}
-        units = detail.get("units")
-        if self._model.endpoint_type is None or units is None:
-            return self._tokens.cost_nano_usd(usage_of_row(given, output, cached, detail))
-        if units.keys() & set(_IMAGES):
-            standard, large, references = (units.get(name, 0) for name in _IMAGES)
-            return self._images.cost_nano_usd(standard=standard, large=large, references=references)
-        resolution = (detail.get("request") or {}).get("resolution")
-        quantity = detail.get("milliseconds") or next(iter(units.values()), 0)
-        return MediaPrice.of(self._model, resolution=resolution).cost_nano_usd(quantity)
-
-
-def usage_of_row(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> Usage:
-    """The usage that a row was charged for, with what had no price then."""
-    reported = detail.get("reported")
-    return Usage(
-        input_tokens=given,
-        output_tokens=output,
-        cached_tokens=cached,
-        cache_write_tokens=max(0, min(detail.get("cache_write", 0), given - cached)),
-        reasoning_tokens=min(detail.get("reasoning", 0), output),
-        parts=msgspec.convert(reported, UsageParts) if reported else None,
-    )
-
-
-# Changes of prices so large that the import needs a confirmation.
-
-MOVE_MAX = 10
-
-
-def leaps(difference: Difference) -> list[Change]:
-    """Return the members whose price changes tenfold or more, either way, or to or from 0."""
-    found = []
-    for change in difference.changes:
-        if change.difference is None:
-            continue
-        listed = change.listed
-        if listed is None:  # a cached token costs what an input token does
-            listed = effective(difference.listed, change.member) or Decimal(0)
-        least, most = sorted((listed - change.difference, listed))
-        if most >= least * MOVE_MAX:
-            found.append(change)
-    return found

@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 from actors.store.database import Database
 from actors.store.schema import migrate
 from gw import accounts
+from gw.knowledge.bases import one_state, readable_base
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import ImportTarget, import_folder
-from gw.knowledge.reading import one_state, readable_base
 from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
 from loadtests.bench.figures import percentile

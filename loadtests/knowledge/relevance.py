@@ -23,7 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from gw.knowledge.query import STOP_WORDS
+from gw.knowledge.words import STOP_WORDS
 from loadtests.knowledge.latency import empty_bases
 
 FOLDER = Path(__file__).parent / "relevance"

@@ -20,7 +20,7 @@ from gw.cli.main import make_parser
 from gw.config.load import load, load_text
 from gw.config.schema import SECRET_PLACEHOLDERS
 from gw.http.drain import CUT_SECONDS
-from gw.price_list.writing import HEAD
+from gw.price_list.starter import HEAD
 from gw.runtime.shutdown import FLUSH_SECONDS
 from tests.tidy.files import ROOT
 

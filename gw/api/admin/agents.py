@@ -18,8 +18,8 @@ from gw.agents.table import show as show_record
 from gw.api.admin.accounts import Id, Model, Name
 from gw.api.admin.channels import page_in_order
 from gw.api.admin.table import Call, Route
+from gw.knowledge.bases import PERSONAL
 from gw.knowledge.importing import ImportTarget
-from gw.knowledge.reading import PERSONAL
 
 Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]

@@ -326,7 +326,7 @@ models:
 def test_each_call_is_priced_by_what_its_row_counts(
     gw: Gw, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gw.price_list.filling.ROWS_MAX", 2)
+    monkeypatch.setattr("gw.price_list.repricing.ROWS_MAX", 2)
     text = gw.config.read_text().replace("https://a.example", "https://api.openai.com")
     gw.config.write_text(text)
     gw.answers("account", "list")  # makes the tables

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.store.database import Database
+from gw.knowledge.bases import Base, one_state, readable_base
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import Imported, ImportTarget, import_folder
-from gw.knowledge.reading import Base, one_state, readable_base
 from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
 from tests.integration.keys.table import account_in

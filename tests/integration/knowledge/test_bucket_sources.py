@@ -12,8 +12,9 @@ import pytest
 from actors.media_store.storage import BucketFault, S3Client
 from actors.store import connection
 from gw.knowledge import importing
-from gw.knowledge.importing import CLEANED_EVERY_SECONDS, clean_up, keep_clean
-from gw.knowledge.sources import BucketSources, Sources, r2_key
+from gw.knowledge.bucket_sources import BucketSources
+from gw.knowledge.removal import CLEANED_EVERY_SECONDS, clean_up, keep_clean
+from gw.knowledge.sources import Sources, r2_key
 from metrics.prometheus import Metrics
 from tests.integration.cli.command import Gw
 from tests.integration.knowledge.importing import bases_in

@@ -11,7 +11,7 @@ from gw.agents.permission import AgentRefused
 from gw.agents.retrieval import retrieve
 from gw.config.config import AgentsSpec
 from gw.keys.principal import Agent
-from gw.knowledge.reading import grant, list_all
+from gw.knowledge.bases import grant, list_bases
 from tests.integration.knowledge.importing import KB, Bases, bases_in
 from tests.integration.knowledge.test_search import OTTER
 
@@ -121,7 +121,7 @@ async def test_who_may_not_read_one_of_the_bases_gets_nothing_of_any(
                     await asked(bases, who, question)
         # Its own base is everybody's, before there is one.
         assert await asked(bases, agent("default"), "otter") == []
-        records = await list_all(bases.database, bases.account_id)
+        records = await list_bases(bases.database, bases.account_id)
         (closed,) = (one for one in records if one.is_restricted)
         await grant(bases.database, closed, user="owner", account=None)
         assert len(await asked(bases, agent("closed"), "otter")) == 3

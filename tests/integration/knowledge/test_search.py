@@ -13,10 +13,12 @@ import pytest
 from actors.store.database import Database, Session
 from gw.knowledge import importing
 from gw.knowledge import search as searching
-from gw.knowledge.importing import ImportTarget, remove_base, remove_page
-from gw.knowledge.query import folded_name, parse_query
-from gw.knowledge.reading import SQL
+from gw.knowledge.bases import SQL
+from gw.knowledge.importing import ImportTarget
+from gw.knowledge.query import parse_query
+from gw.knowledge.removal import remove_base, remove_page
 from gw.knowledge.search import asked
+from gw.knowledge.words import folded_name
 from loadtests.knowledge.relevance import DEPTH, OURS, RIVALS, judged, measure, pages, table
 from tests.integration.knowledge.importing import KB, Bases, bases_in
 

@@ -1,6 +1,6 @@
 """Wiki links in the text of a page."""
 
-from gw.knowledge.pages import links
+from gw.knowledge.markdown import links
 from tests.support.rows import cases
 
 

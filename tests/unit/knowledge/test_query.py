@@ -7,17 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.knowledge.pages import Page, parse_page
-from gw.knowledge.query import (
-    BODY,
-    OVERLAP_POSITIONS,
-    PART_POSITIONS,
-    field_parts,
-    groups,
-    normalise,
-    parse_query,
-)
-from gw.knowledge.search import (
+from gw.knowledge.fields import BODY, OVERLAP_POSITIONS, PART_POSITIONS, field_parts
+from gw.knowledge.pages import KnowledgePage, parse_page
+from gw.knowledge.query import parse_query
+from gw.knowledge.snippet import (
     SNIPPET_CHARACTERS,
     STRETCH_CHARACTERS_MAX,
     WINDOW_CHARACTERS,
@@ -26,6 +19,7 @@ from gw.knowledge.search import (
     plain_snippet,
     snippet,
 )
+from gw.knowledge.words import groups, normalise
 from tests.support.rows import cases
 
 MIXED = st.text(st.sampled_from("aB1_.-'\"“” \n知识が한👍🇩🇪é́́ßﬁ\0\\&|!<>():*"), max_size=60)
@@ -80,7 +74,7 @@ def test_every_input_is_a_search_and_its_length_bounds_its_terms(text: str) -> N
     assert len(query.any) <= 2 * len(normalised)
 
 
-def page(body: str) -> Page:
+def page(body: str) -> KnowledgePage:
     found = parse_page("p.md", body.encode(), [], [])
     assert found is not None
     return found

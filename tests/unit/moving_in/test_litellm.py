@@ -13,7 +13,7 @@ from channels.registry import ChannelSpec, ModelSpec, Registry
 from gw.cli.main import main
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
-from gw.moving_in.litellm_prices import read_prices
+from gw.moving_in.litellm.prices import read_prices
 from gw.moving_in.writing import read_env_file
 
 SECRET = "sk-of-litellm's-operator"

@@ -19,9 +19,9 @@ from actors.wallet.pricing import MAX_NANO_USD
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.config.faults import ConfigFaults
-from gw.moving_in.new_api import plan_of
-from gw.moving_in.new_api_tables import read_tables, shown
-from gw.moving_in.plan import Plan, Secret
+from gw.moving_in.new_api.conversion import plan_of
+from gw.moving_in.new_api.tables import read_tables, shown
+from gw.moving_in.plan import Plan, SecretText
 from gw.price_list.reading import bundled
 from tests.support.new_api import RATIOS, make_sqlite, rows
 from tests.support.rows import cases, each
@@ -61,11 +61,15 @@ def test_channels_come_with_their_keys_and_models(tmp_path: Path) -> None:
     found = plan(tmp_path)
     first, second = found.channels.values()
     assert list(found.channels) == ["first", "second"]
-    assert (first.kind, first.keys, first.priority) == ("openai", (Secret("sk-first-upstream"),), 1)
-    assert first.headers == (("OpenAI-Organization", Secret("org-of-ours")),)
+    assert (first.kind, first.keys, first.priority) == (
+        "openai",
+        (SecretText("sk-first-upstream"),),
+        1,
+    )
+    assert first.headers == (("OpenAI-Organization", SecretText("org-of-ours")),)
     # The second of three keys is disabled over there; what is tried first there is here, too.
     assert (second.kind, second.priority) == ("deepseek", 11)
-    assert second.keys == (Secret("sk-a-of-second"), Secret("sk-c-of-second"))
+    assert second.keys == (SecretText("sk-a-of-second"), SecretText("sk-c-of-second"))
     bound = found.models["llama-3"].bindings
     assert bound == [Binding("first", "meta/llama-3"), Binding("second")]
 
@@ -228,8 +232,8 @@ def test_kinds_that_make_tasks_have_a_channel_for_each_key() -> None:
     row = channel(type=45, key="key-of-one\nkey-of-two", channel_info=info)
     found = plan_of(tables(channels=[row]), LIST, source="s", origin="there")
     assert [one.keys for one in found.channels.values()] == [
-        (Secret("key-of-one"),),
-        (Secret("key-of-two"),),
+        (SecretText("key-of-one"),),
+        (SecretText("key-of-two"),),
     ]
     assert len(found.models["m"].bindings) == 2
 
@@ -325,7 +329,7 @@ def test_database_is_read_for_so_long_and_from_a_file_alone(
         connection.executemany("INSERT INTO options VALUES (?, ?)", row)
         connection.commit()
     assert len(read_tables(url)["options"]) > 20_000
-    monkeypatch.setattr("gw.moving_in.new_api_tables.STATEMENT_MS", -1)
+    monkeypatch.setattr("gw.moving_in.new_api.tables.STATEMENT_MS", -1)
     with pytest.raises(ConfigFaults, match="interrupted"):
         read_tables(url)
     os.mkfifo(tmp_path / "pipe.db")

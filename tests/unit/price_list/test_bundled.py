@@ -9,9 +9,10 @@ from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from channels.registry import Binding, Registry
 from gw.config.load import load_text
-from gw.price_list.filling import Change, compare, leaps
-from gw.price_list.reading import Offer, Provided, bundled, dearest, offers, price_of, provided_by
-from gw.price_list.writing import kinds_found, missing, starter
+from gw.price_list.comparison import PriceChange, compare, leaps
+from gw.price_list.offers import Offer, Provided, dearest, offers, price_of, provided_by
+from gw.price_list.reading import bundled
+from gw.price_list.starter import kinds_found, missing, starter
 from tests.support.rows import cases, each
 from tests.unit.price_list.lists import FIREWORKS, GROQ, HEAD, OPENAI, UNPRICED, faults_of, list_of
 
@@ -211,9 +212,9 @@ def test_prices_that_differ_are_told_with_their_difference() -> None:
     (one,) = found.differing
     assert one.model.id == "gpt"
     assert one.changes == (
-        Change("output", Decimal(8), Decimal(10), Decimal(2)),
+        PriceChange("output", Decimal(8), Decimal(10), Decimal(2)),
         # Not said by the list: cached tokens would cost what input does.
-        Change("cached_input", Decimal("0.25"), None, Decimal(1)),
+        PriceChange("cached_input", Decimal("0.25"), None, Decimal(1)),
     )
     assert (found.new, found.unpriced, found.not_listed) == ((), ("gpt-new",), ("gone",))
 
@@ -259,7 +260,7 @@ def test_price_of_a_resolution_is_told_on_its_own() -> None:
     )
     (one,) = compare(load_text(text, {}, source=Path("/x")).registry, list_of(row)).differing
     member = "per_second_by_resolution.1080p"
-    assert one.changes == (Change(member, Decimal("0.2"), Decimal("0.3"), Decimal("0.1")),)
+    assert one.changes == (PriceChange(member, Decimal("0.2"), Decimal("0.3"), Decimal("0.1")),)
 
 
 CHAT = frozenset({"chat"})

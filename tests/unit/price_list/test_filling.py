@@ -18,7 +18,9 @@ from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
-from gw.price_list.exports import CHUNK, LINE_MAX, PIECE_MAX, NoExport, read
+from gw.price_list.exports.export import NoExport
+from gw.price_list.exports.pieces import CHUNK, LINE_MAX, PIECE_MAX
+from gw.price_list.exports.reading import read_export
 from gw.price_list.filling import Filled, fill
 from tests.support.rows import cases, each
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
@@ -337,7 +339,7 @@ def test_known_exports_are_read(
     text: str, provider: str, expected: list[tuple[str, dict[str, Any]]]
 ) -> None:
     for content in (text, "\ufeff" + text):
-        export = read(io.StringIO(content))
+        export = read_export(io.StringIO(content))
         entries = list(export.entries)
         assert export.provider == provider
         assert {one.day for one in entries} == {DAY}
@@ -347,7 +349,7 @@ def test_known_exports_are_read(
 
 def test_instant_is_taken_to_utc() -> None:
     row = {**ROW, "usage_start_time": "2026-05-01 20:00:00-07:00"}
-    (entry,) = read(io.StringIO(json.dumps(row))).entries
+    (entry,) = read_export(io.StringIO(json.dumps(row))).entries
     assert entry.day == date(2026, 5, 2)
 
 
@@ -384,7 +386,7 @@ WRONG = {
 @each("text, message", WRONG.values())
 def test_what_is_no_export_is_refused(text: str, message: str) -> None:
     with pytest.raises(NoExport) as raised:
-        list(read(io.StringIO(text)).entries)
+        list(read_export(io.StringIO(text)).entries)
     assert message in str(raised.value)
 
 
@@ -407,12 +409,12 @@ def test_file_of_any_size_is_read_piece_by_piece() -> None:
     one = json.dumps(bucket(USED))
     count = 40_000
     file = Endless(iter(['{"data": [', *[f"{one},\n"] * count, "]}"]))
-    assert sum(entry.model is not None for entry in read(file).entries) == count
+    assert sum(entry.model is not None for entry in read_export(file).entries) == count
     assert (file.given > PIECE_MAX // 2, file.most) == (True, CHUNK)
 
 
 def test_bucket_without_an_end_is_given_up() -> None:
     file = Endless(iter(['{"data": [{"start_time": 1, "results": ["'] + ["x" * CHUNK] * 100_000))
     with pytest.raises(NoExport, match="is longer than"):
-        read(file)
+        read_export(file)
     assert file.given < 3 * PIECE_MAX

@@ -25,7 +25,7 @@ from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec
 from gw.calls.bills import TokenBill
-from gw.price_list.filling import usage_of_row
+from gw.price_list.repricing import usage_of_row
 from tests.support.prices import spec_of, usage_of
 from tests.support.rows import cases, each
 

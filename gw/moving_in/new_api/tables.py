@@ -56,7 +56,7 @@ VALUE_BYTES_MAX = 16 * 1024 * 1024
 Row = Mapping[str, Any]
 
 
-class Cursor(Protocol):
+class DriverCursor(Protocol):
     """The methods that the cursors of both drivers share."""
 
     @property
@@ -72,7 +72,7 @@ def read_tables(url: str) -> dict[str, list[Row]]:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Cursor]:
+def _connected(url: str) -> Iterator[DriverCursor]:
     scheme = urlsplit(url).scheme
     try:
         if scheme in ("postgresql", "postgres"):
@@ -144,7 +144,7 @@ def _require_plain(cursor: sqlite3.Cursor, table: str, url: str) -> None:
             raise ConfigFaults([_fault(url, found)])
 
 
-def _rows(cursor: Cursor, table: str, url: str) -> list[Row]:
+def _rows(cursor: DriverCursor, table: str, url: str) -> list[Row]:
     if isinstance(cursor, sqlite3.Cursor):
         _require_plain(cursor, table, url)
     cursor.execute(f'SELECT * FROM "{table}" LIMIT 0')

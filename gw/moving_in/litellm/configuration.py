@@ -6,10 +6,8 @@ settings without a counterpart are left, each with the reason.
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from channels.families import FAMILIES, MODEL_TYPES
 from channels.kinds import KINDS
@@ -19,224 +17,28 @@ from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
 from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described
 from gw.config.yaml_source import parse
-from gw.moving_in.litellm_prices import (
-    ENVIRONMENT,
+from gw.moving_in.litellm.channels import ChannelReader
+from gw.moving_in.litellm.names import (
     GENERAL,
     GUESSES,
-    KIND_CREDENTIALS,
     KIND_OF_PROVIDER,
-    KIND_SETTINGS,
     MODES,
     PARAMS,
     PRICE_MEMBERS,
     SETTINGS,
 )
-from gw.moving_in.plan import (
-    Plan,
-    PlannedChannel,
-    PlannedModel,
-    Secret,
-    Value,
-    Variable,
-    is_address,
-    is_key,
-    is_name,
-    is_priced,
-    proved,
-    without_version,
+from gw.moving_in.litellm.nodes import (
+    decimal_of,
+    is_nothing,
+    member_of,
+    number_of,
+    scalar_of,
+    table_of,
+    text_of,
 )
-from gw.price_list.reading import PriceList, PriceRow, dearest, price_of
-
-# The nodes of a LiteLLM configuration, parsed; faults are reported by line.
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
-def table_of(node: Node, at: Location) -> Table | None:
-    if isinstance(node, Table):
-        return node
-    if not isinstance(node, Unreadable):
-        at.blame(found=described(node, hidden=True), allowed="a mapping, as LiteLLM has it")
-    return None
-
-
-def member_of(node: Table, name: str, at: Location, *, is_needed: bool = True) -> Table | None:
-    entry = node.entries.get(name)
-    if entry is None or (not is_needed and is_nothing(entry.value)):
-        if not is_needed:
-            return Table({}, node.mark)
-        at.key(name).blame(found="nothing", allowed="a mapping, as LiteLLM has it")
-        return None
-    return table_of(entry.value, at.key(name, entry.mark))
-
-
-def text_of(node: Table, name: str, at: Location) -> str | None:
-    found = scalar_of(node, name)
-    if not found:
-        entry = node.entries.get(name)
-        at.key(name, entry.mark if entry else None).blame(found="nothing", allowed="a text")
-    return found or None
-
-
-def scalar_of(node: Table, name: str) -> str | None:
-    entry = node.entries.get(name)
-    if entry is None or not isinstance(entry.value, Scalar) or entry.value.is_nothing:
-        return None
-    return entry.value.text
-
-
-def value_of(node: Table, name: str) -> Value | None:
-    """Return a text: a Variable for os.environ/NAME, else a Secret, since it may be one."""
-    text = scalar_of(node, name)
-    if not text:
-        return None
-    named = text.removeprefix(ENVIRONMENT)
-    if named != text and _VARIABLE.fullmatch(named):
-        return Variable(named)
-    return Secret(text)
-
-
-def number_of(node: Table, name: str, at: Location) -> int | None:
-    text = scalar_of(node, name)
-    if text is None:
-        return None
-    if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII) and not (
-        name.endswith("tokens") and re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII)
-    ):
-        where = at.key(name, node.entries[name].mark)
-        where.blame(found="no whole number that fits", allowed="a whole number from 1 on")
-        return None
-    return int(text)
-
-
-def decimal_of(node: Node, at: Location) -> Decimal | None:
-    """Return an amount exactly as written, also as 1.5e-06."""
-    try:
-        amount = Decimal(node.text) if isinstance(node, Scalar) else None
-    except InvalidOperation:
-        amount = None
-    if amount is None or not amount.is_finite() or not 0 <= amount <= 1_000_000:
-        at.blame(found=described(node), allowed="a cost in USD, from 0 on")
-        return None
-    return amount
-
-
-def is_nothing(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.is_nothing
-
-
-# The channel of a deployment: address, key, headers.
-
-_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
-
-
-class ChannelReader:
-    """Builds the channels of deployments; what is not carried over is reported in the plan."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def read(
-        self, kind: str, provider: str, params: Table, at: Location, label: str
-    ) -> PlannedChannel | None:
-        """Return the channel of a deployment; None if the gateway cannot reach it."""
-        key = value_of(params, "api_key")
-        if isinstance(key, Secret) and not is_key(key.value):
-            at.key("api_key", params.entries["api_key"].mark).blame(
-                found="text (not shown)", allowed="a key: ASCII without spaces"
-            )
-            return None
-        found = self._address(kind, params, at)
-        if found is None:
-            return None
-        if key is None and kind and KINDS[kind].variables and not proved(kind):
-            key = Variable(KINDS[kind].variables[0])  # LiteLLM's default, too
-        kind, address, chat_path = found
-        if not address and (not kind or not KINDS[kind].base_url):
-            self._plan.leave(label, "it says no api_base, and the provider has no one address")
-            return None
-        is_azure = kind == "azure-openai-deployments"
-        version = scalar_of(params, "api_version") if is_azure else None
-        channel = PlannedChannel(
-            kind=kind,
-            base_url=address,
-            keys=(key,) if key is not None else (),
-            chat_path=chat_path,
-            headers=tuple(self._headers(params, label)),
-            query=(("api-version", version),) if version else (),
-            settings=self._settings_of(kind, params),
-            credentials=self._credentials(kind, params, label),
-            priority=number_of(params, "order", at) or 1,
-            max_concurrency=number_of(params, "max_parallel_requests", at),
-        )
-        if (own := channel.foreign_variable) is not None:
-            self._plan.leave(label, f"it reads {own}, a variable of this gateway")
-            return None
-        return channel
-
-    def _address(self, kind: str, params: Table, at: Location) -> tuple[str, Value, str] | None:
-        """Return kind, address and path of chat; an empty address is the kind's. None: a fault."""
-        base = value_of(params, "api_base") or value_of(params, "base_url")
-        if isinstance(base, Secret):
-            base = base.value
-        if isinstance(base, Variable):
-            self._plan.leave(f"the end of ${base.name}", "an address here has no /v1 at its end")
-            return "" if kind == "openai" else kind, base, ""
-        if not base:
-            return kind, "", ""
-        if not is_address(base):
-            named = "api_base" if "api_base" in params.entries else "base_url"
-            at.key(named, params.entries[named].mark).blame(
-                found="no address",
-                allowed="an address from http:// or https:// on, without $, { and }",
-            )
-            return None
-        if kind and urlsplit(KINDS[kind].base_url).hostname == urlsplit(base).hostname:
-            return kind, "", ""
-        if kind in ("", "openai"):
-            return "", *without_version(base)
-        return kind, base.rstrip("/").removesuffix("/v1"), ""
-
-    def _settings_of(self, kind: str, params: Table) -> tuple[tuple[str, Value], ...]:
-        """Return what a kind's address depends on: as configured, else the provider's variable."""
-        if kind not in KIND_SETTINGS:
-            return ()
-        found: dict[str, Value] = {
-            name: Variable(variable) for name, variable in KINDS[kind].settings
-        }
-        for param, name in KIND_SETTINGS[kind].items():
-            value = value_of(params, param)
-            if value is not None:
-                found[name] = value.value if isinstance(value, Secret) else value
-        return tuple(found.items())
-
-    def _credentials(self, kind: str, params: Table, label: str) -> tuple[tuple[str, Value], ...]:
-        found: dict[str, Value] = {}
-        for param, name in KIND_CREDENTIALS.get(kind, {}).items():
-            value = value_of(params, param)
-            if isinstance(value, Secret) and value.value.lstrip().startswith("{"):
-                self._plan.leave(f"{param} of {label}", "name a key file: credentials: {file: …}")
-            elif value is not None:
-                found[name] = value.value if name == "file" and isinstance(value, Secret) else value
-        return tuple(found.items())
-
-    def _headers(self, params: Table, label: str) -> list[tuple[str, Value]]:
-        entry = params.entries.get("extra_headers")
-        found: list[tuple[str, Value]] = []
-        if entry is not None and isinstance(entry.value, Table):
-            for name in entry.value.entries:
-                value = value_of(entry.value, name)
-                if isinstance(value, Secret) and not _HEADER.fullmatch(value.value):
-                    value = None
-                if value is None or not re.fullmatch(r"[A-Za-z0-9-]+", name):
-                    self._plan.leave(f"the header {name} of {label}", "it is no text of a header")
-                else:
-                    found.append((name, value))
-        organization = value_of(params, "organization")
-        if organization is not None:
-            found.append(("OpenAI-Organization", organization))
-        return found
-
+from gw.moving_in.plan import Plan, PlannedChannel, PlannedModel, is_name, is_priced
+from gw.price_list.offers import dearest, price_of
+from gw.price_list.reading import PriceList, PriceRow
 
 _PRICE_STEP = Decimal(1).scaleb(-12)  # the finest step of a price here
 
@@ -245,7 +47,7 @@ def read_litellm(path: Path, price_list: PriceList) -> Plan:
     """Parse the file at `path`. Raises ConfigFaults, by line."""
     report = FaultReport(str(path))
     root = parse(read_text(path), {}, report)
-    reader = _Reader(price_list)
+    reader = _ConfigurationReader(price_list)
     if isinstance(root, Table):
         reader.read(root, report.top())
     elif not isinstance(root, Unreadable):
@@ -254,7 +56,7 @@ def read_litellm(path: Path, price_list: PriceList) -> Plan:
     return reader.plan
 
 
-class _Reader:
+class _ConfigurationReader:
     def __init__(self, price_list: PriceList) -> None:
         self.plan = Plan()
         self._channels = ChannelReader(self.plan)

@@ -1,0 +1,1 @@
+"""new-api's database, as what this gateway has for it."""

@@ -1,0 +1,1 @@
+"""Usage exports of providers, which bills are compared with."""
