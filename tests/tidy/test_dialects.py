@@ -31,6 +31,7 @@ PAIRS = {
     "channels/dialects/chat/thinking.py": {"messages", "gemini", "responses"},  # whose signature
     "channels/dialects/gemini/signatures.py": {"messages"},  # opaque thoughts, which it alone has
     "channels/dialects/responses/decode.py": {"chat"},  # media, which one provider has alike
+    "channels/dialects/responses/members.py": {"chat"},  # names, which one provider has alike
     "channels/dialects/responses/encode.py": {"chat"},  # members, which one provider has alike
 }
 # The same letters as the word of something else.

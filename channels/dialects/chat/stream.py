@@ -57,7 +57,7 @@ class ChatStreamDecoder:
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<chat.StreamDecoder {state}, {self._calls}>"
+        return f"<ChatStreamDecoder {state}, {self._calls}>"
 
     def take(self, read: ChatChunk | None) -> list[Event]:
         """Return the canonical events of one decoded event. Never raises."""
@@ -216,7 +216,7 @@ class ChatStreamEncoder(EventEncoder):
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "new" if self._arguments is None else "open"
-        return f"<chat.StreamEncoder {state}>"
+        return f"<ChatStreamEncoder {state}>"
 
     def _text(self, text: str) -> bytes:
         self._thought.clear()

@@ -61,7 +61,7 @@ class ChatToolCallReader:
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<ToolCallReader {self.count} calls>"
+        return f"<ChatToolCallReader {self.count} calls>"
 
     def read(self, pieces: Iterable[ChunkToolCall]) -> list[Event]:
         """Return the events of the calls, or pieces of them, in a chunk."""

@@ -68,7 +68,7 @@ class GeminiStreamDecoder:
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"
-        return f"<gemini.StreamDecoder {state}, {self._calls}>"
+        return f"<GeminiStreamDecoder {state}, {self._calls}>"
 
     def take(self, read: Sequence[GeminiChunk] | None) -> list[Event]:
         """Return the canonical events of one event's chunks. Never raises."""
@@ -236,7 +236,7 @@ class GeminiStreamEncoder(EventEncoder):
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "open" if self._has_written else "new"
-        return f"<gemini.StreamEncoder {state}, {len(self._calls)} calls waiting>"
+        return f"<GeminiStreamEncoder {state}, {len(self._calls)} calls waiting>"
 
     def _call_began(self, event: CallBegan) -> bytes:
         self._has_open_thought = False

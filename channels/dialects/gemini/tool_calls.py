@@ -67,7 +67,7 @@ class GeminiToolCallReader:
         self._open: _OpenFunctionCall | None = None
 
     def __repr__(self) -> str:
-        return f"<ToolCallReader {self.count} calls{', one open' if self._open else ''}>"
+        return f"<GeminiToolCallReader {self.count} calls{', one open' if self._open else ''}>"
 
     def read(self, call: ChunkCall, signature: str | None) -> list[Event]:
         """Return the events of a part with a call or a piece of one."""

@@ -6,29 +6,27 @@ InvalidRequest. `encode.py` is the reverse.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
 from channels.dialects.chat.content import read_audio, read_file, read_url
-from channels.dialects.chat.members import PROVIDER
-from channels.dialects.responses.tools import (
+from channels.dialects.responses.client_tools import (
     BY_CALL,
     CLIENT_TOOLS,
-    CUSTOM,
-    FUNCTION,
-    INPUT,
-    LISTS,
     RESULTS,
-    ToolNames,
-    custom_parameters,
     is_run_by_client,
-    own_name,
+)
+from channels.dialects.responses.members import ORIGIN
+from channels.dialects.responses.signatures import proven
+from channels.dialects.responses.tool_calls import (
+    INPUT,
+    custom_parameters,
     result_text,
     stated_arguments,
 )
+from channels.dialects.responses.tool_names import CUSTOM, FUNCTION, ToolNames, own_name
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.lenient import dumps
@@ -36,7 +34,6 @@ from channels.translation.call_arguments import call_arguments
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,
-    ClientProtocol,
     Effort,
     Format,
     Media,
@@ -53,82 +50,25 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.signatures import UNSIGNED, opened
 from channels.translation.tool_calls import made_id
 
-# The names of request members in responses, to report what was dropped.
-#
-# Keys are fields of `channels/translation/model.py`, values this protocol's names, dotted and
-# without indices. A field without a name here cannot be in a responses request.
+# Items that add tools to the request's.
+_LISTS = frozenset(("additional_tools",))
 
-_NAMES = {
-    "parallel_tools": "parallel_tool_calls",
-    "format": "text.format",
-    "format.name": "text.format.name",
-    "format.description": "text.format.description",
-    "format.schema": "text.format.schema",
-    "format.is_strict": "text.format.strict",
-    "reasoning.budget_tokens": "reasoning.effort",
-    "reasoning.is_enabled": "reasoning.effort",
-    "reasoning.shows_thoughts": "reasoning.summary",
-    "tools.is_strict": "tools.strict",
-    "tool_choice.allowed": "tool_choice.tools",
-    "turn.role": "input.role",
-    "system": "instructions",
-    "thinking": "input.reasoning",
-    "call.arguments": "input.arguments",
-    "call.signature": "input.reasoning",
-    "image": "input.content.input_image",
-    "document": "input.content.input_file",
-    "audio": "input.content.input_audio",
-    "media.detail": "input.content.detail",
-    "media.name": "input.content.filename",
-}
-
-# Values equivalent to leaving the member out.
-_NEUTRAL = {
-    "store": False,
-    "background": False,
-    "metadata": {},
-    "truncation": "disabled",
-    "service_tier": "auto",
-    "top_logprobs": 0,
-    "text.verbosity": "medium",
-    "tools.defer_loading": False,
-    "tools.format": {"type": "text"},
-    "stream_options.include_obfuscation": False,
-    "input.content.annotations": [],
-    "input.content.logprobs": [],
-}
-ORIGIN = ClientProtocol(
-    protocol=RESPONSES.protocol,
-    names=_NAMES,
-    neutral=_NEUTRAL,
-    turns="input",
-    parts="input.content.",
-    provider=PROVIDER,
-    has_thoughts_apart=True,
-)
-
-
-# Decodes the items of a responses request to system texts and turns.
-#
-# Instructions are the first system text, followed by developer messages before all other items;
-# later ones keep their position. An item is a message, a call, a result or a thought; calls that
-# the provider ran are left over by name.
 
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _SILENT = frozenset(("type", "id", "status"))  # labels of an item or a part, without content
-_REDACTED = "redacted:"
-# The alphabet of other providers' proofs: base64, in either variant.
-_PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
 
 
 class ItemsDecoder:
-    """Decodes one item after the other; `left_over` are unsupported members and parts.
+    """Decodes one item after the other to system texts and turns.
 
-    `empty` are the paths of the empty messages, `more_tools` the lists of tools that items add to
-    the request's.
+    Instructions are the first system text, followed by developer messages before all other items;
+    later ones keep their position. An item is a message, a call, a result or a thought; calls that
+    the provider ran are left over by name.
+
+    `left_over` are unsupported members and parts, `empty` the paths of the empty messages,
+    `more_tools` the lists of tools that items add to the request's.
     """
 
     __slots__ = (
@@ -172,7 +112,7 @@ class ItemsDecoder:
             read(self, item)
         elif kind in BY_CALL:
             self._read_client_call(item, kind)
-        elif kind in LISTS:
+        elif kind in _LISTS:
             self.more_tools.append(Members(item, path))
         elif kind in RESULTS:
             self._read_client_result(item, kind, path)
@@ -330,26 +270,6 @@ _READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, Any]], None]] = {
     "custom_tool_call_output": ItemsDecoder._read_result,
     "reasoning": ItemsDecoder._read_reasoning,
 }
-
-
-def proven(text: str, proof: str) -> Thinking:
-    """Return the thought proven by an `encrypted_content`, which may be another protocol's."""
-    if proof == UNSIGNED:
-        return Thinking(text)
-    signature, signer = opened(proof, own=RESPONSES.protocol)
-    if signer == RESPONSES.protocol:
-        return Thinking(text, signature=signature, signer=signer)
-    data = signature.removeprefix(_REDACTED)
-    if _PROOF.fullmatch(data) is None:  # damaged: its signer could not check it
-        return Thinking(text, signer=signer)
-    if data != signature:
-        return Thinking("", redacted=data, signer=signer)
-    return Thinking(text, signature=signature, signer=signer)
-
-
-def redacted_proof(data: str) -> str:
-    """Return an `encrypted_content` for opaque data, which this protocol does not have."""
-    return _REDACTED + data
 
 
 def _read_file(part: Mapping[str, Any]) -> Media | None:

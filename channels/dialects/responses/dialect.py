@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from channels.dialects.dialect import Address, ChatDialect, Counting
 from channels.dialects.responses.decode import decode_request
 from channels.dialects.responses.encode import encode_request, tool_names
-from channels.dialects.responses.events import ResponsesMeter, ends
+from channels.dialects.responses.meter import ResponsesMeter, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
-from channels.dialects.responses.response import KEEP_ALIVE, StreamEncoder, encode_response
-from channels.dialects.responses.stream import StreamDecoder, decode_response
+from channels.dialects.responses.response import decode_response, encode_response
+from channels.dialects.responses.signatures import without_foreign
+from channels.dialects.responses.stream import (
+    KEEP_ALIVE,
+    ResponsesStreamDecoder,
+    ResponsesStreamEncoder,
+)
 from channels.families import RESPONSES
 from channels.translation.codec import Codec
-from channels.translation.signatures import TAG, edited
-
-# Removes thoughts of other providers from a request that is not translated.
-#
-# The reason is in `channels/translation/signatures.py`.
-
-
-def without_foreign(body: bytes, outline: bytes) -> bytes:
-    """Return the body without foreign thoughts; the same object if there are none."""
-    if TAG.encode() not in outline:
-        return body
-    return edited(body, "input", _without_foreign_thought)
-
-
-def _without_foreign_thought(item: Any) -> Any:
-    """Return the item; None for a thought that a translation has sealed."""
-    if not isinstance(item, Mapping) or item.get("type") != "reasoning":
-        return item
-    proof = item.get("encrypted_content")
-    return None if isinstance(proof, str) and proof.startswith(TAG) else item
-
 
 DIALECT = ChatDialect(
     family=RESPONSES,
@@ -60,8 +41,8 @@ DIALECT = ChatDialect(
         tool_names=tool_names,
         decode_response=decode_response,
         encode_response=encode_response,
-        new_decoder=StreamDecoder,
-        new_encoder=StreamEncoder,
+        new_decoder=ResponsesStreamDecoder,
+        new_encoder=ResponsesStreamEncoder,
         keep_alive=KEEP_ALIVE,
     ),
     takes_cache_key=True,

@@ -46,11 +46,6 @@ from channels.translation.tool_calls import (
     spelled,
 )
 
-# Encodes system texts and turns as instructions and input of a responses request.
-#
-# A turn becomes messages, calls and results, each a separate item. Instructions within a
-# conversation keep their position, under their own role.
-
 # The end of a prompt's cached prefix: the only member of a part that both protocols share.
 _BREAKPOINT = "prompt_cache_breakpoint"
 # The protocol requires a name for every inline file.
@@ -60,7 +55,11 @@ _OWN = RESPONSES.protocol
 
 
 class ItemWriter:
-    """Encodes the items of one request of the protocol `origin`."""
+    """Encodes system texts and turns of one request of the protocol `origin`, as items.
+
+    A turn becomes messages, calls and results, each a separate item. Instructions within a
+    conversation keep their position, under their own role.
+    """
 
     __slots__ = ("_items", "_limits", "_origin", "_report")
 

@@ -7,19 +7,23 @@ as input becomes one user message (spec: Responses protocol; contract §7).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
-from channels.dialects.responses.tools import CLIENT_TOOLS, is_run_by_client
+from channels.dialects.responses.client_tools import CLIENT_TOOLS, is_run_by_client
+from channels.dialects.responses.members import (
+    ALLOWED,
+    InputItem,
+    LenientItem,
+    LenientResponsesBody,
+    LenientResponsesTool,
+    ResponsesBody,
+    ResponsesTool,
+)
 from channels.dialects.validate import (
-    INTEGER_MAX,
-    MODEL_CHARACTERS_MAX,
-    TOOL_TYPE_CHARACTERS_MAX,
-    Count,
     Tables,
     check_model,
     counts,
@@ -32,159 +36,6 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
-
-# The members of a responses request, as types and in words (spec: Chat, responses protocol).
-#
-# `ResponsesBody` has the documented types, `LenientBody` those that the gateway itself needs;
-# `ALLOWED` has the same in words, for error messages. Other members are forwarded unread.
-
-
-class Object(Struct, gc=False):
-    """Any object; the upstream validates its members."""
-
-
-class Part(Struct, gc=False):
-    """One part of a content array: text, image, file."""
-
-    type: str | UnsetType = UNSET
-    text: str | UnsetType = UNSET
-    image_url: str | UnsetType | None = UNSET
-    detail: str | UnsetType | None = UNSET
-
-
-class Item(Struct, gc=False):
-    """A message, or, with another type, an output item of an earlier response, or a tool list."""
-
-    type: str | UnsetType = UNSET
-    role: Literal["user", "assistant", "system", "developer"] | UnsetType = UNSET
-    content: str | list[Part] | UnsetType | None = UNSET
-    call_id: str | UnsetType | None = UNSET
-    name: str | UnsetType | None = UNSET
-
-
-class Tool(Struct, gc=False):
-    """A function, or a built-in tool such as web_search."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)]
-    name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
-    parameters: Object | UnsetType | None = UNSET
-    execution: Any = None
-    environment: Any = None
-
-
-class ToolChoice(Struct, gc=False):
-    """A selector of one tool."""
-
-    type: str | UnsetType = UNSET
-    name: str | UnsetType | None = UNSET
-
-
-class Reasoning(Struct, gc=False):
-    """The requested amount of thinking, and whether it is shown."""
-
-    effort: str | UnsetType | None = UNSET
-    summary: str | UnsetType | None = UNSET
-
-
-class ResponsesBody(Struct, gc=False):
-    """Every member that the gateway reads. `Any` is used if only presence matters."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    input: str | Annotated[list[Item], Meta(min_length=1)]
-    instructions: str | None = None
-    stream: bool | None = None
-    max_output_tokens: Count | None = None
-    reasoning: Reasoning | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    tools: list[Tool] | None = None
-    tool_choice: str | ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    previous_response_id: Any = None
-    conversation: Any = None
-    background: bool | None = None
-
-
-class LenientItem(Struct, gc=False):
-    """An item: its type, and the role and content of a message."""
-
-    type: str | UnsetType | None = UNSET
-    role: str | UnsetType | None = UNSET
-    content: str | list[Raw] | UnsetType | None = UNSET
-
-
-class LenientTool(Struct, gc=False):
-    """A tool, of which only the type is needed, and where it runs."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
-    execution: Any = None
-    environment: Any = None
-
-
-class LenientBody(Struct, gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the rest."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    input: str | Annotated[list[LenientItem], Meta(min_length=1)]
-    instructions: str | None = None
-    stream: bool | None = None
-    max_output_tokens: Count | None = None
-    reasoning: Object | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    tools: list[LenientTool] | None = None
-    tool_choice: str | Object | None = None
-    parallel_tool_calls: bool | None = None
-    previous_response_id: Any = None
-    conversation: Any = None
-    background: bool | None = None
-
-
-# The allowed values of each member, in words; `[]` stands for any index.
-ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
-    "input": "a string or a non-empty array of items",
-    "input[]": "an object with role and content, or with type",
-    "input[].type": "a string such as message",
-    "input[].role": "one of user, assistant, system, developer",
-    "input[].content": "a string or an array of parts",
-    "input[].content[]": "an object with type",
-    "input[].content[].type": "a string such as input_text",
-    "input[].content[].text": "a string",
-    "input[].content[].image_url": "a string",
-    "input[].content[].detail": "a string",
-    "input[].call_id": "a string",
-    "input[].name": "a string",
-    "instructions": "a string",
-    "stream": "a boolean",
-    "max_output_tokens": f"an integer from 1 to {INTEGER_MAX}",
-    "reasoning": "an object",
-    "reasoning.effort": "a string such as low, medium or high",
-    "reasoning.summary": "a string",
-    "temperature": "a number",
-    "top_p": "a number",
-    "frequency_penalty": "a number",
-    "presence_penalty": "a number",
-    "tools": "an array of tools",
-    "tools[]": "an object with type",
-    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as web_search",
-    "tools[].name": "a non-empty string",
-    "tools[].description": "a string",
-    "tools[].parameters": "an object that holds a JSON schema",
-    "tool_choice": "a string or an object",
-    "tool_choice.type": "a string",
-    "tool_choice.name": "a string",
-    "parallel_tool_calls": "a boolean",
-    "background": "a boolean",
-}
-
-
-# The parameters of a responses request, for the call log.
 
 _SETTINGS = frozenset(
     (
@@ -205,13 +56,15 @@ _SETTINGS = frozenset(
 )
 
 
-def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientBody) -> dict[str, str]:
-    """Return the parameters by protocol name, with the number of `input` items and `images`.
+def parameters(
+    raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientResponsesBody
+) -> dict[str, str]:
+    """Return the parameters for the call log, with the number of `input` items and `images`.
 
     Tools and images are only recognised in a documented body.
     """
     shown = settings(raw, _SETTINGS)
-    if isinstance(read, LenientBody):
+    if isinstance(read, LenientResponsesBody):
         return shown | counts(input=len(read.input))
     if read.reasoning is not None:
         for name in ("effort", "summary"):
@@ -235,7 +88,7 @@ def _text(raw: msgspec.Raw) -> dict[str, str]:
     return settings(config, ("format", "verbosity"), within="text.")
 
 
-def _name(tool: Tool) -> str:
+def _name(tool: ResponsesTool) -> str:
     return tool.type if tool.name is msgspec.UNSET else tool.name
 
 
@@ -247,7 +100,7 @@ def _images(read: ResponsesBody) -> int:
     return found
 
 
-_TABLES = Tables(ResponsesBody, LenientBody, ALLOWED)
+_TABLES = Tables(ResponsesBody, LenientResponsesBody, ALLOWED)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
 
 # Tools that the client runs itself; the provider only trained its models for them.
@@ -320,7 +173,7 @@ def without_body(request: ResponsesRequest) -> ResponsesRequest:
     return replace(request, object=stand_in(request.object))
 
 
-def _refuse_stored(read: ResponsesBody | LenientBody) -> None:
+def _refuse_stored(read: ResponsesBody | LenientResponsesBody) -> None:
     """Refuse members that need a stored response: none is stored (spec: Responses protocol).
 
     Nor may the upstream store it, whose account is shared: a tenant could name another's.
@@ -345,7 +198,7 @@ def _refuse_stored(read: ResponsesBody | LenientBody) -> None:
         )
 
 
-def _check_items(items: Iterable[Item | LenientItem]) -> None:
+def _check_items(items: Iterable[InputItem | LenientItem]) -> None:
     for index, item in enumerate(items):
         if item.type == "item_reference":  # also to one that another tenant has stored
             raise InvalidRequest(
@@ -362,7 +215,7 @@ def _check_items(items: Iterable[Item | LenientItem]) -> None:
             raise InvalidRequest(f"{param} is missing: expected {words}.", param)
 
 
-def _builtin_tools(tools: Iterable[Tool | LenientTool]) -> tuple[str, ...]:
+def _builtin_tools(tools: Iterable[ResponsesTool | LenientResponsesTool]) -> tuple[str, ...]:
     kinds = dict.fromkeys(
         unversioned(tool.type)
         for tool in tools
@@ -371,6 +224,6 @@ def _builtin_tools(tools: Iterable[Tool | LenientTool]) -> tuple[str, ...]:
     return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)
 
 
-def _is_run_by_client(tool: Tool | LenientTool) -> bool:
+def _is_run_by_client(tool: ResponsesTool | LenientResponsesTool) -> bool:
     stated = {"type": tool.type, "execution": tool.execution, "environment": tool.environment}
     return tool.type in CLIENT_TOOLS and is_run_by_client(stated)

@@ -1,300 +1,65 @@
-"""Decode a responses stream to canonical events, and a whole response as the end of one.
+"""Responses streams, to canonical events and back.
 
 The content of an item is repeated: in deltas, when a part of it is done, when the item is done, and
-in the whole response at the end. It is emitted at its first occurrence. Items are identified by
-their index in the output, because some upstreams change ids from event to event. Nothing that an
-upstream sends raises.
+in the whole response at the end. It is read at its first occurrence. Items are identified by their
+index in the output, because some upstreams change ids from event to event. Nothing that an upstream
+sends raises.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from channels.dialects.error_body import message_in
-from channels.dialects.responses.decode import proven
+from channels.dialects.meter import tier_member
+from channels.dialects.responses.client_tools import BY_CALL
 from channels.dialects.responses.events import (
     ENDS,
-    Response,
-    UsageReader,
+    ResponsesEvent,
+    StatedResponse,
     object_of,
     read_response,
-    tools_in,
 )
-from channels.dialects.responses.events import Event as UpstreamEvent
-from channels.errors import UpstreamMalformed
-from channels.json.lenient import read_json
-from channels.translation import model
-from channels.translation.codec import folded
+from channels.dialects.responses.items import (
+    REFUSAL,
+    TEXT,
+    ItemKey,
+    ItemReader,
+    image_members,
+    message_part,
+    new_item,
+    summary_part,
+)
+from channels.dialects.responses.response_object import ending_of, response_object
+from channels.dialects.responses.signatures import proof_member
+from channels.dialects.responses.tool_calls import call_item, custom_input
+from channels.dialects.responses.tool_names import CUSTOM, named_call
+from channels.dialects.responses.usage import ResponsesUsageReader, tools_in, write_usage
+from channels.json.lenient import dumps, read_json
+from channels.translation.call_arguments import call_arguments
+from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
-    Citation,
     Ended,
     Event,
     Finished,
     Media,
-    MediaDelta,
     RefusalDelta,
     StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
-    stated_type,
+    markdown,
 )
-from channels.translation.tool_calls import UNNAMED, WaitingArguments, failure_in, made_id
-
-# The items of a response as canonical events, each content once.
-#
-# A message has parts with text, refusals and citations; function calls are numbered; an image made
-# by the provider is sent whole. Web searches and other calls that the provider runs are ignored:
-# they matter to the client only by the model's text.
-
-# An index in the output, or an id if an upstream sends no index.
-ItemKey = int | str | None
-# A paragraph of an item's thinking: whether it is in its summary, and its index.
-_Step = tuple[bool, int | None]
-
-# Parts of a reasoning item, which are never visible text.
-_THOUGHTS = ("reasoning_text", "summary_text")
-_FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
+from channels.translation.tool_calls import UNNAMED, Arguments, failure_in, failure_named
 
 
-@dataclass(slots=True)
-class _Part:
-    """A part of a message: the offset of its text in the response, and what was emitted."""
-
-    start: int
-    is_emitted: bool = False
-    citations: int = 0
-
-
-@dataclass(slots=True)
-class _Call:
-    """A function call.
-
-    `waiting` are arguments kept before its name, or because they may mean no arguments.
-    """
-
-    index: int
-    has_begun: bool = False
-    has_arguments: bool = False
-    waiting: WaitingArguments = field(default_factory=WaitingArguments)
-
-
-class ItemReader:
-    """Decodes the items of one response. `seed` derives missing ids."""
-
-    __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
-
-    def __init__(self) -> None:
-        self.seed = ""
-        self._characters = 0
-        self._parts: dict[tuple[ItemKey, int], _Part] = {}
-        self._calls: dict[ItemKey, _Call] = {}
-        self._thoughts: dict[ItemKey, _Step] = {}  # the last one emitted
-        self._whole: set[ItemKey] = set()  # items emitted whole
-
-    def __repr__(self) -> str:
-        return f"<ItemReader {self._characters} characters, {self.count} calls>"
-
-    @property
-    def count(self) -> int:
-        """The number of function calls."""
-        return len(self._calls)
-
-    @property
-    def has_emitted(self) -> bool:
-        """Whether any item had content."""
-        return bool(self._parts or self._calls or self._thoughts or self._whole)
-
-    def note_emitted(self, item_key: ItemKey, content: int, characters: int) -> None:
-        """Note that text, or a refusal, of a part was emitted."""
-        self._part(item_key, content).is_emitted = True
-        self._characters += characters
-
-    def cite(self, item_key: ItemKey, content: int, annotation: Mapping[str, Any]) -> list[Event]:
-        """Return the source of a part's text; other annotations refer to files of the provider."""
-        url = annotation.get("url")
-        part = self._part(item_key, content)
-        part.citations += 1
-        if annotation.get("type") != "url_citation" or not isinstance(url, str):
-            return []
-        start, end = annotation.get("start_index"), annotation.get("end_index")
-        title = annotation.get("title")
-        return [
-            Citation(
-                url,
-                title if isinstance(title, str) else "",
-                part.start + start if type(start) is int else None,
-                part.start + end if type(end) is int else None,
-            )
-        ]
-
-    def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, Any]) -> list[Event]:
-        """Return what was not emitted of a part that is done."""
-        if part.get("type") in _THOUGHTS:
-            return self._take_thought(item_key, content, part)
-        events: list[Event] = []
-        known = self._part(item_key, content)
-        text, refusal = part.get("text"), part.get("refusal")
-        if not known.is_emitted:
-            if isinstance(text, str) and text:
-                self.note_emitted(item_key, content, len(text))
-                events.append(TextDelta(text))
-            elif isinstance(refusal, str) and refusal:
-                self.note_emitted(item_key, content, 0)
-                events.append(RefusalDelta(refusal))
-        annotations = part.get("annotations")
-        if isinstance(annotations, list):
-            for annotation in annotations[known.citations :]:
-                if isinstance(annotation, dict):
-                    events += self.cite(item_key, content, annotation)
-        return events
-
-    def begin_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """Begin an item: only the name of a function call matters."""
-        return self._begin_call(item_key, item) if item.get("type") == "function_call" else []
-
-    def take_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """Return what was not emitted of an item that is done."""
-        kind = item.get("type")
-        if kind == "message":
-            parts = item.get("content")
-            events: list[Event] = []
-            for content, part in enumerate(parts if isinstance(parts, list) else ()):
-                if isinstance(part, dict):
-                    events += self.take_part(item_key, content, part)
-            return events
-        if kind == "function_call":
-            arguments = item.get("arguments")
-            stated = arguments if isinstance(arguments, str) else None
-            return [*self._begin_call(item_key, item), *self.finish_arguments(item_key, stated)]
-        if item_key in self._whole:
-            return []
-        if kind == "image_generation_call":
-            return self._take_image(item_key, item)
-        return self._take_reasoning(item_key, item) if kind == "reasoning" else []
-
-    def take_arguments(self, item_key: ItemKey, arguments: str) -> list[Event]:
-        """Add a piece of a call's arguments, which is kept until its name is known."""
-        call = self._call(item_key)
-        if call.has_arguments:
-            return [CallDelta(call.index, arguments)]
-        call.waiting.add(arguments)
-        return _emit_arguments(call)
-
-    def finish_arguments(self, item_key: ItemKey, arguments: str | None) -> list[Event]:
-        """Add all of a call's arguments, unless they were sent in pieces."""
-        call = self._call(item_key)
-        if call.has_arguments or call.waiting or not arguments:
-            return []
-        return self.take_arguments(item_key, arguments)
-
-    def think(self, item_key: ItemKey, summary: int | None, text: str) -> list[Event]:
-        """Add to the summary of an item's thinking; its parts are paragraphs."""
-        return self._think(item_key, (True, summary), text)
-
-    def think_aloud(self, item_key: ItemKey, content: int, text: str) -> list[Event]:
-        """Add to an item's thinking itself, which some upstreams show."""
-        self._part(item_key, content).is_emitted = True
-        return self._think(item_key, (False, content), text)
-
-    def _think(self, item_key: ItemKey, step: _Step, text: str) -> list[Event]:
-        is_next = item_key in self._thoughts and self._thoughts[item_key] != step
-        self._thoughts[item_key] = step
-        return [ThinkingDelta(f"\n\n{text}" if is_next else text)]
-
-    def _take_thought(
-        self, item_key: ItemKey, content: int, part: Mapping[str, Any]
-    ) -> list[Event]:
-        """Return a part of a thought that is done.
-
-        A thought whose summary was emitted is not emitted again.
-        """
-        text, last_step = part.get("text"), self._thoughts.get(item_key)
-        if self._part(item_key, content).is_emitted or (last_step is not None and last_step[0]):
-            return []
-        return self.think_aloud(item_key, content, text) if isinstance(text, str) and text else []
-
-    def _part(self, item_key: ItemKey, content: int) -> _Part:
-        key = (item_key, content)
-        part = self._parts.get(key)
-        if part is None:
-            part = self._parts[key] = _Part(self._characters)
-        return part
-
-    def _call(self, item_key: ItemKey) -> _Call:
-        call = self._calls.get(item_key)
-        if call is None:
-            call = self._calls[item_key] = _Call(len(self._calls))
-        return call
-
-    def _begin_call(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        call = self._call(item_key)
-        if call.has_begun:
-            return []
-        call.has_begun = True
-        call_id, name = item.get("call_id") or item.get("id"), item.get("name")
-        return [
-            CallBegan(
-                call.index,
-                call_id if isinstance(call_id, str) else made_id(self.seed, str(call.index)),
-                name if isinstance(name, str) else "",
-            ),
-            *_emit_arguments(call),
-        ]
-
-    def _take_image(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        data = item.get("result")
-        if not isinstance(data, str) or not data:
-            return []  # it was not to be made; the model gives the reason
-        self._whole.add(item_key)
-        stated = _FORMATS.get(str(item.get("output_format")), "image/png")
-        return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
-
-    def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """Return the thinking that no delta had, and its proof.
-
-        If an upstream shows the thoughts themselves, the summary adds nothing.
-        """
-        events: list[Event] = []
-        thoughts, summaries = item.get("content"), item.get("summary")
-        for content, part in enumerate(thoughts if isinstance(thoughts, list) else ()):
-            if isinstance(part, dict):
-                events += self._take_thought(item_key, content, part)
-        if item_key not in self._thoughts:
-            for index, summary in enumerate(summaries if isinstance(summaries, list) else ()):
-                text = summary.get("text") if isinstance(summary, dict) else None
-                if isinstance(text, str) and text:
-                    events += self.think(item_key, index, text)
-        proof = item.get("encrypted_content")
-        if isinstance(proof, str) and proof:
-            self._whole.add(item_key)
-            thought = proven("", proof)
-            if thought.signature or thought.redacted:
-                events.append(
-                    ThinkingDelta(
-                        signature=thought.signature,
-                        redacted=thought.redacted,
-                        signer=thought.signer,
-                    )
-                )
-        return events
-
-
-def _emit_arguments(call: _Call) -> list[Event]:
-    """Emit the kept arguments, unless they may still turn out to mean none."""
-    arguments = call.waiting.take() if call.has_begun else None
-    if arguments is None:
-        return []
-    call.has_arguments = True
-    return [CallDelta(call.index, arguments)]
-
-
-class StreamDecoder:
+class ResponsesStreamDecoder:
     """Decodes one stream. Made for one attempt, used from one task.
 
     An `error` event is kept until the response is reported as failed, or until the upstream ends
@@ -305,16 +70,16 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._items = ItemReader()
-        self._stated = UsageReader()
+        self._stated = ResponsesUsageReader()
         self._failed: StreamFailed | None = None
         self._began = False
         self._ended = False
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<responses.StreamDecoder {state}, {self._items}>"
+        return f"<ResponsesStreamDecoder {state}, {self._items}>"
 
-    def take(self, read: UpstreamEvent | None) -> list[Event]:
+    def take(self, read: ResponsesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; often none. Never raises."""
         return [] if read is None or self._ended else self._take(read)
 
@@ -324,7 +89,7 @@ class StreamDecoder:
         self._ended = True
         return [] if failed is None else [failed]
 
-    def _take(self, read: UpstreamEvent) -> list[Event]:
+    def _take(self, read: ResponsesEvent) -> list[Event]:
         kind, items = read.type, self._items
         if read.delta is not None:
             return self._take_delta(read, read.delta)
@@ -348,7 +113,7 @@ class StreamDecoder:
             return []
         return self._end(read) if kind in ENDS else []
 
-    def _take_delta(self, read: UpstreamEvent, delta: str) -> list[Event]:
+    def _take_delta(self, read: ResponsesEvent, delta: str) -> list[Event]:
         kind, items = read.type, self._items
         if not delta:
             return []
@@ -366,23 +131,23 @@ class StreamDecoder:
             return items.think_aloud(_item_key(read), read.content_index or 0, delta)
         return []  # of a tool that the provider runs
 
-    def _begin(self, read: UpstreamEvent) -> list[Event]:
+    def _begin(self, read: ResponsesEvent) -> list[Event]:
         if self._began:
             return []
         self._began = True
-        response = read_response(read.response) or Response()
+        response = read_response(read.response) or StatedResponse()
         self._stated.take(response)
         self._items.seed = response.id or ""
         return [Began(response.id or None, response.model or None)]
 
-    def _end(self, read: UpstreamEvent) -> list[Event]:
+    def _end(self, read: ResponsesEvent) -> list[Event]:
         """End with the whole response, which repeats all items, including images.
 
         They are decoded only if none was emitted.
         """
-        return self.take_whole(read.type, read_response(read.response) or Response())
+        return self.take_whole(read.type, read_response(read.response) or StatedResponse())
 
-    def take_whole(self, kind: str, response: Response) -> list[Event]:
+    def take_whole(self, kind: str, response: StatedResponse) -> list[Event]:
         """Return the events of the response that ends a stream; `kind` is one of `ENDS`."""
         self._ended = True
         events: list[Event] = []
@@ -409,7 +174,7 @@ class StreamDecoder:
         return Finished("tool_calls" if self._items.count else "stop")
 
 
-def _item_key(read: UpstreamEvent) -> ItemKey:
+def _item_key(read: ResponsesEvent) -> ItemKey:
     """Return the key of an item: its index, or else its id."""
     if read.output_index is not None:
         return read.output_index
@@ -417,26 +182,331 @@ def _item_key(read: UpstreamEvent) -> ItemKey:
     return stated if isinstance(stated, str) else None
 
 
-def _failure(read: UpstreamEvent) -> StreamFailed:
+def _failure(read: ResponsesEvent) -> StreamFailed:
     """Return the failure of an `error` event, whose members are in it or in its `error`."""
     inner = failure_in(read_json(bytes(read.error)))
     return inner or StreamFailed(read.code, message_in(read.message) or UNNAMED.message)
 
 
-def decode_response(body: bytes) -> model.Response:
-    """Decode a whole response. Raises UpstreamMalformed if it has no output, or an error.
+# A keep-alive is a comment, which clients ignore.
+KEEP_ALIVE = b": keep-alive\n\n"
 
-    It is decoded as the last event of a stream, which has the same response.
+
+@dataclass(slots=True, eq=False)
+class _OpenItem:
+    """An open item: `head` is the prefix of its events, `item` its form when added.
+
+    A message has the `kind` of its open part, and the `content` of those done. `pieces` are the
+    text of the open part, or of a thought.
     """
-    stated = read_response(body)
-    if stated is None or not bytes(stated.output).lstrip().startswith(b"["):
-        raise UpstreamMalformed("a response without output")
-    kind = f"response.{stated.status or 'completed'}"
-    decoder = StreamDecoder()
-    events = decoder.take_whole(kind if kind in ENDS else "response.completed", stated)
-    failed = next((event for event in events if isinstance(event, StreamFailed)), None)
-    if failed is not None:
-        raise UpstreamMalformed("an error where an answer was promised", failed.code)
-    response = folded([Began(stated.id or None, stated.model or None), *events])
-    assert response is not None, "it has begun"
-    return response
+
+    index: int
+    item: dict[str, Any]
+    head: bytes
+    kind: str = ""
+    content: list[dict[str, Any]] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _OpenCall:
+    """An open call; without an item if that is only added when the call is complete."""
+
+    open: _OpenItem | None
+    began: CallBegan
+    is_custom: bool
+    arguments: Arguments = field(default_factory=Arguments)
+
+
+class ResponsesStreamEncoder(EventEncoder):
+    """Encodes one response's stream. Made for one attempt, used from one task.
+
+    response.created and response.in_progress, then each item from output_item.added to
+    output_item.done, at the end response.completed or response.incomplete. The items are kept until
+    then, because the last event repeats them. The beginning is kept until there is content, so that
+    another channel may still be tried, the end until the upstream has ended: a cut stream has no
+    last event (spec: Stream failure behaviour).
+
+    The protocol always states usage, so `include_usage` has no effect.
+    """
+
+    __slots__ = (
+        "_begun_calls",
+        "_calls",
+        "_created",
+        "_id",
+        "_model",
+        "_open",
+        "_output",
+        "_sequence",
+    )
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        super().__init__()
+        self._id = id
+        self._created = created
+        self._model = model
+        self._sequence = 0
+        self._output: list[dict[str, Any]] = []  # items, open ones as they were added
+        self._open: _OpenItem | None = None  # the open message or thought
+        # Open calls, taken from the front, where a plain dict would skip removed entries.
+        self._calls: OrderedDict[int, _OpenCall] = OrderedDict()
+        self._begun_calls: set[int] = set()
+
+    def __repr__(self) -> str:
+        state = "over" if self._is_over else "open" if self._sequence else "new"
+        return f"<ResponsesStreamEncoder {state}, {len(self._output)} items>"
+
+    # --- Events ---
+
+    def _event(self, kind: bytes, members: bytes) -> bytes:
+        """Encode an event; `members` are the inside of a JSON object."""
+        number = self._sequence
+        self._sequence = number + 1
+        return b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n' % (
+            kind,
+            kind,
+            number,
+            members,
+        )
+
+    def _response_event(self, kind: bytes, **members: Any) -> bytes:
+        output = self._output if "status" in members else []
+        whole = response_object(self._id, self._created, self._model, output, **members)
+        return self._event(kind, b'"response":' + dumps(whole))
+
+    def _start(self) -> bytes:
+        """Return the events before any item, once."""
+        if self._sequence:
+            return b""
+        created = self._response_event(b"response.created")
+        return created + self._response_event(b"response.in_progress")
+
+    def _item_event(self, kind: bytes, index: int, item: Mapping[str, Any]) -> bytes:
+        return self._event(kind, b'"output_index":%d,"item":' % index + dumps(item))
+
+    def _add(self, kind: str, **members: Any) -> tuple[_OpenItem, bytes]:
+        """Add an item. It ends the open message or thought, and complete calls."""
+        before = self._start() + self._close() + self._close_calls(only_whole=True)
+        one, added = self._append(kind, **members)
+        return one, before + added
+
+    def _append(self, kind: str, **members: Any) -> tuple[_OpenItem, bytes]:
+        """Add an item while only calls are open."""
+        index = len(self._output)
+        item = new_item(self._id, index, kind, **members)
+        self._output.append(item)
+        head = b'"item_id":' + dumps(item["id"]) + b',"output_index":%d' % index
+        return _OpenItem(index, item, head), self._item_event(
+            b"response.output_item.added", index, item
+        )
+
+    def _finish(self, one: _OpenItem, **members: Any) -> bytes:
+        """Write the final form of an item."""
+        item = self._output[one.index] = {**one.item, **members}
+        return self._item_event(b"response.output_item.done", one.index, item)
+
+    # --- Messages ---
+
+    def _text(self, text: str) -> bytes:
+        return self._words(TEXT, text)
+
+    def _refusal(self, text: str) -> bytes:
+        return self._words(REFUSAL, text)
+
+    def _words(self, kind: str, text: str) -> bytes:
+        if not text:
+            return b""
+        written = b""
+        message = self._open
+        if message is None or message.kind != kind:
+            message, written = self._begin_words(kind)
+        message.pieces.append(text)
+        head = message.head + b',"content_index":%d,"delta":' % len(message.content)
+        if kind == REFUSAL:
+            return written + self._event(b"response.refusal.delta", head + dumps(text))
+        delta = self._event(b"response.output_text.delta", head + dumps(text) + b',"logprobs":[]')
+        return written + delta if written else delta
+
+    def _begin_words(self, kind: str) -> tuple[_OpenItem, bytes]:
+        """Begin a part, in the open message or in a new one."""
+        message = self._open
+        if message is None or not message.kind:
+            message, written = self._add(
+                "message", status="in_progress", role="assistant", content=[]
+            )
+            self._open = message
+        else:
+            written = self._close_part(message)
+        message.kind = kind
+        added = self._part_event(b"response.content_part.added", message, message_part(kind, ""))
+        return message, written + added
+
+    def _part_event(self, kind: bytes, message: _OpenItem, part: Mapping[str, Any]) -> bytes:
+        head = message.head + b',"content_index":%d,"part":' % len(message.content)
+        return self._event(kind, head + dumps(part))
+
+    def _close_part(self, message: _OpenItem) -> bytes:
+        text = "".join(message.pieces)
+        message.pieces.clear()
+        head = message.head + b',"content_index":%d,' % len(message.content)
+        if message.kind == REFUSAL:
+            done = self._event(b"response.refusal.done", head + b'"refusal":' + dumps(text))
+        else:
+            members = head + b'"text":' + dumps(text) + b',"logprobs":[]'
+            done = self._event(b"response.output_text.done", members)
+        part = message_part(message.kind, text)
+        done += self._part_event(b"response.content_part.done", message, part)
+        message.content.append(part)
+        return done
+
+    def _close(self, **proof: Any) -> bytes:
+        """Finish the open message or thought; `proof` is a thought's."""
+        one, self._open = self._open, None
+        if one is None:
+            return b""
+        if one.kind:
+            part_done = self._close_part(one)
+            return part_done + self._finish(one, status="completed", content=one.content)
+        text = "".join(one.pieces)
+        written = b""
+        if text:
+            head = one.head + b',"summary_index":0,'
+            members = head + b'"text":' + dumps(text)
+            written += self._event(b"response.reasoning_summary_text.done", members)
+            members = head + b'"part":' + dumps(summary_part(text))
+            written += self._event(b"response.reasoning_summary_part.done", members)
+        proof = proof or proof_member(None, None, None)
+        return written + self._finish(one, summary=[summary_part(text)] if text else [], **proof)
+
+    # --- Thoughts and media ---
+
+    def _thinking(self, event: ThinkingDelta) -> bytes:
+        written = b""
+        if event.text and not event.redacted:
+            written = self._think(event.text)
+        if not (event.signature or event.redacted):
+            return written
+        proof = proof_member(event.signature, event.redacted, event.signer)
+        if event.redacted or self._open is None or self._open.kind:
+            self._open, added = self._add_thought(written)
+            written = added
+        return written + self._close(**proof)
+
+    def _add_thought(self, written: bytes) -> tuple[_OpenItem, bytes]:
+        thought, added = self._add("reasoning", summary=[])
+        return thought, written + added
+
+    def _think(self, text: str) -> bytes:
+        """Add text to a thought."""
+        thought, written = self._open, b""
+        if thought is None or thought.kind:
+            thought, written = self._add_thought(b"")
+            self._open = thought
+        head = thought.head + b',"summary_index":0,'
+        if not thought.pieces:
+            members = head + b'"part":' + dumps(summary_part(""))
+            written += self._event(b"response.reasoning_summary_part.added", members)
+        thought.pieces.append(text)
+        members = head + b'"delta":' + dumps(text)
+        return written + self._event(b"response.reasoning_summary_text.delta", members)
+
+    def _media(self, media: Media) -> bytes:
+        image = image_members(media)
+        if image is None:
+            return self._text(markdown(media))
+        one, written = self._add("image_generation_call", status="in_progress", result=None)
+        return written + self._finish(one, **image)
+
+    # --- Calls ---
+
+    def _call_began(self, event: CallBegan) -> bytes:
+        if event.index in self._begun_calls:
+            return b""
+        self._begun_calls.add(event.index)
+        written = b""
+        if event.signature:
+            # A call has no member for a proof: it is that of a thought before it.
+            thought, written = self._add("reasoning", summary=[])
+            written += self._finish(thought, **proof_member(event.signature, None, event.signer))
+        kind, members = call_item(event.name, event.id, None)
+        one: _OpenItem | None = None
+        if kind in BY_CALL:  # clients read the command when the item begins
+            written += self._start() + self._close() + self._close_calls(only_whole=True)
+        else:
+            one, added = self._add(kind, status="in_progress", **members)
+            written += added
+        self._calls[event.index] = _OpenCall(one, event, named_call(event.name)[0] == CUSTOM)
+        return written
+
+    def _call_delta(self, event: CallDelta) -> bytes:
+        call = self._calls.get(event.index)
+        if call is None or not event.arguments:
+            return b""
+        call.arguments.add(event.arguments)
+        if call.open is None or call.is_custom:
+            return b""  # its arguments are sent once they are complete
+        return self._arguments_delta(call.open, event.arguments)
+
+    def _arguments_delta(self, one: _OpenItem, arguments: str) -> bytes:
+        members = one.head + b',"delta":' + dumps(arguments)
+        return self._event(b"response.function_call_arguments.delta", members)
+
+    def _close_calls(self, *, only_whole: bool) -> bytes:
+        """Finish open calls, up to the first incomplete one or all of them."""
+        written = []
+        while self._calls:
+            index, call = next(iter(self._calls.items()))
+            if only_whole and not call.arguments.is_whole():
+                break
+            del self._calls[index]
+            written.append(self._close_call(call))
+        return b"".join(written)
+
+    def _close_call(self, call: _OpenCall) -> bytes:
+        stated, one = call.arguments.text(), call.open
+        arguments = call_arguments(stated)
+        if one is None:
+            kind, members = call_item(call.began.name, call.began.id, arguments)
+            one, written = self._append(kind, status="in_progress", **members)
+            return written + self._finish(one, status="completed")
+        written = b""
+        if call.is_custom:
+            text = custom_input(arguments)
+            head = one.head + b","
+            delta = head + b'"delta":' + dumps(text)
+            written += self._event(b"response.custom_tool_call_input.delta", delta)
+            done = head + b'"input":' + dumps(text)
+            written += self._event(b"response.custom_tool_call_input.done", done)
+            return written + self._finish(one, status="completed", input=text)
+        if not stated.strip():  # arguments are an object, even if empty
+            written += self._arguments_delta(one, arguments)
+        name = one.item["name"]
+        done = one.head + b',"name":' + dumps(name) + b',"arguments":' + dumps(arguments)
+        written += self._event(b"response.function_call_arguments.done", done)
+        return written + self._finish(one, status="completed", arguments=arguments)
+
+    # --- The end ---
+
+    def _failed(self, event: StreamFailed) -> bytes:
+        """Encode the error as an event, and the failed response; open items stay unfinished.
+
+        The event has its documented members besides an `error`, which libraries raise.
+        """
+        named = failure_named(event.code)
+        error = {"code": named.chat_code, "message": event.message}
+        inner = {"type": named.chat_type, **error, "param": None}
+        members = dumps({**error, "param": None, "error": inner})[1:-1]
+        written = self._start() + self._event(b"error", members)
+        return written + self._response_event(b"response.failed", status="failed", error=error)
+
+    def _end(self) -> bytes:
+        finished = self._finished or Finished("stop")
+        written = self._start()
+        if finished.reason == "refusal" and finished.explanation and not self._has_refusal:
+            written += self._refusal(finished.explanation)
+        written += self._close() + self._close_calls(only_whole=False)
+        ending = ending_of(finished.reason)
+        kind = b"response." + ending["status"].encode()
+        usage, tier = write_usage(self._usage), tier_member(self._usage)
+        return written + self._response_event(kind, **ending, usage=usage, **tier)

@@ -1,0 +1,66 @@
+"""The proofs of thoughts in the responses protocol: its own, and those of other providers.
+
+A client returns them unchanged in `encrypted_content` (`channels/translation/signatures.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from channels.families import RESPONSES
+from channels.translation.model import Protocol, Thinking
+from channels.translation.signatures import TAG, UNSIGNED, edited, opened, sealed
+
+_REDACTED = "redacted:"
+# The alphabet of other providers' proofs: base64, in either variant.
+_PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
+
+
+def proven(text: str, proof: str) -> Thinking:
+    """Return the thought proven by an `encrypted_content`, which may be another protocol's."""
+    if proof == UNSIGNED:
+        return Thinking(text)
+    signature, signer = opened(proof, own=RESPONSES.protocol)
+    if signer == RESPONSES.protocol:
+        return Thinking(text, signature=signature, signer=signer)
+    data = signature.removeprefix(_REDACTED)
+    if _PROOF.fullmatch(data) is None:  # damaged: its signer could not check it
+        return Thinking(text, signer=signer)
+    if data != signature:
+        return Thinking("", redacted=data, signer=signer)
+    return Thinking(text, signature=signature, signer=signer)
+
+
+def redacted_proof(data: str) -> str:
+    """Return an `encrypted_content` for opaque data, which this protocol does not have."""
+    return _REDACTED + data
+
+
+def without_foreign(body: bytes, outline: bytes) -> bytes:
+    """Return the body without foreign thoughts; the same object if there are none."""
+    if TAG.encode() not in outline:
+        return body
+    return edited(body, "input", _without_foreign_thought)
+
+
+def _without_foreign_thought(item: Any) -> Any:
+    """Return the item; None for a thought that a translation has sealed."""
+    if not isinstance(item, Mapping) or item.get("type") != "reasoning":
+        return item
+    proof = item.get("encrypted_content")
+    return None if isinstance(proof, str) and proof.startswith(TAG) else item
+
+
+def proof_member(
+    signature: str | None, redacted: str | None, signer: Protocol | None
+) -> dict[str, Any]:
+    """Return the member that proves a thought to its signer.
+
+    A client returns it unchanged (`channels/translation/signatures.py`).
+    """
+    proof = redacted_proof(redacted) if redacted else signature
+    if not proof:
+        return {"encrypted_content": UNSIGNED}
+    return {"encrypted_content": sealed(proof, signer, own=RESPONSES.protocol)}

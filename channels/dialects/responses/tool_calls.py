@@ -1,0 +1,136 @@
+"""Arguments and results of the responses protocol's own tools as those of functions, and back.
+
+A custom tool takes free text: it becomes a function of one argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from channels.dialects.responses.client_tools import (
+    CLIENT_TOOLS,
+    OPERATIONS,
+    ClientTool,
+    object_schema,
+    text_schema,
+)
+from channels.dialects.responses.tool_names import CUSTOM, named_call
+from channels.json.lenient import dumps
+from channels.translation.call_arguments import object_in
+
+# The argument of a custom tool's function, and the member of its calls.
+INPUT = "input"
+
+
+def custom_parameters(form: Any) -> dict[str, Any]:
+    """Return the schema of the argument. A grammar is described, as it cannot be enforced."""
+    words = "The input of the tool as a whole, as plain text."
+    if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
+        words = f"{words} It has to follow this {form.get('syntax')} grammar:\n{form['definition']}"
+    return object_schema((INPUT,), **{INPUT: text_schema(words)})
+
+
+def stated_arguments(tool: ClientTool, call: Mapping[str, Any]) -> Any:
+    """Return the arguments of a call returned by the client, as a model writes them."""
+    stated = call.get(tool.member)
+    if not isinstance(stated, Mapping) or tool.member != "action":
+        return stated
+    return {
+        name: value
+        for name, value in stated.items()
+        if name != "type" and value is not None and value != {}
+    }
+
+
+def result_text(item: Mapping[str, Any]) -> str:
+    """Return the result of a tool run by the client, as text."""
+    output = item.get("output")
+    if isinstance(item.get("tools"), list):
+        output = {"tools": [_listed(tool) for tool in item["tools"] if isinstance(tool, Mapping)]}
+    if output is None:
+        output = item.get("status") or ""
+    text = output if isinstance(output, str) else dumps(output).decode()
+    return f"failed: {text}" if item.get("status") == "failed" and output else text
+
+
+def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool found by a search, by name: the request's tools have the function itself."""
+    inner = tool.get("tools")
+    listed = {"name": tool.get("name"), "description": tool.get("description")}
+    if isinstance(inner, list):
+        listed["tools"] = [one.get("name") for one in inner if isinstance(one, Mapping)]
+    return {name: value for name, value in listed.items() if value is not None}
+
+
+def call_item(name: str, call_id: str, arguments: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the members of a call's item; `arguments` are None at its beginning."""
+    kind, namespace, name = named_call(name)
+    if tool := CLIENT_TOOLS.get(kind):
+        given = _client_arguments(kind, object_in(arguments or "{}") or {})
+        members = {"call_id": call_id, tool.member: given}
+        return tool.item, {**members, "execution": "client"} if kind == "tool_search" else members
+    members = {"call_id": call_id, "name": name}
+    if namespace:
+        members["namespace"] = namespace
+    if kind == CUSTOM:
+        return "custom_tool_call", {**members, INPUT: custom_input(arguments or "")}
+    return "function_call", {**members, "arguments": arguments or ""}
+
+
+def custom_input(arguments: str) -> str:
+    """Return the free text of a custom tool's call; the arguments unchanged if they have none."""
+    given = object_in(arguments) if arguments else {INPUT: ""}
+    text = None if given is None else given.get(INPUT)
+    return text if isinstance(text, str) else arguments
+
+
+def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the model's arguments to those that clients of the protocol can read.
+
+    Without usable arguments, the client gets nothing to run.
+    """
+    if kind == "tool_search":
+        return dict(given)
+    if kind == "apply_patch":
+        stated = given.get("type")
+        operation = {"type": stated if stated in OPERATIONS else "update_file"}
+        operation["path"] = _string(given, "path")
+        if stated != "delete_file":
+            operation["diff"] = _string(given, "diff")
+        return operation
+    if kind == "shell":
+        action: dict[str, Any] = {"commands": _strings(given.get("commands"))}
+        numbers = ("timeout_ms", "max_output_length")
+        return action | {name: _number(given, name) for name in numbers}
+    action = {"type": "exec", "command": _command(given.get("command")), "env": {}}
+    if isinstance(env := given.get("env"), Mapping):
+        action["env"] = {key: value for key, value in env.items() if isinstance(value, str)}
+    if (timeout := _number(given, "timeout_ms")) is not None:
+        action["timeout_ms"] = timeout
+    named = ("working_directory", "user")
+    return action | {name: given[name] for name in named if _string(given, name)}
+
+
+def _command(stated: Any) -> list[str]:
+    """Return a program and its arguments; a line, as some models write, is run by a shell."""
+    if isinstance(stated, str) and stated:
+        return ["bash", "-lc", stated]
+    return _strings(stated)
+
+
+def _strings(stated: Any) -> list[str]:
+    if isinstance(stated, str):
+        return [stated] if stated else []
+    is_list = isinstance(stated, list) and all(isinstance(one, str) for one in stated)
+    return list(stated) if is_list else []
+
+
+def _string(given: Mapping[str, Any], name: str) -> str:
+    stated = given.get(name)
+    return stated if isinstance(stated, str) else ""
+
+
+def _number(given: Mapping[str, Any], name: str) -> int | None:
+    stated = given.get(name)
+    return stated if type(stated) is int else None

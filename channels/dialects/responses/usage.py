@@ -1,0 +1,248 @@
+"""Token counts of the responses protocol, for billing and for responses.
+
+`input_tokens` is the whole input, cached parts included; `output_tokens` includes reasoning.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from channels.dialects.meter import (
+    TOOL_CALLS_MAX,
+    InputDetails,
+    OutputDetails,
+    PartialUsage,
+    Tokens,
+    ToolUsage,
+    Usage,
+    UsageParts,
+    add_parts,
+    search_size,
+    served_tier,
+    tools_member,
+)
+from channels.dialects.responses.events import ITEM, StatedResponse, items_in
+from channels.dialects.usage import Counts, RunningUsage, UsageType
+from channels.json.lenient import NULL, UNREADABLE, is_stated
+
+
+def write_usage(usage: Usage | None) -> dict[str, Any] | None:
+    """Return the `usage` member; None if it is unknown."""
+    if usage is None:
+        return None
+    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        details["cache_write_tokens"] = usage.cache_write_tokens
+    written: dict[str, Any] = {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": details,
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+    if usage.parts is not None:
+        add_parts(usage, written["input_tokens_details"], written["output_tokens_details"])
+        written.update(tools_member(usage.parts))
+    return written
+
+
+class _ResponsesUsage(ToolUsage, gc=False):
+    """A usage with the parts that may have their own prices."""
+
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+
+
+class _Action(Struct, gc=False):
+    type: str | None = None
+
+
+class _Environment(Struct, gc=False):
+    container_id: str | None = None
+
+
+class ToolItem(Struct, gc=False):
+    """An output item of a tool that the provider ran."""
+
+    type: str = ""
+    status: str | None = None
+    action: _Action | None = None
+    container_id: str | None = None
+    environment: _Environment | None = None
+
+
+class _Tool(Struct, gc=False):
+    type: str = ""
+    search_context_size: str | None = None
+
+
+_USAGE = UsageType(_ResponsesUsage)
+_TOOL_ITEM = msgspec.json.Decoder(ToolItem)
+_TOOLS = msgspec.json.Decoder(list[_Tool])
+_WEB, _FILES = b'"web_search_call"', b'"file_search_call"'
+_CODE = (b'"code_interpreter_call"', b'"shell_call"')
+
+
+class ToolCounter:
+    """Counts the calls of the provider's tools in one list of output items.
+
+    A web search counts if it searches: opening a page of its results is free. Code is counted by
+    its containers, which are billed.
+    """
+
+    __slots__ = ("_containers", "files", "web")
+
+    def __init__(self) -> None:
+        self.web = 0
+        self.files = 0
+        self._containers: set[str] = set()
+
+    def __repr__(self) -> str:
+        return (
+            f"<ToolCounter {self.web} of the web, {self.files} of files, {self.sessions} of code>"
+        )
+
+    @property
+    def sessions(self) -> int:
+        """The number of containers that code ran in."""
+        return len(self._containers)
+
+    def take_item(self, item: msgspec.Raw) -> None:
+        """Count an item of any type."""
+        with suppress(msgspec.DecodeError, RecursionError):
+            self.take(ITEM.decode(item).type, item)
+
+    def take(self, kind: msgspec.Raw, item: msgspec.Raw) -> None:
+        """Count an item of this type."""
+        word = bytes(kind)
+        if not word.endswith(b'_call"') or not (word in (_WEB, _FILES) or word in _CODE):
+            return
+        try:
+            stated = _TOOL_ITEM.decode(item)
+        except UNREADABLE:
+            return
+        if stated.status == "failed":
+            return
+        if word == _FILES:
+            self.files += 1
+        elif word == _WEB:
+            self.web += stated.action is None or stated.action.type in (None, "search")
+        else:
+            run = stated.environment
+            container = stated.container_id or (None if run is None else run.container_id)
+            if container is not None and len(self._containers) < TOOL_CALLS_MAX:
+                self._containers.add(container)
+
+
+class ResponsesUsageReader(RunningUsage):
+    """The usage of one response so far.
+
+    `counter` counts the tools in a stream's items until the whole response lists them.
+    """
+
+    __slots__ = ("_listed", "_size", "_tier", "counter")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counter = ToolCounter()
+        self._listed: ToolCounter | None = None
+        self._tier: str | None = None
+        self._size: str | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage; None while it is incomplete."""
+        return self.usage_with(self._parts())
+
+    @property
+    def partial(self) -> PartialUsage | None:
+        """What is known while the usage is incomplete."""
+        return self.partial_with(self._parts())
+
+    def take(
+        self, response: StatedResponse, listed: ToolCounter | None = None, characters: int = 0
+    ) -> bool:
+        """Take the usage of a response, stated after so many characters, its tier, and the tools
+        in its output. False if a part of the usage is unreadable.
+        """
+        self._listed = listed or self._listed
+        self._tier = response.service_tier or self._tier
+        self._size = _size_in(response.tools) or self._size
+        if not is_stated(response.usage):
+            return True
+        counts, is_whole = read_usage(response.usage)
+        if counts is None:
+            return False
+        self.add(counts, characters)
+        return is_whole
+
+    def _parts(self) -> UsageParts | None:
+        """Return the tier, and the tools of items if the usage itself counts none."""
+        tier = served_tier(self._tier)
+        stated = None if self.counts is None else self.counts.parts
+        is_counted = stated is not None and (
+            stated.web_searches or stated.file_searches or stated.code_sessions
+        )
+        listed, counted = self._listed or _NO_TOOLS, self.counter
+        web, files = max(listed.web, counted.web), max(listed.files, counted.files)
+        sessions = max(listed.sessions, counted.sessions)
+        if is_counted:
+            web = files = sessions = 0
+        if tier is None and not (is_counted or web or files or sessions):
+            return None
+        return UsageParts(
+            web_searches=web,
+            file_searches=files,
+            code_sessions=sessions,
+            web_search_size=self._size,
+            service_tier=tier,
+        )
+
+
+_NO_TOOLS = ToolCounter()
+
+
+def _size_in(tools: msgspec.Raw) -> str | None:
+    """Return the context size of the web search among the tools that a response repeats."""
+    try:
+        stated = _TOOLS.decode(tools) if tools is not NULL else []
+    except UNREADABLE:
+        return None
+    sizes = (one.search_context_size for one in stated if one.type.startswith("web_search"))
+    return search_size(next(sizes, None))
+
+
+def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
+    """Parse a `usage` member: its counts, and whether all of it was read.
+
+    None if it counts neither input nor output nor both.
+    """
+    stated, is_whole = _USAGE.read(usage)
+    if stated is None:
+        return None, False
+    details, output_details = stated.input_tokens_details, stated.output_tokens_details
+    counts = Counts(
+        input_tokens=stated.input_tokens,
+        output_tokens=stated.output_tokens,
+        total_tokens=stated.total_tokens,
+        cached_tokens=(details.cached_tokens if details else None) or 0,
+        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
+        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
+        parts=stated.parts(details, output_details),
+    )
+    return (None, False) if counts.states_nothing else (counts, is_whole)
+
+
+def tools_in(output: msgspec.Raw) -> ToolCounter:
+    """Count the provider's tools in the output of a whole response."""
+    tools = ToolCounter()
+    for item in items_in(output):
+        tools.take_item(item)
+    return tools
