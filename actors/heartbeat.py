@@ -16,7 +16,7 @@ from actors.clock import Clock
 from actors.process import SQL, ProcessIdentity, register, reregister
 from actors.store.connection import ContentRefused, StoreUnavailable
 from actors.store.database import Database
-from actors.wallet.wallets import LiveCalls
+from actors.wallet.live_calls import LiveCalls
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

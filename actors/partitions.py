@@ -17,7 +17,7 @@ from actors.clock import Clock
 from actors.store.connection import StoreError
 from actors.store.database import Database, Session
 from actors.store.queries import load
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

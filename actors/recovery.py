@@ -10,8 +10,8 @@ more money under its id (`process.py`). Its calls end as `interrupted` at the la
 and are corrected, row and cost, if their true settlements arrive later. These go through the ledger
 like any settlement, so two processes that recover the same calls do no harm.
 
-A process of this host leaves its flight recorder (`wallet/recorder.py`): a call that had ended is
-settled as it ended, one under way at the output sent with its last read. For everything that the
+A process of this host leaves its flight recorder (`wallet/flight_recorder/`): a call that had ended
+is settled as it ended, one under way at the output sent with its last read. For everything that the
 recorder does not prove, the reports of the heartbeat count.
 
 A job that such a process was submitting fails with its call: whether the upstream accepted it is
@@ -35,20 +35,14 @@ from actors.heartbeat import Heartbeat
 from actors.process import SQL, first_id_of
 from actors.store.connection import Row, StoreError
 from actors.store.database import Database
+from actors.wallet.flight_recorder.file_format import Ended, Recorded, StreamProgress
+from actors.wallet.flight_recorder.wreck import Wreck, WreckTaken, left_behind, open_wreck
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
+from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.quarantine import adopt
 from actors.wallet.receipt import NoPrice, lines_of, multiplier_of, total_nano_usd
-from actors.wallet.recorder import (
-    Ended,
-    Progress,
-    Recorded,
-    Wreck,
-    WreckTaken,
-    left_behind,
-    open_wreck,
-)
-from actors.wallet.wallets import LiveCalls, Wallets
+from actors.wallet.wallets import Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -335,7 +329,7 @@ def _delivered_since(
     call: Mapping[str, Any], reported: Mapping[str, Any], recorded: Recorded
 ) -> Mapping[str, Any]:
     """Return the last reported delivery, or else that at the first byte, plus the output since."""
-    if not isinstance(recorded.what, Progress):  # nothing had been sent
+    if not isinstance(recorded.what, StreamProgress):  # nothing had been sent
         return reported
     known = reported or recorded.what.delivered
     output_tokens = recorded.output_tokens

@@ -25,15 +25,8 @@ from actors.clock import Clock
 from actors.store.connection import in_time
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.messages import (
-    Claim,
-    ClaimEnd,
-    ClaimState,
-    Free,
-    KeptResponse,
-    ResponseTooLarge,
-    RowStatus,
-)
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse, ResponseTooLarge
+from actors.wallet.messages import RowStatus
 from actors.wallet.wallets import KeyTaken
 from channels.dialects.multipart import read_form
 from channels.errors import InvalidRequest

@@ -24,8 +24,9 @@ from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
-from actors.wallet.recorder import Recorder
-from actors.wallet.wallets import Neighbours, Wallets
+from actors.wallet.flight_recorder.recorder import Recorder
+from actors.wallet.neighbours import Neighbours
+from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.answers import AnswerBudget
 from channels.http.client import HttpClient

@@ -17,7 +17,7 @@ from actors.jobs.job import Job
 from actors.jobs.settlement import ContentLink, UpstreamCost, is_doubted, settlement_of
 from actors.jobs.state_machine import End
 from actors.jobs.upstreams import UpstreamJob
-from actors.wallet.batch import Executor
+from actors.store.connection import Executor
 from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
 from channels.families import UNIT_TYPES
 from metrics.logs import EventLog

@@ -20,8 +20,7 @@ from actors.jobs.job import Job
 from actors.jobs.settlement import LINK_SECONDS
 from actors.jobs.state_machine import Observation
 from actors.jobs.upstreams import UpstreamJob
-from actors.store.connection import StoreError, in_time
-from actors.wallet.batch import Executor
+from actors.store.connection import Executor, StoreError, in_time
 from channels.media.canonical import (
     AvatarResult,
     MusicResult,

@@ -26,8 +26,9 @@ from actors.jobs.job import VISIBLE, Acceptance, Job, State
 from actors.jobs.schedule import Schedule
 from actors.store.connection import in_time, until_stored
 from actors.store.database import Database
-from actors.wallet.messages import CallFacts, ClaimEnd, NewJob
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.claims import ClaimEnd
+from actors.wallet.messages import CallFacts, NewJob
+from actors.wallet.piece_prices import MediaPrice
 from channels.media.canonical import TaskResult
 from channels.media.model import TaskKind
 from metrics.logs import EventLog

@@ -17,7 +17,8 @@ from actors.jobs.state_machine import ROW_STATUS, End
 from actors.jobs.store import OpenJob
 from actors.wallet.bounds import possible_film
 from actors.wallet.messages import JobEnd, Outcome
-from actors.wallet.pricing import MediaPrice, div_round_half_up
+from actors.wallet.money import div_round_half_up
+from actors.wallet.piece_prices import MediaPrice
 from channels.families import VIDEOS
 from channels.media.canonical import (
     AvatarResult,

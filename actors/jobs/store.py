@@ -16,9 +16,11 @@ from msgspec import Struct
 
 from actors.jobs.job import VISIBLE, Acceptance, Job, State
 from actors.jobs.state_machine import Watch
+from actors.store.connection import Executor
 from actors.store.queries import load
-from actors.wallet.batch import Executor, to_json
-from actors.wallet.messages import CallFacts, ClaimEnd, end_to_json
+from actors.wallet.claims import ClaimEnd, end_to_json
+from actors.wallet.messages import CallFacts
+from actors.wallet.storable import to_json
 from channels.media.canonical import TaskResult
 from channels.media.model import TaskKind
 

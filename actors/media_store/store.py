@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.batch import to_json
+from actors.wallet.storable import to_json
 from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
 from channels.media.model import TaskKind
 

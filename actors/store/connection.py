@@ -10,7 +10,7 @@ import select
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import ref
 
 import aiopg
@@ -498,3 +498,9 @@ async def until_stored(
             failed(error)
             await clock.sleep(backoff)
             backoff = min(2 * backoff, BACKOFF_MAX_SECONDS)
+
+
+class Executor(Protocol):
+    """Executes one statement: the pool, a transaction, the writer's own connection."""
+
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...

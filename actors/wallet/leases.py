@@ -32,7 +32,7 @@ from actors.clock import Clock
 from actors.limits.idle_sweep import IdleSweep
 from actors.process import ProcessIdentity
 from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
-from actors.wallet.pricing import MAX_NANO_USD
+from actors.wallet.money import MAX_NANO_USD
 
 # A lease covers the demand of so many seconds: longer than a pause of the database that calls
 # should not notice.

@@ -12,12 +12,11 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from actors.store.connection import StoreUnavailable
+from actors.store.connection import Executor, StoreUnavailable
 from actors.store.database import Database, Statements
 from actors.store.queries import load
-from actors.wallet.batch import Executor
 from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import MAX_NANO_USD
+from actors.wallet.money import MAX_NANO_USD
 
 SQL = load("actors.wallet", "ledger.sql")
 EntryWithoutCall: TypeAlias = Literal["topup", "trial", "correction"]

@@ -5,9 +5,8 @@ Messages are imperative (`Hold`, `Settle`), replies are facts (`Granted`, `Refus
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
@@ -15,79 +14,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState
 from channels.media.model import TaskKind
 from metrics.spans import ChildSpan
-
-# The part of an idempotency key in a hold and its settlement.
-#
-# A call claims its key in the transaction that holds its money; the settlement ends the claim. The
-# rows are in the table `idempotency` (its migration has the rules); `gw/idempotency.py` reads them.
-
-# What a claim finds under its key (spec: States, Idempotent submission): a call under way; or a
-# completed one, of a different request, or of the same request with its response, or with a note
-# that the response was too large to keep.
-ClaimState = Literal["in_flight", "reuse", "stored", "too_large"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """An idempotency key of the account, and the SHA-256 of its request."""
-
-    key: str
-    fingerprint: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptResponse:
-    """Keep this response (2xx) for seven days."""
-
-    status: int
-    headers: Sequence[tuple[str, str]]
-    body: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseTooLarge:
-    """Keep for seven days that there was a response too large to store."""
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    """Free the key at once: the call failed (spec: Errors, rule 3)."""
-
-
-# None, for a call whose client disconnected: the key stays claimed for the rest of ten minutes.
-ClaimEnd = KeptResponse | ResponseTooLarge | Free | None
-
-
-def claim_to_json(claim: Claim) -> dict[str, Any]:
-    """Encode the claim of a hold for the ledger's SQL."""
-    return {"key": claim.key, "fingerprint": claim.fingerprint.hex()}
-
-
-def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
-    """Encode the end of a claim for the ledger's SQL."""
-    if isinstance(end, Free):
-        return {"state": "free"}
-    if isinstance(end, ResponseTooLarge):
-        return {"state": "too_large"}
-    assert 200 <= end.status <= 299, end.status
-    return {
-        "state": "stored",
-        "status": end.status,
-        "headers": [list(header) for header in end.headers],
-        "body": base64.b64encode(end.body).decode("ascii"),
-    }
-
-
-# The part of a job in the hold of a call and its settlement.
-#
-# A job is made in the transaction that holds its money and ends in the one that settles it,
-# whichever process does so and for whatever reason, so that state, money and row cannot disagree.
-# While its call is submitted, the hold belongs to the process: if that dies, recovery releases it
-# and the job has failed. Once an upstream has accepted the job, the hold belongs to the job, and
-# recovery, the search for leaks and the drain of a process ignore it. For jobs and how they end,
-# see `actors/jobs`.
 
 EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
 
@@ -95,6 +24,11 @@ EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
 class NewJob(Struct, frozen=True, kw_only=True):
     """The job that a call begins (`CallFacts.job_id`), made with the hold of its money.
 
+    It ends in the transaction that settles it, whichever process does so and for whatever reason,
+    so that state, money and row cannot disagree. While its call is submitted, the hold belongs to
+    the process: if that dies, recovery releases it and the job has failed. Once an upstream has
+    accepted the job, the hold belongs to the job, and recovery, the search for leaks and the drain
+    of a process ignore it (`actors/jobs`).
     `price` is its price (`MediaPrice.stated`), fixed from here on. `quantity` is the requested
     quantity in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
     else; it is billed if the upstream does not report how much was made. `held` is the quantity

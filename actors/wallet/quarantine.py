@@ -23,12 +23,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from actors.store.connection import ContentRefused, DatabaseRefused, StoreUnavailable
+from actors.store.connection import ContentRefused, DatabaseRefused, Executor, StoreUnavailable
 from actors.store.database import Database, Session
 from actors.store.queries import load
-from actors.wallet.batch import Batch, Executor, apply, clean_json, encode_json, encode_settlement
+from actors.wallet.batch import Batch, apply
+from actors.wallet.flight_recorder.recorder import PRICED_BY
 from actors.wallet.messages import Admitted, CallFacts, Hold, Outcome, Record, Settle
-from actors.wallet.recorder import PRICED_BY
+from actors.wallet.rows import encode_settlement
+from actors.wallet.storable import clean_json, encode_json
 
 SQL = load("actors.wallet", "quarantine.sql")
 FOLDER, SUFFIX = "quarantine", ".json"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up, format_usd
+from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up, format_usd
 
 TOKENS_PER_PRICE = 1_000_000
 

@@ -17,13 +17,12 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from actors.wallet.money import MAX_NANO_USD, div_round_half_up
 from actors.wallet.pricing import (
-    MAX_NANO_USD,
     TOKENS_PER_PRICE,
     Billable,
     Priced,
     TokenPrice,
-    div_round_half_up,
     over_one_denominator,
 )
 from channels.dialects.meter import Usage, UsageParts

@@ -7,29 +7,22 @@ sure that they are applied.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeVar
-from uuid import UUID
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from actors.clock import Clock
 from actors.limits.idle_sweep import IdleSweep
 from actors.mailbox import MailboxFull
-from actors.process import ProcessIdentity
-from actors.store.connection import StoreError, StoreUnavailable, in_time
+from actors.store.connection import StoreUnavailable, in_time
 from actors.store.database import Database
-from actors.store.queries import load
-from actors.wallet.batch import encode_settlement
+from actors.wallet.claims import ClaimEnd, ClaimState
+from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
     Admitted,
     Barrier,
     CallFacts,
-    ClaimEnd,
-    ClaimState,
     Hold,
     JobEnd,
     LedgerUnavailable,
@@ -40,96 +33,12 @@ from actors.wallet.messages import (
     Settle,
     Taken,
 )
-from actors.wallet.recorder import Recorder
+from actors.wallet.rows import encode_settlement
 from actors.wallet.writer import LedgerWriter, Wallet
 from channels.resources import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.spans import ChildSpan
-
-# The live calls of this process, and what each has delivered so far.
-#
-# The heartbeat reads it, so that after a crash another process can settle what was delivered. A
-# call enters when its hold is granted and leaves when its settlement is queued.
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """The output sent to the client, priced; `basis` is the source of the token counts.
-
-    `detail` is what the row keeps of the price, if that differs from the hold's.
-    """
-
-    cost_nano_usd: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    basis: str = "stated"
-    detail: Mapping[str, Any] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
-        stored: dict[str, Any] = {
-            "cost": self.cost_nano_usd,
-            "input": self.input_tokens,
-            "output": self.output_tokens,
-            "cached": self.cached_tokens,
-            "cache_write": self.cache_write_tokens,
-            "basis": self.basis,
-        }
-        if self.detail is not None:
-            stored["detail"] = dict(self.detail)
-        return stored
-
-
-class LiveCalls:
-    """Maps a call id to a function that returns what the call has delivered (None: nothing yet)."""
-
-    def __init__(self) -> None:
-        self._calls: dict[int, Callable[[], Delivered | None]] = {}
-        self._reported: dict[int, Delivered] = {}
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def __contains__(self, call_id: UUID) -> bool:
-        return call_id.int in self._calls
-
-    def ids(self) -> set[int]:
-        """Return the ids of the live calls."""
-        return set(self._calls)
-
-    def enter(self, call_id: UUID, delivered: Callable[[], Delivered | None]) -> None:
-        """Add a call."""
-        self._calls[call_id.int] = delivered
-
-    def leave(self, call_id: UUID) -> None:
-        """Remove a call. Removing it again has no effect."""
-        self._calls.pop(call_id.int, None)
-        if self._reported:  # usually empty: a call ends before it is reported
-            self._reported.pop(call_id.int, None)
-
-    def changed(self, *, at_once: int) -> Iterator[list[tuple[UUID, Delivered]]]:
-        """Yield calls that have delivered more since they were last yielded here.
-
-        Each list covers `at_once` calls and may be empty: thousands of calls take so long that the
-        event loop should run other tasks in between.
-        """
-        calls = iter(list(self._calls.items()))
-        while looked_at := list(islice(calls, at_once)):
-            moved = []
-            for call, read in looked_at:
-                delivered = read() if call in self._calls else None
-                if delivered is not None and self._reported.get(call) != delivered:
-                    self._reported[call] = delivered
-                    moved.append((UUID(int=call), delivered))
-            yield moved
-
-    def report_again(self) -> None:
-        """Discard what was reported, because the report was not delivered."""
-        self._reported.clear()
-
 
 # Limit of waiting holds and records, for a database that does not keep up; the rest is refused.
 # Settlements do not count; there are never more of them than holds.
@@ -459,128 +368,3 @@ async def _once(
         found.add_done_callback(end)
     await asyncio.wait([found])
     return found.result()
-
-
-# Waits for what other processes have yet to write of an account.
-#
-# A response is sent when its settlement is queued, not when it is durable, and the client's next
-# request may reach another process. That process asks the others through the database, and each
-# reports when what it knew of the account by then is written. Only reads of balances and logs pay
-# for this.
-
-SQL = load("actors.wallet", "neighbours.sql")
-
-CHANNEL = "gw_settled"
-# Three heartbeats: a process that missed them all is dead or unable to reply.
-RECENT_SECONDS = 3.0
-# A process that has just died is waited for equally long; then all that will be written is written.
-TIMEOUT_SECONDS = 1.0
-# Requests: write all that is known of an account, or return its lease.
-ASK, GIVE_BACK, DONE = "ask", "give_back", "done"
-# Asks in the name of the database (`leases_call_back`), which waits for no reply.
-LEDGER = "ledger"
-
-
-class Neighbours:
-    """The other processes on the same database."""
-
-    def __init__(
-        self,
-        *,
-        database: Database,
-        identity: ProcessIdentity,
-        settled: Callable[[str], Awaitable[None]],
-        give_back: Callable[[str], Awaitable[None]],
-        stop_leasing: Callable[[str], None],
-    ) -> None:
-        """`settled` waits until all that this process knows of an account is written, `give_back`
-        until it has no lease of it; after `stop_leasing` nothing is admitted from that.
-        """
-        self._database = database
-        self._identity = identity
-        self._replies = {ASK: settled, GIVE_BACK: give_back}
-        self._stop_leasing = stop_leasing
-        self._questions = (f"{identity.id}/{number}" for number in itertools.count())
-        # By question, the processes that have not replied.
-        self._silent: dict[str, tuple[set[str], Future[None]]] = {}
-        # Questions of others: kind, question, account.
-        self._asked: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
-        self._log = EventLog("actors.wallet")
-
-    def __repr__(self) -> str:
-        return f"<Neighbours {len(self._silent)} asked {self._asked.qsize()} to be answered>"
-
-    async def start(self) -> None:
-        """Listen until the database is closed. Raises StoreUnavailable."""
-        await self._database.listen(CHANNEL, self._take, lambda: None)
-
-    async def settled(self, account_id: str) -> None:
-        """Wait until every process, including this one, has written what it knows of the account.
-
-        Raises StoreUnavailable and LedgerUnavailable.
-        """
-        await asyncio.gather(self._replies[ASK](account_id), self._ask(ASK, account_id))
-
-    async def give_back(self, account_id: str) -> None:
-        """Wait until no process has a lease of the account, or the timeout is over.
-
-        Raises StoreUnavailable and LedgerUnavailable.
-        """
-        await asyncio.gather(self._replies[GIVE_BACK](account_id), self._ask(GIVE_BACK, account_id))
-
-    def called_back(self, account_ids: Iterable[str]) -> None:
-        """Return the leases of these accounts: the database calls them back."""
-        for account_id in account_ids:
-            self._stop_leasing(account_id)
-            self._asked.put_nowait((GIVE_BACK, LEDGER, account_id))
-
-    async def run(self) -> None:
-        """Reply to the others forever."""
-        while True:
-            asked = [await self._asked.get()]
-            while not self._asked.empty():
-                asked.append(self._asked.get_nowait())
-            wanted = dict.fromkeys((kind, account_id) for kind, _, account_id in asked)
-            try:
-                await asyncio.gather(*(self._replies[kind](account) for kind, account in wanted))
-                replies = [
-                    f"{DONE} {question} {self._identity.id}"
-                    for _, question, _ in asked
-                    if question != LEDGER
-                ]
-                if replies:
-                    await self._database.fetch_all(SQL["send"], (replies,))
-            except (StoreError, LedgerUnavailable) as error:  # the asking side times out
-                self._log.warning("neighbours_unanswered", error=str(error))
-
-    async def _ask(self, kind: str, account_id: str) -> None:
-        """Send a question to the others and wait for their replies until the timeout."""
-        rows = await self._database.fetch_all(SQL["others"], (self._identity.id, RECENT_SECONDS))
-        silent = {row[0] for row in rows}
-        if not silent:
-            return
-        question = next(self._questions)
-        all_done: Future[None] = asyncio.get_running_loop().create_future()
-        self._silent[question] = silent, all_done
-        try:
-            await self._database.fetch_all(SQL["send"], ([f"{kind} {question} {account_id}"],))
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                await all_done
-        except TimeoutError:
-            self._log.info("neighbours_silent", processes=sorted(silent))
-        finally:
-            del self._silent[question]
-
-    def _take(self, payload: str) -> None:
-        kind, question, rest = payload.split(" ", 2)
-        own = self._silent.get(question)
-        if kind in self._replies:
-            if own is None:
-                if kind == GIVE_BACK:
-                    self._stop_leasing(rest)
-                self._asked.put_nowait((kind, question, rest))
-        elif own is not None:
-            silent, all_done = own
-            silent.discard(rest)
-            if not silent and not all_done.done():
-                all_done.set_result(None)

@@ -39,7 +39,8 @@ from actors.mailbox import DEFAULT_CAPACITY, Envelope, KeyedMailbox
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
-from actors.wallet.batch import Applied, Batch, apply, encode_void, with_hold
+from actors.wallet.batch import Applied, Batch, apply
+from actors.wallet.claims import KeptResponse, ResponseTooLarge
 from actors.wallet.leases import Leases
 from actors.wallet.ledger import leases_of, take_over, was_applied
 from actors.wallet.messages import (
@@ -47,31 +48,28 @@ from actors.wallet.messages import (
     Barrier,
     Granted,
     Hold,
-    KeptResponse,
     LeaseChange,
     LedgerUnavailable,
     Message,
     Record,
     Refused,
-    ResponseTooLarge,
     Settle,
     Taken,
     Void,
 )
 from actors.wallet.quarantine import Quarantined, keep
+from actors.wallet.rows import encode_void, with_hold
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# The wallet of one account in this process: its last known balance.
-#
-# A wallet decides nothing: admission is the guarded update in PostgreSQL, which the writer
-# runs, and the account's holds and settlements are ordered by the writer's mailbox. A
-# wallet keeps a snapshot of the balance, which may admit a request to the hold without a read, but
-# never refuses by itself.
-
 
 class Wallet(Struct, eq=False):
-    """The available balance of an account when it was last read."""
+    """The wallet of one account in this process: its available balance when it was last read.
+
+    A wallet decides nothing: admission is the guarded update in PostgreSQL, which the writer runs,
+    and the account's holds and settlements are ordered by the writer's mailbox. This snapshot of
+    the balance may admit a request to the hold without a read, but never refuses by itself.
+    """
 
     account_id: str
     available_nano_usd: int | None = None  # None: not read yet

@@ -12,7 +12,7 @@ from msgspec import Struct
 from actors.store.database import Session, Statements
 from actors.wallet.ledger import correct as book_correction
 from actors.wallet.ledger import top_up as credit
-from actors.wallet.pricing import NANO_PER_USD, format_usd
+from actors.wallet.money import NANO_PER_USD, format_usd
 from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.admin import audit

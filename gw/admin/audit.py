@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from actors.store.database import Statements
 from actors.store.queries import load
-from actors.wallet.batch import to_json
+from actors.wallet.storable import to_json
 from gw.admin.pagination import Page, PageQuery, page_of
 from gw.admin.values import Instant
 from gw.keys.views import Viewer

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from actors.store.connection import StoreError
 from actors.store.database import Database, Session
-from actors.wallet.batch import to_json
 from actors.wallet.ledger import last_proof, record_proof
+from actors.wallet.storable import to_json
 from actors.wallet.verify import STATEMENT_SECONDS, VerifyReport, verify
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor

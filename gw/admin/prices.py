@@ -19,8 +19,8 @@ from msgspec import Struct
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Session, Statements
 from actors.store.queries import load
-from actors.wallet.batch import to_json
 from actors.wallet.ledger import UnknownAccount
+from actors.wallet.storable import to_json
 from channels.prices import PriceSpec
 from channels.registry import Registry
 from gw import accounts

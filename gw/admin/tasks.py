@@ -17,9 +17,10 @@ from actors.jobs.ending import Endings, Settles
 from actors.jobs.job import Job, State
 from actors.jobs.state_machine import ended_as
 from actors.store.database import Database, Statements
-from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
+from actors.wallet.rows import encode_settlement
 from channels.media.model import TaskKind
 from gw.admin import audit
 from gw.admin.audit import Actor

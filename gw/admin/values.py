@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from actors.wallet.pricing import MoneyError, parse_usd
+from actors.wallet.money import MoneyError, parse_usd
 from channels.registry import Registry
 from gw.admin.refusals import Invalid, Refused
 from gw.agents.permission import chat_model

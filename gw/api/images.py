@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from actors.wallet.pricing import ImagePrice
-from actors.wallet.wallets import Delivered
+from actors.wallet.live_calls import Delivered
+from actors.wallet.piece_prices import ImagePrice
 from channels.dialects.images.dialect import (
     DIALECT,
     EDITS,

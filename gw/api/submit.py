@@ -19,7 +19,7 @@ from actors.jobs.service import PREFIXES, Jobs
 from actors.limits.accounts import Permit
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import NewJob
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.errors import InvalidRequest
 from channels.media.canonical import AvatarResult, GeneralVideo, Submission

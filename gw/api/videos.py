@@ -19,7 +19,7 @@ from actors.jobs.job import Job
 from actors.jobs.service import new_job_id
 from actors.media_store.storage import LocalFile, StorageFault
 from actors.media_store.store import Kept
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
 from channels.errors import UpstreamError
 from channels.families import VIDEOS
 from channels.http.interfaces import UpstreamResponse

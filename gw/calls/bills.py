@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from actors.jobs.store import OpenJob
 from actors.routing import Candidate
 from actors.wallet.bounds import NONE_DOUBTED, Bounds, bounded
-from actors.wallet.pricing import Billable, MediaPrice, Priced, TokenPrice
+from actors.wallet.live_calls import Delivered
+from actors.wallet.piece_prices import MediaPrice
+from actors.wallet.pricing import Billable, Priced, TokenPrice
 from actors.wallet.sheets import hold_nano_usd, token_price, unpriced_in
-from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage, UsageParts, with_parts
 from channels.prices import PriceSpec

@@ -15,8 +15,8 @@ from msgspec import Struct
 from actors.jobs.ending import CancelsJobs
 from actors.jobs.job import Acceptance
 from actors.jobs.service import Jobs
-from actors.wallet.messages import ClaimEnd
-from actors.wallet.wallets import Delivered
+from actors.wallet.claims import ClaimEnd
+from actors.wallet.live_calls import Delivered
 from channels.media.canonical import Accepted
 from channels.media.model import TaskKind
 from gw.calls.bills import Bill, Charged, UpstreamPrice

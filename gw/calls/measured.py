@@ -14,15 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.wallet.bounds import SLACK_TOKENS, is_measure_doubted
-from actors.wallet.pricing import (
-    COUNTED,
-    MAX_NANO_USD,
-    Billable,
-    MediaPrice,
-    div_round_half_up,
-)
+from actors.wallet.live_calls import Delivered
+from actors.wallet.money import MAX_NANO_USD, div_round_half_up
+from actors.wallet.piece_prices import COUNTED, MediaPrice
+from actors.wallet.pricing import Billable
 from actors.wallet.sheets import hold_nano_usd, token_price
-from actors.wallet.wallets import Delivered
 from channels.dialects.meter import Usage
 from channels.registry import ModelSpec
 from gw.calls.bills import NO_TOKENS, Charged, UpstreamPrice, charge_of, price_detail

@@ -21,7 +21,7 @@ from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
 from actors.failover import Failover, FailoverExhausted
 from actors.routing import Candidate, candidates
-from actors.wallet.messages import KeptResponse
+from actors.wallet.claims import KeptResponse
 from channels.errors import (
     ErrorBody,
     ErrorMembers,

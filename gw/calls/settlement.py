@@ -20,18 +20,13 @@ from uuid import UUID
 from msgspec import Struct
 
 from actors.clock import Clock
-from actors.wallet.batch import encode_detail
-from actors.wallet.messages import ClaimEnd, Hold, KeptResponse, LedgerUnavailable, Outcome
-from actors.wallet.pricing import MAX_NANO_USD
-from actors.wallet.recorder import Recorder
-from actors.wallet.wallets import (
-    BalanceLeased,
-    Delivered,
-    HoldRefused,
-    KeyTaken,
-    LiveCalls,
-    Wallets,
-)
+from actors.wallet.claims import ClaimEnd, KeptResponse
+from actors.wallet.flight_recorder.recorder import Recorder
+from actors.wallet.live_calls import Delivered, LiveCalls
+from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.storable import encode_detail
+from actors.wallet.wallets import BalanceLeased, HoldRefused, KeyTaken, Wallets
 from channels.dialects.dialect import Meter
 from channels.dialects.meter import Usage
 from channels.redaction import Redactor

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.wallet.pricing import format_credits, format_usd
+from actors.wallet.money import format_credits, format_usd
 from gw.admin import agents as admin
 from gw.agents.table import AgentRecord
 from gw.api.logs.list_query import STATUSES, Window

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw.admin import keys as admin
 from gw.admin.pagination import Page
 from gw.cli.model_options import shown_models

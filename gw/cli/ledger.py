@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from actors.store.database import Session
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from actors.wallet.quarantine import UnknownQuarantined, adopt, book, waiting
-from actors.wallet.verify import CallRow, Repair, VerifyReport
-from actors.wallet.verify import repair as repair_ledger
+from actors.wallet.repair import CallRow, Repair
+from actors.wallet.repair import repair as repair_ledger
+from actors.wallet.verify import VerifyReport
 from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.ledger import prove

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from actors.store.queries import load
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw.cli.arguments import add_command
 from gw.cli.context import Context, with_database
 from gw.cli.failures import UsageFault

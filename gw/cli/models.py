@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw.cli.arguments import add_command, add_noun, count
 from gw.cli.context import find_config, opened
 from gw.cli.failures import CommandRefused, UsageFault

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.store.database import Session
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.cli.arguments import add_command, add_noun, label

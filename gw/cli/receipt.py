@@ -10,7 +10,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
 from gw.api.logs.record import (
     CallRecord,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from channels.registry import Registry
 from gw.cli.arguments import add_command
 from gw.cli.context import opened, read_config

@@ -10,7 +10,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from actors.store.queries import load
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw.accounts import Account
 from gw.admin import accounts as handled
 from gw.admin import values

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
 from gw.api.logs.list_query import (
     STATUSES,

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from gw.admin import audit

@@ -439,7 +439,7 @@ def read_video(body: bytes, model_id: str, spec: VideoSpec) -> Video | None:
 
 # The milliseconds of film that are held and billed (contract for media §3).
 #
-# `actors/wallet/pricing.py` prices them.
+# `actors/wallet/piece_prices.py` prices them.
 
 GENERAL_SECONDS = 12
 CLIP_SECONDS = 300

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.wallet.pricing import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
 from gw import accounts
 from gw.config.load import load
 from gw.keys.hashing import KeyHasher

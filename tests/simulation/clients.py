@@ -15,7 +15,7 @@ from actors.jobs.service import new_job_id
 from actors.limits.accounts import LimitExceeded
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.media.canonical import ContentItem, GeneralVideo
 from channels.registry import ModelSpec

@@ -26,9 +26,12 @@ from actors.process import ProcessIdentity
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.supervisor import Supervisor
+from actors.wallet.flight_recorder.recorder import Recorder
+from actors.wallet.flight_recorder.wreck import left_behind
+from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
-from actors.wallet.recorder import Recorder, left_behind
-from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
+from actors.wallet.neighbours import Neighbours
+from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.media.model import MIB
 from channels.offload.pool import OffloadPool

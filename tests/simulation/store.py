@@ -15,9 +15,9 @@ from actors.changes import CHANGES_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
 from actors.jobs.store import SQL as JOBS_SQL
 from actors.process import SQL as PROCESS_SQL
-from actors.wallet.wallets import CHANNEL as NEIGHBOURS_CHANNEL
-from actors.wallet.wallets import LEDGER
-from actors.wallet.wallets import SQL as NEIGHBOURS_SQL
+from actors.wallet.neighbours import CHANNEL as NEIGHBOURS_CHANNEL
+from actors.wallet.neighbours import LEDGER
+from actors.wallet.neighbours import SQL as NEIGHBOURS_SQL
 from gw.keys.store import SQL as KEY_SQL
 from tests.simulation.copies import CopyTable
 from tests.simulation.keys import KeyTables, Tenant

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.wallet.messages import CallFacts, Claim, NewJob
-from actors.wallet.pricing import ImagePrice
-from actors.wallet.wallets import LiveCalls, Wallets
+from actors.wallet.claims import Claim
+from actors.wallet.live_calls import LiveCalls
+from actors.wallet.messages import CallFacts, NewJob
+from actors.wallet.piece_prices import ImagePrice
+from actors.wallet.wallets import Wallets
 from channels.dialects.chat import request as chat
 from channels.dialects.images import dialect as pictures
 from channels.http.interfaces import UpstreamClient

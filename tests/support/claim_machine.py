@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, multiple, rule
 from msgspec.structs import replace
 
-from actors.wallet.batch import Batch, encode_void
-from actors.wallet.messages import (
-    CallFacts,
-    Claim,
-    ClaimEnd,
-    ClaimState,
-    Free,
-    Hold,
-    KeptResponse,
-    ResponseTooLarge,
-)
+from actors.wallet.batch import Batch
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse, ResponseTooLarge
+from actors.wallet.messages import CallFacts, Hold
+from actors.wallet.rows import encode_void
 from tests.support.fake_claims import CLAIM_SECONDS, KEEP_SECONDS
 from tests.support.ledger_machine import CAP, KEYS, LedgerMachine, accounts, amounts
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, multiple, rule
 
 from actors.process import ProcessIdentity, first_id_of
-from actors.wallet.batch import Applied, Batch, encode_settlement
+from actors.wallet.batch import Applied, Batch
 from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
+from actors.wallet.rows import encode_settlement
 from tests.support.claim_machine import ClaimMachine
 from tests.support.ledger_machine import (
     ACCOUNTS,

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from actors.process import ProcessIdentity
-from actors.wallet.batch import Applied, Batch, encode_settlement, encode_void
+from actors.wallet.batch import Applied, Batch
 from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
+from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.sheets import hold_nano_usd, price_of
 from channels.registry import Binding
 from tests.support.jobs import new_job

@@ -3,8 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-from actors.wallet.batch import encode_settlement
 from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from actors.wallet.rows import encode_settlement
 
 ACCOUNT, KEY = "acct_a", "key_a"
 SUBMITTED = 1_790_000_000.0  # seconds since 1970

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from actors.store.database import Session
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from channels.registry import Registry
 from gw.admin import accounts, audit, keys
 from gw.admin.accounts import AccountChanges, AccountView

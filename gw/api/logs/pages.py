@@ -18,7 +18,7 @@ from uuid import UUID
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.pricing import format_credits
+from actors.wallet.money import format_credits
 from gw.api.logs.list_query import TOKEN_BILLED, Filters, LogListQuery, midnight, show
 
 # A row of the call log as stored and as shown (spec: Call log row).

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.pricing import format_credits, format_usd
+from actors.wallet.money import format_credits, format_usd
 from actors.wallet.receipt import TOKENS_PER_PRICE, Line, NoPrice, formula, lines_of, multiplier_of
 from channels.families import DETAIL_KINDS, FAMILIES, PUBLIC_NAMES
 from gw.api.logs.list_query import Visibility

@@ -14,7 +14,7 @@ from actors.clock import Clock
 from actors.parent.link import ParentLink, ParentUnavailable
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.pricing import format_credits
+from actors.wallet.money import format_credits
 from gw.api.logs.list_query import (
     DEFAULT_PERIOD,
     EPOCH,

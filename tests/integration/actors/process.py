@@ -17,10 +17,13 @@ from actors.heartbeat import Heartbeat
 from actors.process import ProcessIdentity
 from actors.recovery import Recovery
 from actors.store.database import Database
-from actors.wallet.messages import CallFacts, Claim, Hold, NewJob, Outcome
-from actors.wallet.recorder import Recorder
+from actors.wallet.claims import Claim
+from actors.wallet.flight_recorder.recorder import Recorder
+from actors.wallet.live_calls import Delivered, LiveCalls
+from actors.wallet.messages import CallFacts, Hold, NewJob, Outcome
+from actors.wallet.neighbours import Neighbours
 from actors.wallet.verify import verify
-from actors.wallet.wallets import Delivered, LiveCalls, Neighbours, Wallets
+from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, KEY, open_account

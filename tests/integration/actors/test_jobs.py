@@ -11,19 +11,14 @@ from actors.clock import SystemClock
 from actors.jobs import store
 from actors.jobs.job import Job
 from actors.jobs.state_machine import ROW_STATUS
+from actors.store.connection import Executor
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, Executor, apply, encode_settlement
+from actors.wallet.batch import Batch, apply
+from actors.wallet.claims import Claim, ClaimEnd, KeptResponse
 from actors.wallet.ledger import read_balance
-from actors.wallet.messages import (
-    CallFacts,
-    Claim,
-    ClaimEnd,
-    EndState,
-    JobEnd,
-    KeptResponse,
-    Outcome,
-)
+from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
+from actors.wallet.rows import encode_settlement
 from actors.wallet.verify import verify
 from actors.wallet.wallets import HoldRefused, KeyTaken
 from tests.integration.actors.process import (

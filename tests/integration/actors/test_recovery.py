@@ -7,19 +7,20 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
-from actors.wallet.batch import Batch, apply, encode_void
-from actors.wallet.ledger import read_balance
-from actors.wallet.messages import CallFacts, Hold
-from actors.wallet.recorder import (
+from actors.wallet.batch import Batch, apply
+from actors.wallet.flight_recorder.file_format import (
     DAMAGED,
     FOLDER,
     PAGE_BYTES,
     SLOT_BYTES,
     SUFFIX,
-    left_behind,
 )
+from actors.wallet.flight_recorder.wreck import left_behind
+from actors.wallet.ledger import read_balance
+from actors.wallet.live_calls import Delivered
+from actors.wallet.messages import CallFacts, Hold
+from actors.wallet.rows import encode_void
 from actors.wallet.verify import verify
-from actors.wallet.wallets import Delivered
 from tests.integration.actors.process import (
     GONE,
     Process,

@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 
 from actors.store.database import Database
-from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold, Outcome
+from actors.wallet.rows import encode_settlement
 from tests.integration.cli.command import Gw
 from tests.integration.money import PROCESS, open_account
 from tests.support.aio import run

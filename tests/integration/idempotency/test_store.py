@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actors.store.database import Database
-from actors.wallet.batch import Batch, apply, encode_settlement
-from actors.wallet.messages import CallFacts, Claim, ClaimEnd, Hold, KeptResponse, ResponseTooLarge
+from actors.wallet.batch import Batch, apply
+from actors.wallet.claims import Claim, ClaimEnd, KeptResponse, ResponseTooLarge
+from actors.wallet.messages import CallFacts, Hold
+from actors.wallet.rows import encode_settlement
 from gw.idempotency import (
     FORGET_KEYS_MAX,
     FORGET_SECONDS,

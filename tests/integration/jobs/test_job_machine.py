@@ -12,8 +12,9 @@ from actors.jobs.settlement import settlement_of
 from actors.jobs.state_machine import End
 from actors.jobs.store import Booked, Claimed
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, Hold
+from actors.wallet.rows import encode_settlement
 from actors.wallet.verify import verify
 from tests.integration.driver import Driver
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account

@@ -22,9 +22,9 @@ from actors.partitions import Partitions
 from actors.process import SQL as PROCESSES
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
-from actors.wallet.batch import encode_void
 from actors.wallet.ledger import SQL as LEDGER
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
+from actors.wallet.rows import encode_void
 from actors.wallet.verify import verify
 from channels.http.client import HttpClient
 from channels.media.canonical import NotFound, Polled, Trouble, Unusable

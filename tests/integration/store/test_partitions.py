@@ -11,8 +11,9 @@ from actors.partitions import SQL, Partitions, first_kept
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold
+from actors.wallet.rows import encode_settlement
 from actors.wallet.verify import SQL as VERIFY
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from actors.process import ProcessIdentity, register
+from actors.store.connection import Executor
 from actors.store.database import Database
 from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read, unapplied
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, Executor, apply, parameters
+from actors.wallet.batch import Batch, apply, parameters
 from actors.wallet.verify import verify
 from tests.integration.actors.process import lease, leased_by, ledger_of, process
 from tests.integration.money import ACCOUNT, PROCESS, open_account

@@ -13,21 +13,15 @@ import pytest
 from actors.process import SQL, ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet import wallets
-from actors.wallet.batch import Applied, Batch, apply, encode_settlement, encode_void
+from actors.wallet.batch import Applied, Batch, apply
+from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.leases import CONFIRMED_SECONDS
 from actors.wallet.ledger import read_balance, top_up
-from actors.wallet.messages import (
-    CallFacts,
-    Claim,
-    ClaimEnd,
-    Free,
-    Hold,
-    KeptResponse,
-    LeaseChange,
-    ResponseTooLarge,
-)
+from actors.wallet.messages import CallFacts, Hold, LeaseChange
+from actors.wallet.neighbours import TIMEOUT_SECONDS, Neighbours
+from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.verify import verify
-from actors.wallet.wallets import TIMEOUT_SECONDS, BalanceLeased, HoldRefused, Neighbours
+from actors.wallet.wallets import BalanceLeased, HoldRefused
 from tests.integration.actors.process import (
     GONE,
     Process,

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Database, Session
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply, encode_void
-from actors.wallet.messages import Claim, Hold, KeptResponse, NewJob, Settle, Void
+from actors.wallet.batch import Batch, apply
+from actors.wallet.claims import Claim, KeptResponse
+from actors.wallet.messages import Hold, NewJob, Settle, Void
+from actors.wallet.rows import encode_void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.ledger_values import facts, hold, settle

@@ -12,11 +12,13 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply, encode_settlement
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold, Outcome, Record, Settle
-from actors.wallet.pricing import ImagePrice
+from actors.wallet.piece_prices import ImagePrice
+from actors.wallet.repair import repair
+from actors.wallet.rows import encode_settlement
 from actors.wallet.sheets import token_price
-from actors.wallet.verify import repair, verify
+from actors.wallet.verify import verify
 from channels.families import TOKEN_PRICES
 from channels.prices import PriceSpec
 from tests.integration.cli.command import Gw

@@ -7,8 +7,10 @@ from typing import Any
 from actors.store.connection import StoreError
 from actors.store.database import Database, Session
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, apply, encode_settlement
-from actors.wallet.messages import Claim, Hold, Record
+from actors.wallet.batch import Batch, apply
+from actors.wallet.claims import Claim
+from actors.wallet.messages import Hold, Record
+from actors.wallet.rows import encode_settlement
 from actors.wallet.verify import INVARIANTS, ROWS_MAX, _faults, verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, entry_guards, open_account
 from tests.support.ledger_values import facts, outcome

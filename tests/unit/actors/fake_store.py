@@ -15,8 +15,9 @@ from actors.recovery import Recovery
 from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
+from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import CallFacts, Hold, Outcome
-from actors.wallet.wallets import LiveCalls, Wallets
+from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock

@@ -12,22 +12,21 @@ from uuid import UUID
 import pytest
 from msgspec.structs import asdict, replace
 
-from actors.wallet.batch import encode_detail, encode_json, encode_settlement
-from actors.wallet.messages import Admitted, Free
-from actors.wallet.recorder import (
+from actors.wallet.claims import Free
+from actors.wallet.flight_recorder.file_format import (
     DAMAGED,
-    DAMAGED_KEPT,
     FOLDER,
     PAGE_BYTES,
     SLOT_BYTES,
     SUFFIX,
     Ended,
-    Progress,
-    Recorder,
-    WreckTaken,
-    left_behind,
-    open_wreck,
+    StreamProgress,
 )
+from actors.wallet.flight_recorder.recorder import Recorder
+from actors.wallet.flight_recorder.wreck import DAMAGED_KEPT, WreckTaken, left_behind, open_wreck
+from actors.wallet.messages import Admitted
+from actors.wallet.rows import encode_settlement
+from actors.wallet.storable import encode_detail, encode_json
 from metrics.prometheus import Metrics
 from tests.support.ledger_values import facts, hold, outcome, settle
 from tests.support.logs import logs
@@ -92,7 +91,9 @@ def test_what_was_stored_with_every_default_is_read(
     """As the release before does, beside which this one runs in an upgrade."""
     told = outcome(7, detail={"hold": 9}, attempts=[], result_urls=[])
     whole = {"type": "settled", "facts": asdict(facts(1)), "outcome": asdict(told), "held": None}
-    monkeypatch.setattr("actors.wallet.recorder._encode", lambda _: encode_json(whole))
+    monkeypatch.setattr(
+        "actors.wallet.flight_recorder.recorder.encode", lambda _: encode_json(whole)
+    )
     end(recorder, 1, 7)
     assert left(tmp_path)[UUID(int=1)].what == Ended(facts(1), told)
 
@@ -112,7 +113,7 @@ def test_stream_is_known_by_its_first_byte_and_its_last_count(
     recorder.counts(slot, 40)
     recorder.counts(slot, 41)
     found = left(tmp_path)[UUID(int=1)]
-    known = Progress(call_id=UUID(int=1), delivered=SO_FAR)
+    known = StreamProgress(call_id=UUID(int=1), delivered=SO_FAR)
     assert (found.what, found.output_tokens) == (known, 41)
     end(recorder, 1, 9)
     assert isinstance(left(tmp_path)[UUID(int=1)].what, Ended)
@@ -141,7 +142,7 @@ def test_write_that_is_cut_anywhere_leaves_what_was_there(
         torn = bytearray(before)
         for at in payload[:cut]:
             torn[at] = after[at]
-        assert isinstance(left(tmp_path, bytes(torn))[UUID(int=1)].what, Progress)
+        assert isinstance(left(tmp_path, bytes(torn))[UUID(int=1)].what, StreamProgress)
         assert damage_of(tmp_path / "torn", bytes(torn)) == (1, 0)
     whole = left(tmp_path, after)
     assert isinstance(whole[UUID(int=1)].what, Ended) if what == "settled" else whole == {}

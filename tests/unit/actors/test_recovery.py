@@ -12,8 +12,8 @@ from uuid import UUID
 from actors.heartbeat import BREAK_SECONDS, Heartbeat
 from actors.process import ProcessIdentity, is_process_alive
 from actors.store.connection import DatabaseRefused, StatementRefused
-from actors.wallet.batch import encode_void
-from actors.wallet.wallets import Delivered
+from actors.wallet.live_calls import Delivered
+from actors.wallet.rows import encode_void
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.unit.actors.fake_store import ACCOUNT, FakeStore, make_store, process

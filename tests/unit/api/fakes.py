@@ -12,8 +12,8 @@ from typing import Any, cast
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.store.connection import StoreUnavailable
+from actors.wallet.claims import Claim, ClaimState
 from actors.wallet.ledger import Spending
-from actors.wallet.messages import Claim, ClaimState
 from channels.registry import Registry
 from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.application import GatewayApplication

@@ -22,7 +22,7 @@ from actors.jobs.upstreams import UpstreamJob
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.messages import Outcome
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
 from channels.media.canonical import ContentItem, GeneralVideo
 from channels.media.model import MIB
 from channels.prices import PriceSpec

@@ -10,21 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.bounds import Bounds
-from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
+from actors.wallet.live_calls import Delivered
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import hold_nano_usd, price_of
-from actors.wallet.wallets import Delivered
 from channels.dialects.meter import TOKENS_MAX, PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec, TierPrice
 from channels.registry import ModelSpec
-from gw.calls.bills import (
-    NOTHING,
-    Charge,
-    TokenBill,
-    charge,
-    delivered,
-    estimate,
-    tokens_of_bytes,
-)
+from gw.calls.bills import NOTHING, Charge, TokenBill, charge, delivered, estimate, tokens_of_bytes
 from gw.calls.request import (
     LOOKED_THROUGH_BYTES_MAX,
     TOOL_CALLS_MAX,

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from actors.wallet.wallets import Delivered
+from actors.wallet.live_calls import Delivered
 from channels.errors import UpstreamUnreachable
 from channels.prices import PriceSpec
 from channels.registry import Binding

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from actors.wallet.pricing import MAX_NANO_USD, Billable
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import Billable
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding

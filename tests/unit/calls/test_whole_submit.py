@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.store.connection import StoreUnavailable
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
 from channels.media.canonical import Done, SpeechAudio, SpeechRequest
 from channels.media.model import MIB

@@ -28,8 +28,9 @@ from actors.process import ProcessIdentity
 from actors.routing import Candidate
 from actors.store.database import Database
 from actors.supervisor import Supervisor
+from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import CallFacts
-from actors.wallet.wallets import LiveCalls, Wallets
+from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.messages import Claim, ClaimEnd, ClaimState, Free, KeptResponse, ResponseTooLarge
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import CLIENT_GONE, STOPPING, Ending, ResponseWriter
 from gw.errors import GatewayError

@@ -11,7 +11,7 @@ from actors.jobs.settlement import LINK_SECONDS, settlement_of
 from actors.jobs.state_machine import End, ended_as
 from actors.jobs.store import OpenJob
 from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import MediaPrice
+from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.receipt import formula, lines_of, multiplier_of, total_nano_usd
 from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from channels.prices import PriceSpec

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.store.connection import StoreUnavailable
-from actors.wallet.pricing import ImagePrice
+from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.sheets import price_of
 from channels.dialects.meter import Usage
 from channels.prices import PriceSpec

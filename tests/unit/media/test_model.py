@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from actors.wallet.pricing import MAX_NANO_USD, MediaPrice
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.piece_prices import MediaPrice
 from channels.errors import InvalidRequest, UpstreamCut, UpstreamError
 from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.canonical import ContentItem, GeneralVideo, Polled, SpeechAudio, VideoResult

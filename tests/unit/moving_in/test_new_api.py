@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.wallet.pricing import MAX_NANO_USD
+from actors.wallet.money import MAX_NANO_USD
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.config.faults import ConfigFaults

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.pricing import (
+from actors.wallet.money import (
     MAX_NANO_USD,
-    ImagePrice,
     MoneyError,
-    TokenPrice,
     div_round_half_up,
     format_credits,
     format_usd,
     parse_usd,
 )
+from actors.wallet.piece_prices import ImagePrice
+from actors.wallet.pricing import TokenPrice
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
 from actors.wallet.sheets import price_of
 from channels.dialects.meter import Usage, UsageParts

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors.wallet.bounds import Bounds
-from actors.wallet.pricing import MAX_NANO_USD, ImagePrice, TokenPrice
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.piece_prices import ImagePrice
+from actors.wallet.pricing import TokenPrice
 from actors.wallet.receipt import (
     NoPrice,
     formula,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from msgspec.structs import replace as with_counts
 
-from actors.wallet.pricing import MAX_NANO_USD, Billable, TokenPrice
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import (
     buckets,
     has_tier,

@@ -8,10 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from actors.store.connection import StatementRefused
-from actors.wallet import batch, writer
+from actors.wallet import writer
 from actors.wallet.batch import Batch, parameters
-from actors.wallet.messages import Claim, Hold, KeptResponse, LedgerUnavailable
+from actors.wallet.claims import Claim, KeptResponse
+from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.quarantine import decode
+from actors.wallet.rows import row_value
+from actors.wallet.storable import to_json
 from actors.wallet.wallets import HOLD_SECONDS, KeyTaken
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
@@ -315,7 +318,7 @@ def test_what_a_plain_call_cost_stands_in_its_row_as_any_value(
 ) -> None:
     plain = settle(1, 7, upstream_cost_nano_usd=cost, channel_id=channel)
     _, _, _, rows, *_ = parameters("p", None, [plain], Batch(settlements=[plain]))
-    expected = batch._value(batch.to_json([cost, channel]))
+    expected = row_value(to_json([cost, channel]))
     assert isinstance(rows, str)
     assert rows.endswith(f',f,{expected})"}}')
 

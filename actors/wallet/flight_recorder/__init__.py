@@ -1,0 +1,1 @@
+"""The flight recorder: a file that outlives its process, written by it and read by recovery."""
