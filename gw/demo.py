@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 import ujson
 
 from actors.store.database import Database
-from actors.wallet.pricing import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
 from gw import accounts
 from gw.admin import accounts as admin_accounts
 from gw.admin import agents as admin_agents

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from actors.store.database import Session, Statements
 from actors.wallet.ledger import UnknownAccount
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor, Noted

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.wallet.ledger import Spending
-from actors.wallet.pricing import format_usd
+from actors.wallet.money import format_usd
 from gw.api.handler import ApiHandler
 from gw.api.services import until_settled
 from gw.errors import dumps

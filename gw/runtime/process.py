@@ -19,8 +19,10 @@ from actors.partitions import Partitions
 from actors.process import ProcessIdentity
 from actors.store.database import Database
 from actors.supervisor import Supervisor
-from actors.wallet.recorder import Recorder
-from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
+from actors.wallet.flight_recorder.recorder import Recorder
+from actors.wallet.live_calls import LiveCalls
+from actors.wallet.neighbours import Neighbours
+from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.resources import OpenFiles
 from gw.config.config import Config
