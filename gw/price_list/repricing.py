@@ -15,7 +15,7 @@ import msgspec
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.pricing import ImagePrice, MediaPrice
+from actors.wallet.piece_prices import ImagePrice, MediaPrice
 from actors.wallet.sheets import token_price
 from channels.dialects.meter import Usage, UsageParts
 from channels.registry import ModelSpec

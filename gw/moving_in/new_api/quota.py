@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
+from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from gw.config.faults import ConfigFaults, Fault
 from gw.moving_in.new_api.tables import json_of
 

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from actors.wallet.pricing import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
 from gw.price_list.exports.export import NoExport
 
 # Far more than any account has; a figure with more digits is refused.
