@@ -15,7 +15,7 @@ from gw.api.admin import accounts, agents, channels
 from gw.api.admin.openapi import description
 from gw.api.admin.server import AdminApi
 from gw.api.admin.table import AdminServices, Route
-from gw.api.services import make_sources
+from gw.api.knowledge.services import make_sources
 from gw.config.live import LiveConfig
 from gw.keys.secret import Secret
 from gw.media_services import endings_of

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.responses import dialect as responses
-from gw.api import wiki as wiki
 from gw.api.application import GatewayApplication
-from gw.api.audio import (
+from gw.api.audio.speech import (
     MusicHandler,
     MusicTaskHandler,
     SpeechHandler,
@@ -27,15 +26,21 @@ from gw.api.avatars import (
     TemplatesHandler,
 )
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
-from gw.api.chat import CompactHandler, GeminiHandler, MessagesHandler, endpoint
-from gw.api.completions import CompletionsHandler
-from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
+from gw.api.chat.compact import CompactHandler
+from gw.api.chat.completions import CompletionsHandler
+from gw.api.chat.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
+from gw.api.chat.dialect_handler import endpoint
+from gw.api.chat.gemini import GeminiHandler
+from gw.api.chat.messages import MessagesHandler
+from gw.api.chat.socket import serve_socket
 from gw.api.handler import ApiHandler
-from gw.api.images import EditsHandler, ImagesHandler
+from gw.api.images.handlers import EditsHandler, ImagesHandler
+from gw.api.knowledge import handlers as wiki
+from gw.api.knowledge.download import DownloadHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
-from gw.api.mcp import McpHandler
+from gw.api.mcp.handler import McpHandler
 from gw.api.measured import ModerationsHandler, RerankHandler, TranscriptionsHandler
-from gw.api.models import (
+from gw.api.models.handlers import (
     EmbeddingsHandler,
     ModelHandler,
     ModelsHandler,
@@ -45,9 +50,7 @@ from gw.api.models import (
     PublicCatalogHandler,
 )
 from gw.api.services import Services
-from gw.api.socket import serve_socket
-from gw.api.videos import ContentHandler, MediaFileHandler, VideoHandler, VideosHandler
-from gw.api.wiki import DownloadHandler
+from gw.api.videos.generations import ContentHandler, MediaFileHandler, VideoHandler, VideosHandler
 
 Route = tuple[str, type[ApiHandler]] | tuple[str, type[ApiHandler], dict[str, Any]]
 

@@ -32,7 +32,7 @@ from gw.admin import keys as admin_keys
 from gw.admin.audit import Actor
 from gw.agents import table
 from gw.agents.table import NewAgent
-from gw.api.services import make_sources
+from gw.api.knowledge.services import make_sources
 from gw.app import routes
 from gw.config.config import Config
 from gw.config.load import load

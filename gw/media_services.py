@@ -29,7 +29,9 @@ from channels.http.interfaces import UpstreamClient
 from channels.media.dialects import DIALECTS
 from channels.media.model import addressed
 from channels.registry import ChannelSpec
-from gw.api.services import BASE_URL, FILMS_MAX, ContentLinks, LinkReaders, MediaServices
+from gw.api.link_readers import FILMS_MAX, LinkReaders
+from gw.api.services import MediaServices
+from gw.api.videos.content_links import BASE_URL, ContentLinks
 from gw.calls.bills import UpstreamPrices
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import (

@@ -39,9 +39,11 @@ from gw.admin.channel_states import report_of
 from gw.admin_services import make_admin_api
 from gw.api.application import GatewayApplication
 from gw.api.call_ids import new_call_id
+from gw.api.knowledge.services import make_sources, make_wiki
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.api.services import LogServices, RefusalRate, RefusalRows, Services, make_sources, make_wiki
+from gw.api.refusals import RefusalRate, RefusalRows
+from gw.api.services import LogServices, Services
 from gw.app import make_application
 from gw.calls.chat import ChatCalls
 from gw.calls.settlement import Billing
@@ -54,7 +56,8 @@ from gw.http.admin import READY, AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.listening_sockets import check_free
 from gw.http.server import Server
-from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
+from gw.idempotency.guard import IdempotencyGuard
+from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.keys.cache import KeyCache
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import check_secret

@@ -1,7 +1,7 @@
 """The part of an idempotency key in a hold and its settlement.
 
 A call claims its key in the transaction that holds its money; the settlement ends the claim. The
-rows are in the table `idempotency` (its migration has the rules); `gw/idempotency.py` reads them.
+rows are in the table `idempotency` (its migration has the rules); `gw/idempotency/` reads them.
 """
 
 from __future__ import annotations

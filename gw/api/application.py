@@ -15,7 +15,8 @@ from channels.families import ErrorShape
 from gw.api.failures import shape_at
 from gw.api.handler import ApiHandler
 from gw.api.services import Services
-from gw.errors import NO_CHANNEL_AVAILABLE, NOT_FOUND, GatewayError, render
+from gw.error_bodies import render
+from gw.errors import NO_CHANNEL_AVAILABLE, NOT_FOUND, GatewayError
 from gw.http.application import HttpApplication
 from gw.http.cors import Cors
 from gw.http.response import WholeResponse

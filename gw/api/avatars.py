@@ -16,21 +16,16 @@ from channels.dialects.validate import described
 from channels.families import AVATARS
 from channels.media.canonical import AvatarRequest, Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier
-from gw.api.chat import ModelCall, first_of
+from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
-from gw.api.services import unavailable
+from gw.api.model_call import ModelCall, first_of
 from gw.api.submit import KeyedHandler, MediaSubmit, media_of
-from gw.errors import (
-    INVALID_REQUEST,
-    MODEL_NOT_ALLOWED,
-    NOT_FOUND,
-    GatewayError,
-    as_http_status,
-    dumps,
-)
+from gw.error_bodies import dumps
+from gw.errors import INVALID_REQUEST, MODEL_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.media.clips import TEMPLATE_SCENES
 from gw.media.sounds import read_avatar
 from gw.media.videos import CLIP
+from gw.upstream_errors import as_http_status
 
 LIST_MAX = 200
 (ENDPOINT_TYPE,) = (one.name for one in AVATARS.endpoint_types)

@@ -14,7 +14,7 @@ from actors.wallet.ledger import Spending
 from actors.wallet.money import format_usd
 from gw.api.handler import ApiHandler
 from gw.api.services import until_settled
-from gw.errors import dumps
+from gw.error_bodies import dumps
 
 # The money of one key, spendable and spent, as the balance endpoints show it.
 #

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from tornado.web import HTTPError
 
+from actors.catalogs import CatalogUnavailable
 from actors.media_store.storage import StorageFault
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.families import ErrorShape
+from channels.media.canonical import Failed
 from channels.offload.pool import OffloadFailed
+from channels.redaction import Redactor
+from gw.calls.call import retry_after_of
 from gw.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_ALLOWED,
     NO_CHANNEL_AVAILABLE,
     UPGRADE_REQUIRED,
+    UPSTREAM_UNREACHABLE,
     GatewayError,
+    unserved,
 )
 from gw.http.tornado.request import TornadoRequest
+from gw.upstream_errors import from_upstream
 
 INTERNAL_MESSAGE = (
     "The gateway failed to handle this request. Try again; if it persists, report its trace id."
@@ -80,3 +87,15 @@ def shape_at(request: TornadoRequest) -> ErrorShape:
         if path == prefix or path.startswith(f"{prefix}/"):
             return shape
     return ErrorShape.GEMINI if "x-goog-api-key" in request.headers else ErrorShape.CHAT
+
+
+def unavailable(failure: CatalogUnavailable, redactor: Redactor) -> GatewayError:
+    """Return the upstream's status and message; 502 if unreachable, 503 without such a channel."""
+    reply = failure.reply
+    if reply is None:
+        return unserved("this list")
+    message = redactor.text(reply.message) if reply.message else "The upstream did not tell."
+    if isinstance(reply, Failed) and reply.is_unreachable:
+        return GatewayError(UPSTREAM_UNREACHABLE, message)
+    headers = retry_after_of(reply.status, reply.retry_after, redactor)
+    return from_upstream(reply.status, message, headers=headers)

@@ -1,9 +1,9 @@
 """The handler of every endpoint: trace id, checks, errors in its protocol's shape.
 
 An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: some ten lines
-that read, call one use-case and render. Endpoints share further code by calling it (`chat.py`,
-`submit.py`), not by inheritance. The checks are in `checks.py`; `gw/http/request.py` handles bodies
-and disconnects. Errors are rendered only here.
+that read, call one use-case and render. Endpoints share further code by calling it
+(`model_call.py`, `submit.py`), not by inheritance. The checks are in `checks.py`;
+`gw/http/request.py` handles bodies and disconnects. Errors are rendered only here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from gw.api.call_spans import end_refused, log_fields
 from gw.api.checks import CHECKS, Check
 from gw.api.credentials import AuthMode
 from gw.api.failures import PATH_ERRORS, explain, is_outage, is_own_failure, shape_at
-from gw.api.services import RefusedCall, Services
-from gw.errors import METHOD_NOT_ALLOWED, NOT_FOUND, UPGRADE_REQUIRED, GatewayError, render
+from gw.api.refusals import RefusedCall
+from gw.api.services import Services
+from gw.error_bodies import render
+from gw.errors import METHOD_NOT_ALLOWED, NOT_FOUND, UPGRADE_REQUIRED, GatewayError
 from gw.http.tornado.handler import TornadoHandler
 from gw.http.tornado.request import TornadoRequest
 from gw.http.websocket import is_handshake
-from gw.idempotency import HEADER
+from gw.idempotency.claim import HEADER
 from gw.keys.principal import Principal
 from metrics.logs import EventLog
 from metrics.spans import CallSpan

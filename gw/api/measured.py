@@ -25,14 +25,14 @@ from channels.dialects.transcriptions import (
 from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span
-from gw.api.chat import ModelCall, first_of
 from gw.api.handler import ApiHandler
+from gw.api.model_call import ModelCall, first_of
 from gw.api.submit import KeyedHandler, guarded, media_of
 from gw.calls.bills import NO_TOKENS, tokens_of_bytes
 from gw.calls.measured import Amount, Measured, MeasuredBill
 from gw.calls.media import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
-from gw.idempotency import IdempotencyClaim
+from gw.idempotency.claim import IdempotencyClaim
 from metrics import genai
 from metrics.spans import Attributes
 

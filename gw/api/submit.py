@@ -1,8 +1,8 @@
 """The shared part of billed POST endpoints of media: submit intents, bodies, models, calls.
 
 The `Idempotency-Key` is read here; the use-case claims it with its hold, and the guard responds
-instead of the use-case when the key is not free (`gw/idempotency.py`). A detached call counts for
-the account's concurrency until its end (`detached`).
+instead of the use-case when the key is not free (`gw/idempotency/guard.py`). A detached call counts
+for the account's concurrency until its end (`detached`).
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from channels.media.model import TaskKind
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span
-from gw.api.chat import ModelCall
 from gw.api.failures import STORE_MESSAGE, explain
 from gw.api.handler import ApiHandler
+from gw.api.model_call import ModelCall
 from gw.api.response_writer import HandlerWriter
-from gw.api.services import BASE_URL, MediaServices
+from gw.api.services import MediaServices
+from gw.api.videos.content_links import BASE_URL
 from gw.calls.bills import Bill
 from gw.calls.call import ResponseWriter
 from gw.calls.jobs import JobBill
 from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
 from gw.calls.request import LargeSubmission
+from gw.error_bodies import dumps
 from gw.errors import (
     INVALID_REQUEST,
     NO_CHANNEL_AVAILABLE,
     NOT_FOUND,
     GatewayError,
-    dumps,
     invalid_request,
 )
-from gw.idempotency import IdempotencyClaim, fingerprint_of, read_key
+from gw.idempotency.claim import IdempotencyClaim, fingerprint_of, read_key
 from gw.media.reading import ListKind, parameters_of, read_list
 from gw.voices import Voices, is_voice_id
 from metrics import genai

@@ -40,9 +40,10 @@ from channels.redaction import Redactor
 from channels.registry import ChannelSpec, ModelSpec
 from channels.translation.session import TranslatedCall
 from gw import errors as errors
+from gw import upstream_errors
 from gw.calls.bills import NO_TOKENS, Bill, Charged
 from gw.errors import GatewayError
-from gw.idempotency import IdempotencyClaim
+from gw.idempotency.claim import IdempotencyClaim
 from metrics import genai
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -198,7 +199,7 @@ def ending_of_failure(
         return shown("error", _from_upstream(error, _message(error, redactor), redactor))
     if isinstance(error, UpstreamUnreachable):
         return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
-    return shown("error", errors.from_upstream(502, _message(error, redactor)))
+    return shown("error", upstream_errors.from_upstream(502, _message(error, redactor)))
 
 
 def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
@@ -221,7 +222,7 @@ def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
 
 def ending_of_report(message: str, redactor: Redactor) -> Ending:
     """Return the ending for a failure that an upstream's response reports."""
-    return shown("error", errors.from_upstream(502, redactor.text(message)))
+    return shown("error", upstream_errors.from_upstream(502, redactor.text(message)))
 
 
 def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
@@ -264,7 +265,7 @@ def _from_upstream(
     redactor: Redactor,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> GatewayError:
-    return errors.from_upstream(
+    return upstream_errors.from_upstream(
         refusal.status,
         message,
         details=redactor.value(refusal.members.details),

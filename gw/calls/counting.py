@@ -34,7 +34,7 @@ from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from gw.calls.attempts import confirm_key, is_success
 from gw.calls.call import ending_of_refusal
 from gw.config.live import LiveConfig
-from gw.errors import dumps
+from gw.error_bodies import dumps
 
 # Time of all attempts of one count; agents wait for it before each call.
 COUNT_SECONDS = 15.0

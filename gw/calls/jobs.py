@@ -23,7 +23,7 @@ from gw.calls.bills import Bill, Charged, UpstreamPrice
 from gw.calls.call import attempt_row, shown
 from gw.calls.media import Delivery, Media, SubmitCall, SubmitResult, kept
 from gw.calls.settlement import Settlement
-from gw.errors import from_upstream
+from gw.upstream_errors import from_upstream
 from metrics.spans import Attributes
 
 NOTHING = Charged(cost_nano_usd=0)

@@ -313,7 +313,7 @@ class Settlement(Struct, Generic[B], eq=False):
         span = self.call.span
         if isinstance(error, KeyTaken):
             step.end()
-            span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
+            span.end(attributes={"gw.status": "not_executed", "gw.idempotency.guard": error.state})
             return
         ending = shown("rejected", error) if isinstance(error, GatewayError) else self._left()
         step.end(error_type=ending.code)

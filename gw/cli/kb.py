@@ -18,7 +18,7 @@ from actors.media_store.storage import BucketFault
 from gw.admin import bases
 from gw.admin.audit import Actor
 from gw.admin.bases import BaseView
-from gw.api.services import make_sources
+from gw.api.knowledge.services import make_sources
 from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault

@@ -12,7 +12,7 @@ from channels.shares import ShareRefused
 from gw import accounts
 from gw.console.figures import SQL, WINDOW_SECONDS, Board, Figures, saved_nano_usd
 from gw.console.pages import TEXTS, ConsoleHandler, Refusal, Show
-from gw.errors import dumps
+from gw.error_bodies import dumps
 
 OWNER_SECONDS = 2.0
 # An idle stream sends a comment, which keeps it open in proxies.

@@ -22,7 +22,7 @@ from gw.admin.refusals import Invalid
 from gw.console.calls import find_seen
 from gw.console.operations import SQL
 from gw.console.pages import TEXTS, ConsoleHandler, change
-from gw.errors import dumps
+from gw.error_bodies import dumps
 from gw.keys import store
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer

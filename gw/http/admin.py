@@ -22,7 +22,8 @@ from tornado.iostream import IOStream, SSLIOStream
 from tornado.web import Application, RequestHandler, stream_request_body
 
 from gw.config.config import Config, ListenAddress
-from gw.errors import RETRY_AFTER, dumps
+from gw.error_bodies import dumps
+from gw.errors import RETRY_AFTER
 from gw.http.acceptor import Acceptor
 from gw.http.admin_api import PREFIX, AdminApiMixin, AdminRequest, AdminResponse, Respond
 from gw.http.listening_sockets import bind

@@ -13,7 +13,7 @@ from typing import Any
 
 from tornado.web import RequestHandler, stream_request_body
 
-from gw.errors import dumps
+from gw.error_bodies import dumps
 
 PREFIX = "/admin/v1/"
 # A system prompt of 64 KiB, each character escaped, and the other members.

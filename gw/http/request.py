@@ -23,7 +23,8 @@ from tornado.iostream import StreamClosedError
 
 from channels.answers import KEEPER, SMALL_ANSWER_BYTES, Answer
 from channels.shares import OWNER
-from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, render
+from gw.error_bodies import render
+from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import HttpApplication
 from gw.http.body import DROP_SECONDS, InboundBody, UnreadBody, declared_bytes
 from gw.http.flow_control import Outbound

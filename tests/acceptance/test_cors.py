@@ -4,7 +4,7 @@ from typing import Any
 
 from gw.http.cors import EXPOSED, Cors
 from gw.http.tornado.headers import RequestHeaders
-from gw.idempotency import REPLAYED
+from gw.idempotency.guard import REPLAYED
 from tests.support.client import Client, Reply
 from tests.support.house import House, channel, model
 from tests.support.rows import each

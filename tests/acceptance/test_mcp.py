@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gw.api.mcp import BODY_BYTES_MAX, SOURCELESS, UNREADABLE
+from gw.api.mcp.handler import BODY_BYTES_MAX
+from gw.api.mcp.knowledge_tools import SOURCELESS, UNREADABLE
 from tests.acceptance.bases import PAGES, imported
 from tests.support.client import Client, Reply
 from tests.support.house import House

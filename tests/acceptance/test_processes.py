@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gw.api.services import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
+from gw.api.refusals import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
 from tests.support.client import CHAT, NANO_PER_USD, Reply
 from tests.support.house import House, house, model, shared_house
 from tests.support.postgres import PostgresForTests

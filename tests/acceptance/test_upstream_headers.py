@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gw.api.chat import (
+from gw.api.chat.provider_headers import (
     PROVIDER_HEADERS_MAX,
     PROVIDER_NAME_CHARACTERS_MAX,
     PROVIDER_VALUE_CHARACTERS_MAX,

@@ -19,7 +19,7 @@ from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
-from gw.api.images import ImageBill
+from gw.api.images.handlers import ImageBill
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobBill
 from gw.calls.media import (
@@ -38,7 +38,7 @@ from gw.calls.stream import Framing, SseFraming
 from gw.config.config import Precharge
 from gw.config.live import LiveConfig
 from gw.http.drain import RequestsInFlight
-from gw.idempotency import IdempotencyClaim
+from gw.idempotency.claim import IdempotencyClaim
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 

@@ -17,11 +17,15 @@ NAMED = {
 }
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
 ENDPOINTS = {
-    "gw/api/completions.py": {"chat"},
-    "gw/api/chat.py": {"chat", "gemini", "messages", "responses"},
-    "gw/api/counting.py": {"messages", "responses"},
-    "gw/api/models.py": {"gemini"},
-    "gw/api/socket.py": {"responses"},
+    "gw/api/chat/agent_call.py": {"chat"},
+    "gw/api/chat/compact.py": {"responses"},
+    "gw/api/chat/completions.py": {"chat"},
+    "gw/api/chat/conversation.py": {"responses"},
+    "gw/api/chat/counting.py": {"messages", "responses"},
+    "gw/api/chat/gemini.py": {"gemini"},
+    "gw/api/chat/messages.py": {"messages"},
+    "gw/api/models/handlers.py": {"gemini"},
+    "gw/api/chat/socket.py": {"responses"},
     "gw/config/cautions.py": {"messages"},  # whose upstreams alone keep a cache for an hour
     "gw/setup/clients.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
@@ -48,7 +52,9 @@ WORDS = {
     "channels/translation/model.py": "a member of the body",
     "gw/api/matrix.py": "how a cell is served",
     "gw/cli/matrix.py": "how a cell is served",
-    "gw/api/chat.py": "a route's label",
+    "gw/api/chat/conversation.py": "a member of the body",
+    "gw/api/chat/gemini.py": "a route's label",
+    "gw/api/chat/messages.py": "a route's label",
     "gw/api/logs/record.py": "how a channel was spoken to",
     "gw/api/logs/list_query.py": "rows billed by tokens",
     "gw/config/config.py": "a value of `precharge`",

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gw.api.admin.server import IDEMPOTENCY_HEADER, REPLAYED_HEADER
 from gw.api.admin.table import NoQuery, Route
-from gw.errors import dumps
+from gw.error_bodies import dumps
 from metrics.version import release
 
 # Errors of every route.

@@ -28,7 +28,8 @@ from gw.api.logs.pages import CURRENCY, LogRow, Rendering, read_in_flight, read_
 from gw.api.logs.record import find, gateway_pairs, kind_of, read_ref, request_pairs, upstream_pairs
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from gw.api.services import LogServices, until_settled
-from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
+from gw.error_bodies import dumps
+from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
 from gw.http.tornado.headers import spelled
 from gw.keys.principal import AGENT
 

@@ -24,7 +24,7 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.registry import Registry
 from gw.agents.excerpts import NOTICE, Excerpt, cut, framed
 from gw.agents.permission import AgentRefused, model_of
-from gw.api.completions import CollectingWriter
+from gw.api.chat.collecting_writer import CollectingWriter
 from gw.api.response_writer import HandlerWriter
 from gw.calls.chat import TIMED_OUT
 from gw.errors import GatewayError

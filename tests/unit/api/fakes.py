@@ -19,12 +19,14 @@ from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.application import GatewayApplication
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.api.services import LogServices, RefusedCall, Services
+from gw.api.refusals import RefusedCall
+from gw.api.services import LogServices, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
 from gw.http.drain import RequestsInFlight
 from gw.http.overload import Overload
-from gw.idempotency import IdempotencyGuard, StoredResponse
+from gw.idempotency.guard import IdempotencyGuard
+from gw.idempotency.store import StoredResponse
 from gw.keys.principal import KeyRefused, Principal
 from metrics.families import Families
 from metrics.groups.mcp import McpMetrics

@@ -7,7 +7,8 @@ from typing import Any
 from channels.families import ErrorShape
 from gw.api.application import GatewayApplication
 from gw.api.handler import ApiHandler
-from gw.errors import NOT_FOUND, GatewayError, dumps
+from gw.error_bodies import dumps
+from gw.errors import NOT_FOUND, GatewayError
 from tests.unit.api.fakes import World
 
 HUGE_BYTES = 30_000_000

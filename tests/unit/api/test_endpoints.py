@@ -15,9 +15,10 @@ from channels.json.json_object import JsonObject
 from channels.json.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX
 from channels.registry import Registry
 from gw.api.application import GatewayApplication
-from gw.api.chat import ModelCall, number_of, permitted_model
+from gw.api.chat.conversation import number_of
 from gw.api.handler import ApiHandler
-from gw.api.services import FILMS_MAX, LINK_READERS_MAX, LinkReaders
+from gw.api.link_readers import FILMS_MAX, LINK_READERS_MAX, LinkReaders
+from gw.api.model_call import ModelCall, permitted_model
 from gw.api.submit import DetachableWriter, detached
 from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
@@ -104,7 +105,7 @@ async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
         here.append(arguments)
         raise AssertionError("it is read here")
 
-    monkeypatch.setattr("gw.idempotency.hashlib.sha256", seen)
+    monkeypatch.setattr("gw.idempotency.claim.hashlib.sha256", seen)
     monkeypatch.setattr(reading, "read_members", seen)
     body = json.dumps(FIELDS | {"junk": [0] * (READ_VALUES_MAX + 1)}).encode()
     large = await told(path, World(), body, "Idempotency-Key: k")

@@ -14,16 +14,10 @@ from channels.families import ErrorShape
 from channels.redaction import Redactor
 from gw import errors as errors
 from gw.api.call_ids import make_call_id, new_call_id
-from gw.api.services import unavailable
-from gw.errors import (
-    ERROR_TABLE,
-    INVALID_REQUEST,
-    ErrorKind,
-    GatewayError,
-    dumps,
-    from_upstream,
-    render,
-)
+from gw.api.failures import unavailable
+from gw.error_bodies import dumps, render
+from gw.errors import ERROR_TABLE, INVALID_REQUEST, ErrorKind, GatewayError
+from gw.upstream_errors import from_upstream
 from tests.support.rows import cases, each
 
 # HTTP | chat type | chat code | messages type | native status, in the specification's words.

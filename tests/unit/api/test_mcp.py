@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from actors.store.connection import StoreUnavailable
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
-from gw.api.mcp import McpHandler
-from gw.api.services import WikiServices
-from gw.mcp import Exchange
+from gw.api.knowledge.services import WikiServices
+from gw.api.mcp.handler import McpHandler
+from gw.mcp.exchange import Exchange
 from metrics.prometheus import Metrics
 from tests.support.logs import logs
 from tests.unit.api.fakes import World

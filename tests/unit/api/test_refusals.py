@@ -9,7 +9,7 @@ import pytest
 from actors.limits.limiter import Limiter
 from actors.wallet.wallets import Wallets
 from channels.registry import Registry
-from gw.api.services import REFUSALS_RECORDED_MAX, RefusalRate, RefusalRows, RefusedCall
+from gw.api.refusals import REFUSALS_RECORDED_MAX, RefusalRate, RefusalRows, RefusedCall
 from gw.config.live import LiveConfig
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock

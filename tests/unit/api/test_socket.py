@@ -17,8 +17,8 @@ from channels.errors import InvalidRequest
 from channels.json.weight import READ_VALUES_MAX
 from channels.registry import Registry
 from channels.resources import BodyBudget
-from gw.api import socket as api
-from gw.api.socket import Conversation, Turn
+from gw.api.chat import socket as api
+from gw.api.chat.socket import Conversation, Turn
 from gw.errors import GatewayError
 from gw.http import websocket
 from gw.http.body import SMALL_BODY_BYTES

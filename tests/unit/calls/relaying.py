@@ -13,7 +13,7 @@ from channels.errors import ErrorReported, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest
 from channels.redaction import ExactRedaction
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
-from gw.api.chat import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.translation.session import TRANSLATIONS
-from gw.api.chat import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.stream import Framing, SseFraming
 from tests.support.logs import logs
 from tests.support.rows import cases, each

@@ -9,7 +9,7 @@ import pytest
 
 from actors.channel import ChannelLease
 from channels.families import ErrorShape
-from gw.errors import render
+from gw.error_bodies import render
 from tests.support.logs import ExpectLog
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel

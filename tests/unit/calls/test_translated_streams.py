@@ -18,7 +18,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
-from gw.api.chat import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, TranslatedEvents
 from tests.support.aio import run

@@ -13,13 +13,9 @@ from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import CLIENT_GONE, STOPPING, Ending, ResponseWriter
 from gw.errors import GatewayError
-from gw.idempotency import (
-    IdempotencyClaim,
-    IdempotencyGuard,
-    StoredResponse,
-    fingerprint_of,
-    read_key,
-)
+from gw.idempotency.claim import IdempotencyClaim, fingerprint_of, read_key
+from gw.idempotency.guard import IdempotencyGuard
+from gw.idempotency.store import StoredResponse
 from tests.support.aio import run
 from tests.support.forms import BOUNDARY, form, part
 from tests.support.rows import cases, each

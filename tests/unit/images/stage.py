@@ -11,7 +11,7 @@ from typing import Any
 
 from channels.prices import PriceSpec
 from gw.calls.media import PieceCall
-from gw.idempotency import IdempotencyClaim
+from gw.idempotency.claim import IdempotencyClaim
 from tests.support import calls
 from tests.support.calls import image_call, image_response
 from tests.support.specs import make_model

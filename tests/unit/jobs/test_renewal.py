@@ -20,7 +20,7 @@ from actors.store.connection import StatementRefused
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Transport
 from channels.media.canonical import AvatarResult, TaskResult, VideoResult
-from gw.api.services import BASE_URL, ContentLinks
+from gw.api.videos.content_links import BASE_URL, ContentLinks
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.jobs import polled, running_job

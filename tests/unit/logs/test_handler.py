@@ -15,7 +15,8 @@ from gw.api.logs import summary
 from gw.api.logs.handlers import LogsHandler
 from gw.api.logs.list_query import Scope, Visibility, Window
 from gw.api.logs.summary import SummaryCache, SummaryQuery, cover, read_summary_query
-from gw.errors import INVALID_REQUEST, GatewayError, dumps
+from gw.error_bodies import dumps
+from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.rows import cases

@@ -5,18 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gw.mcp import (
-    META_CAPABILITIES,
-    META_VERSION,
-    STATELESS,
-    Exchange,
-    HandledMessage,
-    Head,
-    Tool,
-    ToolError,
-)
+from gw.mcp.envelope import PostHead
+from gw.mcp.exchange import Exchange, HandledMessage
+from gw.mcp.json_rpc import META_CAPABILITIES, META_VERSION, STATELESS
+from gw.mcp.tools import Tool, ToolError
 
-JSON = Head(content_type="application/json", accept="application/json, text/event-stream")
+JSON = PostHead(content_type="application/json", accept="application/json, text/event-stream")
 META = {META_VERSION: STATELESS, META_CAPABILITIES: {}}
 
 
@@ -48,7 +42,7 @@ def message(method: str, request_id: Any = 1, **params: Any) -> dict[str, Any]:
     )
 
 
-def stateless(method: str, **params: Any) -> tuple[Head, dict[str, Any]]:
+def stateless(method: str, **params: Any) -> tuple[PostHead, dict[str, Any]]:
     """A good request of the newest revision, with its head."""
     name = params.get("name")
     head = replace(JSON, version=STATELESS, method=method, name=name)
@@ -56,7 +50,7 @@ def stateless(method: str, **params: Any) -> tuple[Head, dict[str, Any]]:
 
 
 async def post(
-    value: Any, head: Head = JSON, observed: list[HandledMessage] | None = None, **fields: Any
+    value: Any, head: PostHead = JSON, observed: list[HandledMessage] | None = None, **fields: Any
 ) -> tuple[int, Any]:
     """The status and the value of the reply; a value that is bytes is the body as it stands."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.mcp import (
-    BATCH_BYTES_MAX,
-    BATCH_MAX,
+from gw.mcp.envelope import PostHead
+from gw.mcp.exchange import BATCH_BYTES_MAX, BATCH_MAX, Exchange, HandledMessage
+from gw.mcp.json_rpc import (
     CAPABILITIES,
     HANDSHAKE,
     META_CAPABILITIES,
@@ -18,9 +18,6 @@ from gw.mcp import (
     SERVER_INFO,
     STATELESS,
     SUPPORTED,
-    Exchange,
-    HandledMessage,
-    Head,
 )
 from tests.support.aio import run
 from tests.support.rows import cases, each
@@ -434,7 +431,7 @@ MESSAGES = st.fixed_dictionaries(
 )
 FIELDS = st.none() | st.just("application/json") | WORDS | st.text()
 HEADS = st.builds(
-    Head, content_type=FIELDS, accept=FIELDS, version=FIELDS, method=FIELDS, name=FIELDS
+    PostHead, content_type=FIELDS, accept=FIELDS, version=FIELDS, method=FIELDS, name=FIELDS
 )
 STATUSES = {200, 202, 400, 404, 406, 415}
 
@@ -451,12 +448,12 @@ def check(reply: tuple[int, Any]) -> None:
 
 
 @given(MESSAGES | st.lists(MESSAGES | VALUES) | VALUES, HEADS)
-def test_any_message_has_its_reply(value: Any, head: Head) -> None:
+def test_any_message_has_its_reply(value: Any, head: PostHead) -> None:
     body = json.dumps(value).encode()
     check(run(post(body, head)))
     check(run(post(body, head, content_type="application/json", accept=None)))
 
 
 @given(st.binary(), HEADS)
-def test_any_body_has_its_reply(body: bytes, head: Head) -> None:
+def test_any_body_has_its_reply(body: bytes, head: PostHead) -> None:
     check(run(post(body, head, content_type="application/json", accept=None)))

@@ -24,9 +24,9 @@ from channels.media.canonical import (
     VoiceResult,
 )
 from channels.redaction import Redactor
-from gw.api.chat import ModelCall, first_of
+from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
-from gw.api.services import unavailable
+from gw.api.model_call import ModelCall, first_of
 from gw.api.submit import (
     KeyedHandler,
     MediaSubmit,
@@ -39,7 +39,7 @@ from gw.api.submit import (
 )
 from gw.calls.bills import UnitBill
 from gw.calls.media import Delivery, SubmitResult
-from gw.errors import dumps
+from gw.error_bodies import dumps
 from gw.media.reading import MUSIC
 from gw.media.reading import SPEECH as SPEECH_LIST
 from gw.media.sounds import read_music, read_speech, read_transcript, read_voice

@@ -29,7 +29,8 @@ from channels.families import (
 from channels.registry import CAPABILITIES, ModelSpec, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.handler import ApiHandler
-from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, NOT_FOUND, GatewayError, dumps
+from gw.error_bodies import dumps
+from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, NOT_FOUND, GatewayError
 
 # --- One model, in each shape ---
 

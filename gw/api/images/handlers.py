@@ -18,7 +18,7 @@ from channels.dialects.images.dialect import (
 from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span
-from gw.api.chat import ModelCall
+from gw.api.model_call import ModelCall
 from gw.api.submit import KeyedHandler, guarded, media_of
 from gw.calls.bills import Charged, UpstreamPrice
 from gw.calls.media import PieceCall

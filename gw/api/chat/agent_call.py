@@ -7,11 +7,9 @@ then retrieval and hold. Nothing in the request changes which agent and account 
 from __future__ import annotations
 
 import time
-from asyncio import Future
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from channels.dialects.chat.dialect import DIALECT
@@ -26,149 +24,20 @@ from channels.dialects.chat.instructed import (
     turn_job,
 )
 from channels.dialects.chat.request import ChatRequest
-from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.http.sse import SseSplitter
+from channels.errors import InvalidRequest
 from channels.json.weight import weight_of
 from channels.registry import ModelSpec
 from gw.agents.excerpts import framed
 from gw.agents.permission import AgentRefused, model_of
 from gw.agents.retrieval import QUESTION_CHARACTERS, retrieve
-from gw.api.chat import ChatCompletionsHandler, ModelCall, converse
+from gw.api.chat.collecting_writer import CollectingWriter
+from gw.api.chat.conversation import converse
+from gw.api.model_call import ModelCall
 from gw.api.response_writer import HandlerWriter
-from gw.calls.chat import TIMED_OUT
 from gw.calls.request import lacking_tool
-from gw.errors import (
-    MODEL_NO_VISION,
-    PERMISSION_DENIED,
-    UPSTREAM_TIMEOUT,
-    GatewayError,
-    from_upstream,
-    invalid_request,
-)
-from gw.keys.principal import AGENT, Agent
+from gw.errors import MODEL_NO_VISION, PERMISSION_DENIED, GatewayError, invalid_request
+from gw.keys.principal import Agent
 from metrics.logs import EventLog
-
-# Collects a stream of chat-completions into one response.
-#
-# Tools run by the provider require a stream on this protocol; a client that requested none receives
-# the response in one piece, once it is complete and settled.
-
-_CUT = "The upstream ended its answer before it was complete."
-_TOO_LARGE = "The upstream's answer is too large."
-_DONE = b"[DONE]"
-
-
-class CollectingWriter:
-    """A response writer that collects a stream; `deliver` sends the result.
-
-    A stream longer than `bytes_max` is a failed one.
-    """
-
-    sends_at_once = False
-
-    def __init__(self, writer: HandlerWriter, *, bytes_max: int) -> None:
-        self._writer = writer
-        self._room = bytes_max
-        self._splitter = SseSplitter()
-        self._headers: Mapping[str, str] = {}
-        self._whole: dict[str, Any] = {}
-        self._choices: dict[int, _Choice] = {}
-        self._error: str | None = None
-        self._is_done = False
-
-    @property
-    def client_gone(self) -> bool:
-        return self._writer.client_gone
-
-    def hold_decided(self) -> None:
-        self._writer.hold_decided()
-
-    def forget_request(self) -> None:
-        self._writer.forget_request()
-
-    def begin(
-        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
-    ) -> None:
-        self._headers = headers
-
-    def write(self, block: bytes) -> Future[None] | None:
-        self._room -= len(block)
-        if self._room < 0:
-            self._choices.clear()
-            raise UpstreamMalformed(_TOO_LARGE)
-        for event in self._splitter.feed(block):
-            if event.data == _DONE:
-                self._is_done = True
-            elif event.data is not None:
-                self._take(msgspec.json.decode(event.data))
-        return None
-
-    def finish(self, block: bytes) -> None:
-        if self._room >= 0:
-            self.write(block)
-
-    def break_off(self, block: bytes) -> None:
-        self.finish(block)
-
-    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
-        raise AssertionError("what is asked for as a stream comes as one")
-
-    def deliver(self) -> None:
-        """Send the response. Raises GatewayError if the stream failed, which is settled."""
-        if self._room < 0:
-            raise from_upstream(502, _TOO_LARGE)
-        if self._error == TIMED_OUT:
-            raise GatewayError(UPSTREAM_TIMEOUT, self._error)
-        if self._error is not None or not self._is_done:
-            raise from_upstream(502, self._error or _CUT)
-        choices = [
-            {
-                "index": index,
-                "message": choice.message(),
-                "finish_reason": choice.finish_reason,
-            }
-            for index, choice in sorted(self._choices.items())
-        ]
-        whole = {**self._whole, "object": "chat.completion", "choices": choices}
-        self._writer.begin("application/json", self._headers)
-        self._writer.send(msgspec.json.encode(whole))
-
-    def _take(self, chunk: dict[str, Any]) -> None:
-        if "error" in chunk:
-            self._error = str(chunk["error"].get("message") or _CUT)
-            return
-        for choice in chunk.pop("choices", None) or ():
-            self._take_choice(choice)
-        self._whole |= {name: value for name, value in chunk.items() if value is not None}
-
-    def _take_choice(self, choice: dict[str, Any]) -> None:
-        kept = self._choices.setdefault(choice["index"], _Choice())
-        kept.finish_reason = choice.get("finish_reason") or kept.finish_reason
-        for name, piece in (choice.get("delta") or {}).items():
-            if piece is not None:
-                kept.pieces.setdefault(name, []).append(piece)
-
-
-class _Choice:
-    """The received part of one choice: the pieces of each member of its message, in order."""
-
-    def __init__(self) -> None:
-        self.finish_reason: str | None = None
-        self.pieces: dict[str, list[Any]] = {}
-
-    def message(self) -> dict[str, Any]:
-        members = {name: _joined(pieces) for name, pieces in self.pieces.items()}
-        return {"content": None, **members, "role": "assistant"}
-
-
-def _joined(pieces: list[Any]) -> Any:
-    """Concatenate texts and lists; of other values the last one counts."""
-    if all(isinstance(piece, str) for piece in pieces):
-        return "".join(pieces)
-    if all(isinstance(piece, list) for piece in pieces):
-        return [one for piece in pieces for one in piece]
-    return pieces[-1]
-
 
 # Switches of an agent: the tool, and the flag of models that support it.
 _CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
@@ -344,23 +213,3 @@ def _check_vision(model: ModelSpec, turn: InstructedTurn) -> None:
 
 def _can_see(model: ModelSpec, turn: InstructedTurn) -> bool:
     return not turn.has_images or "vision" in model.capabilities
-
-
-# POST /v1/chat/completions (spec: Chat, chat-completions protocol; Agent API).
-
-
-class CompletionsHandler(ChatCompletionsHandler):
-    """Serves keys of every kind; those of agents work only on this endpoint."""
-
-    agent_keys_allowed = True
-
-    async def run_agent(self) -> None:
-        await AgentCall(ModelCall(self)).run()
-
-    def named_model(self) -> str | None:
-        """Return the agent's model; the client's model name is ignored."""
-        if self.principal.kind == AGENT:
-            agent = self.principal.agent
-            own = None if agent is None else agent.model or agent.default_model
-            return self.model_name or own
-        return super().named_model()

@@ -15,8 +15,11 @@ from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.weight import TRANSLATED_VALUES_MAX
-from gw.api.chat import GeminiHandler, MessagesHandler, ModelCall, provider_headers
+from gw.api.chat.gemini import GeminiHandler
+from gw.api.chat.messages import MessagesHandler
+from gw.api.chat.provider_headers import provider_headers
 from gw.api.handler import ApiHandler
+from gw.api.model_call import ModelCall
 from gw.calls.counting import CountRequest
 from gw.errors import invalid_request
 

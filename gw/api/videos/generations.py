@@ -24,9 +24,9 @@ from channels.errors import UpstreamError
 from channels.families import VIDEOS
 from channels.http.interfaces import UpstreamResponse
 from channels.media.canonical import AvatarVideo, Video, VideoResult
-from gw.api.chat import ModelCall
+from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
-from gw.api.services import unavailable
+from gw.api.model_call import ModelCall
 from gw.api.submit import (
     KeyedHandler,
     MediaSubmit,
@@ -48,8 +48,6 @@ from gw.errors import (
     UPSTREAM_TIMEOUT,
     UPSTREAM_UNREACHABLE,
     GatewayError,
-    as_http_status,
-    from_upstream,
     unserved,
 )
 from gw.media import reading
@@ -60,6 +58,7 @@ from gw.media.videos import (
     read_video,
     unreported_milliseconds,
 )
+from gw.upstream_errors import as_http_status, from_upstream
 from metrics.logs import EventLog
 
 # A video task as clients see it (spec: Video task).

@@ -37,15 +37,15 @@ from channels.http.sse import SseSplitter
 from channels.json.weight import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import rewritten
 from gw.api.application import GatewayApplication
-from gw.api.chat import ModelCall
 from gw.api.handler import ApiHandler
+from gw.api.model_call import ModelCall
 from gw.calls.request import offloaded
+from gw.error_bodies import dumps
 from gw.errors import (
     METHOD_NOT_ALLOWED,
     PREVIOUS_RESPONSE_NOT_FOUND,
     REQUEST_TOO_LARGE,
     GatewayError,
-    dumps,
     invalid_request,
 )
 from gw.http.tornado.handler import TornadoHandler

@@ -1,0 +1,1 @@
+"""Endpoints of speech, voices, music and spoken scripts."""

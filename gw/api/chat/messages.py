@@ -1,0 +1,45 @@
+"""POST /v1/messages (spec: Chat, messages protocol; contract §5: version header)."""
+
+from __future__ import annotations
+
+from channels.dialects.messages.dialect import DIALECT as MESSAGES
+from channels.dialects.messages.dialect import VERSION, VERSION_HEADER
+from gw.api.chat.conversation import converse
+from gw.api.handler import ApiHandler
+from gw.api.model_call import ModelCall
+from gw.errors import INVALID_REQUEST, GatewayError
+
+# The specification's role-named header, and the name that official client libraries send.
+VERSION_HEADERS = ("messages-api-version", VERSION_HEADER)
+
+
+class MessagesHandler(ApiHandler):
+    """The messages protocol."""
+
+    shape = MESSAGES.family.error_shape
+    route = "messages"
+    protocol = MESSAGES.protocol
+    limited = billed = True
+
+    async def on_post(self) -> None:
+        own = {VERSION_HEADER: self._version()}
+        call = ModelCall(self)
+        request = await call.read(MESSAGES)
+        await converse(call, MESSAGES, request, own=own)
+
+    def _version(self) -> str:
+        """The client's version of the protocol; a missing one is the first there was."""
+        for name in VERSION_HEADERS:
+            version: str = self.request.headers.get(name, "").strip()
+            if version:
+                break
+        else:
+            return VERSION
+        supported = self.services.config.messages_versions
+        if version not in supported:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"{name}: this version is not supported; use one of {', '.join(supported)}.",
+                param=name,
+            )
+        return version

@@ -1,0 +1,1 @@
+"""`POST /mcp`: its handler, and the six tools over knowledge bases."""

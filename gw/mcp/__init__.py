@@ -1,0 +1,1 @@
+"""The Model Context Protocol without HTTP and without tools."""
