@@ -8,9 +8,6 @@ from actors.wallet.batch import Batch, apply
 from actors.wallet.claims import Claim, ClaimEnd, KeptResponse, ResponseTooLarge
 from actors.wallet.messages import CallFacts, Hold
 from actors.wallet.rows import encode_settlement
-from gw.idempotency import (
-from actors.wallet.batch import Batch, apply, encode_settlement
-from actors.wallet.messages import CallFacts, Claim, ClaimEnd, Hold, KeptResponse, ResponseTooLarge
 from gw.idempotency.store import (
     FORGET_KEYS_MAX,
     FORGET_SECONDS,
