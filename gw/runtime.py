@@ -28,7 +28,8 @@ from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.resources import OpenFiles
-from gw.config.config import Config, LiveConfig
+from gw.config.config import Config
+from gw.config.live import LiveConfig
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.http.drain import RequestsInFlight
 from gw.http.overload import DelayWatch, Overload
@@ -36,7 +37,8 @@ from gw.http.server import Server
 from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse
 from gw.keys.secret import Secret
-from gw.memory import HugePages, IdleTrimmer, huge_page_bytes
+from gw.runtime.huge_pages import HugePages, huge_page_bytes
+from gw.runtime.memory import IdleTrimmer
 from metrics.groups.database import DatabaseMetrics
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics

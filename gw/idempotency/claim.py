@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.wallet.messages import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge, RowStatus
+from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
+from actors.wallet.messages import RowStatus
 from channels.dialects.multipart import read_form
 from channels.errors import InvalidRequest
 from gw.errors import INVALID_IDEMPOTENCY_KEY, GatewayError

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from actors.wallet.messages import Claim, ClaimState
+from actors.wallet.claims import Claim, ClaimState
 from actors.wallet.wallets import KeyTaken
 from gw.errors import (
     IDEMPOTENCY_IN_FLIGHT,

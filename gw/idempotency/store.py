@@ -13,7 +13,7 @@ from actors.clock import Clock
 from actors.store.connection import in_time
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.messages import Claim, ClaimState, KeptResponse
+from actors.wallet.claims import Claim, ClaimState, KeptResponse
 
 SQL = load("gw.idempotency", "idempotency.sql")
 

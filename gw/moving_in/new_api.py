@@ -20,14 +20,15 @@ from channels.families import FAMILIES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from gw.config.faults import ConfigFaults, Fault
-from gw.moving_in.new_api_tables import ENABLED, Row, json_of
+from gw.keys.secret import Secret
+from gw.moving_in.new_api.tables import ENABLED
+from gw.moving_in.new_api_tables import Row, json_of
 from gw.moving_in.plan import (
     Plan,
     PlannedAccount,
     PlannedChannel,
     PlannedKey,
     PlannedModel,
-    Secret,
     Value,
     is_address,
     is_key,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gw.knowledge.reading import Base, StoredPage
+from gw.knowledge.bases import Base
+from gw.knowledge.reading import StoredPage
 
 
 def base_entry(base: Base) -> dict[str, Any]:

@@ -18,14 +18,8 @@ from gw.api.knowledge.services import WikiServices
 from gw.error_bodies import dumps
 from gw.errors import NOT_FOUND, GatewayError
 from gw.knowledge import reading
-from gw.knowledge.reading import (
-    PERSONAL,
-    Base,
-    StoredPage,
-    one_state,
-    readable_base,
-    readable_bases,
-)
+from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
+from gw.knowledge.reading import StoredPage
 from gw.knowledge.search import found_body, search
 
 BATCH_BODY_CHARACTERS = 4000

@@ -9,8 +9,9 @@ from typing import Any
 from actors.store.database import Database
 from gw.config.config import Config
 from gw.keys.secret import Secret
+from gw.knowledge.bucket_sources import BucketSources
 from gw.knowledge.reading import StoredSource
-from gw.knowledge.sources import BucketSources, SourceLinks, Sources
+from gw.knowledge.sources import SourceLinks, Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

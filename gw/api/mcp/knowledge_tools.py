@@ -19,15 +19,9 @@ from gw.api.mcp.arguments import Arguments, ids_of, limit_of, offset_of, search_
 from gw.api.mcp.tools import BATCH_BODY_CHARACTERS, BODY_CHARACTERS, SEARCH_DEFAULT, TOOLS
 from gw.keys.principal import Principal
 from gw.knowledge import reading
-from gw.knowledge.reading import (
-    Base,
-    PageLocation,
-    StoredPage,
-    locate,
-    name_pages,
-    one_state,
-    readable_bases,
-)
+from gw.knowledge.bases import Base, one_state, readable_bases
+from gw.knowledge.locations import PageLocation, locate, name_pages
+from gw.knowledge.reading import StoredPage
 from gw.knowledge.search import found_body, search
 from gw.mcp.tools import Tool, ToolError
 from metrics.groups.knowledge import KnowledgeMetrics
