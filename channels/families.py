@@ -100,7 +100,7 @@ class Family:
     `streams`: a response may be a stream; `is_async`: the response names a task that is polled.
     `is_withdrawn`: models may be listed, but nothing is served and no channel supports it. `wires`:
     the dialects of channels for it (`channels/media`), of a chat family its hostings
-    (`channels/dialects/dialect.py`), the default first; empty if there is only one. `by_model`:
+    (`channels/dialects/hosting.py`), the default first; empty if there is only one. `by_model`:
     prefixes of model ids that need channels of another protocol, and that protocol. `tools_over`:
     the protocol used for built-in tools, if it is another one (contract §7).
     """

@@ -20,8 +20,8 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from msgspec import Struct
 
-from channels.dialects.error_body import fit
 from channels.registry import ChannelSpec
+from channels.storable_text import fit
 
 # Finds secrets and hosts in an upstream's bytes exactly, and redacts them.
 #

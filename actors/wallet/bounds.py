@@ -30,7 +30,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.meter import TOKENS_MAX, Usage, UsageParts
+from channels.dialects.token_counts import TOKENS_MAX, Usage, UsageParts
 from channels.registry import ModelSpec
 
 MARGIN = 2

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.prices import PriceSpec
 
 TOKENS_PER_PRICE = 1_000_000

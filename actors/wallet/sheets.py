@@ -25,7 +25,7 @@ from actors.wallet.pricing import (
     TokenPrice,
     over_one_denominator,
 )
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.token_counts import Usage, UsageParts
 from channels.families import DEARER_TIERS, EACH_PRICES, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import EXACT, PriceSpec, PriceStep, TierPrice
 from channels.registry import ModelSpec

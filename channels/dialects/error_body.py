@@ -9,93 +9,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from math import ceil
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from channels.dialects.base_resp import status_in
 from channels.errors import ErrorMembers, ErrorReported
-from channels.json.lenient import NULL, raw_of, read_loosely
-
-# MiniMax's failures of chat: `base_resp` in a response whose status is 200.
-#
-# Its codes for speech follow the contract for media (`channels/media/minimax.py`). Source:
-# https://platform.minimax.io/docs/api-reference/errorcode, read on 2026-11-22.
-
-# The HTTP status of a `status_code`; 0 is success, and any other is 502.
-STATUSES: Mapping[str, int] = MappingProxyType(
-    {
-        "1002": 429,  # rate limit
-        "1004": 401,  # not authorized
-        "1008": 402,  # insufficient balance
-        "1026": 400,  # the input is sensitive
-        "1027": 400,  # the output is
-        "1039": 429,  # limit of tokens
-        "1042": 400,  # invisible characters
-        "2013": 400,  # invalid parameters
-        "2049": 401,  # invalid key
-        "2056": 429,  # limit of a plan
-    }
-)
-
-
-def status_of(code: str | None) -> int:
-    """Return the HTTP status of a `status_code`; 200 without one and for 0."""
-    return 200 if code in (None, "0") else STATUSES.get(code, 502)
-
-
-def status_in(value: Any) -> int:
-    """Return the HTTP status of a decoded response by its `base_resp`."""
-    stated = value.get("base_resp") if isinstance(value, Mapping) else None
-    return status_of(_code_of(stated))
-
-
-def error_of(stated: Any) -> Raw:
-    """Return a decoded `base_resp` as an `error` member; NULL on success."""
-    code = _code_of(stated)
-    if status_of(code) == 200:
-        return NULL
-    return raw_of({"code": code, "message": stated.get("status_msg")})
-
-
-def _code_of(stated: Any) -> str | None:
-    code = stated.get("status_code") if isinstance(stated, Mapping) else None
-    return str(code) if isinstance(code, str | int) and not isinstance(code, bool) else None
-
-
-# Bounds of outside text that is stored, looked up or shown (contract §7).
-#
-# PostgreSQL refuses NUL in text, and a lone surrogate cannot be encoded. A client's name, id,
-# reference or query value with either is refused before it is used; an upstream's text is cleaned
-# and truncated, because one such string would fail a whole batch of rows. `channels/redaction.py`
-# hides secrets.
-
-# What PostgreSQL stores; also a pattern for tables of members (`gw/media/reading.py`).
-STORABLE = r"\A[^\x00\ud800-\udfff]*\Z"
-STORABLE_WORDS = "without NUL"
-_STORABLE = re.compile(STORABLE)
-# The same for bytes: in UTF-8 only a surrogate has ED before A0 to BF.
-_UNSTORABLE_BYTES = re.compile(rb"\x00|\xed[\xa0-\xbf]")
-# Controls except tab and newline, and surrogates.
-_UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
-
-
-def is_storable(text: str) -> bool:
-    """Whether a text contains neither NUL nor lone surrogates."""
-    return _STORABLE.match(text) is not None
-
-
-def are_storable(data: bytes) -> bool:
-    """Whether bytes of UTF-8 contain neither NUL nor encoded surrogates."""
-    return _UNSTORABLE_BYTES.search(data) is None
-
-
-def fit(text: str, limit: int) -> str:
-    """Replace each run of unfit characters by a space, and truncate to `limit` characters."""
-    text = _UNFIT.sub(" ", text)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
+from channels.json.lenient import read_loosely
+from channels.storable_text import fit
 
 MESSAGE_CHARACTERS_MAX = 500
 # Of `details`, which client libraries use; longer ones are dropped completely.

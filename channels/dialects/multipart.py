@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from channels.dialects.validate import MODEL_CHARACTERS_MAX, check_model, setting
+from channels.dialects.logged_parameters import setting
+from channels.dialects.validation import MODEL_CHARACTERS_MAX, check_model
 from channels.errors import InvalidRequest
 from channels.http.transport import BodyPieces
 from channels.json.json_object import NOTHING, JsonObject
@@ -45,7 +46,7 @@ _CHARSETS = frozenset(("utf-8", "us-ascii"))
 _PLAIN_ENCODINGS = frozenset(("binary", "8bit", "7bit"))
 
 
-class Part(Struct, frozen=True):
+class FormPart(Struct, frozen=True):
     """One part; its value is `body[start:end]`. `file_name` is None for a text.
 
     `media_type` is a file's `Content-Type`, empty without one.
@@ -68,10 +69,10 @@ class Form(Struct, frozen=True):
     A name occurs once in `texts`, and once in the form unless it ends with `[]` or is of files.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[FormPart]
     texts: Mapping[str, str]
 
-    def files(self, *names: str) -> list[Part]:
+    def files(self, *names: str) -> list[FormPart]:
         """Return the files with these names."""
         return [one for one in self.parts if one.file_name is not None and one.name in names]
 
@@ -95,7 +96,7 @@ class Form(Struct, frozen=True):
         return BodyPieces(pieces)
 
 
-def _head_of(part: Part) -> bytes:
+def _head_of(part: FormPart) -> bytes:
     head = f'Content-Disposition: form-data; name="{part.name}"'
     if part.file_name is not None:
         head += f'; filename="{part.file_name}"'
@@ -138,7 +139,7 @@ def read_form(body: bytes, content_type: str | None, names: frozenset[str]) -> F
     size = len(delimiter)
     if not body.startswith(delimiter[2:]):
         raise _unreadable("it does not begin with its boundary")
-    parts: list[Part] = []
+    parts: list[FormPart] = []
     at = -2  # of the delimiter
     while not body.startswith(b"--", at + size):
         head_at = at + size + 2
@@ -172,7 +173,7 @@ def _unreadable(fault: str) -> InvalidRequest:
     return InvalidRequest(f"The form cannot be read: {fault}.")
 
 
-def _part(head: bytes, start: int, end: int) -> Part:
+def _part(head: bytes, start: int, end: int) -> FormPart:
     """Read a head of at most HEAD_BYTES_MAX. Raises InvalidRequest for any but a plain one."""
     try:
         text = head.decode()
@@ -194,7 +195,7 @@ def _part(head: bytes, start: int, end: int) -> Part:
     name, file_name = _named(fields.get("content-disposition", ""))
     media_type = fields.get("content-type", "")
     _check_media_type(media_type, is_text=file_name is None)
-    return Part(name, file_name, media_type, start, end)
+    return FormPart(name, file_name, media_type, start, end)
 
 
 # The last two are left out of what is written: some libraries send them, no upstream may trust
@@ -254,10 +255,10 @@ def _check_media_type(media_type: str, *, is_text: bool) -> None:
         raise _unreadable("a text has another charset than UTF-8")
 
 
-def _check_names(parts: Sequence[Part], names: frozenset[str]) -> None:
+def _check_names(parts: Sequence[FormPart], names: frozenset[str]) -> None:
     """Raise InvalidRequest for a name that upstreams may read as that of another part."""
     known = {_base_of(name): name for name in names}
-    seen: dict[str, Part] = {}
+    seen: dict[str, FormPart] = {}
     plain = {part.name.casefold() for part in parts}
     for part in parts:
         name, base = part.name.casefold(), _base_of(part.name)
@@ -272,7 +273,7 @@ def _check_names(parts: Sequence[Part], names: frozenset[str]) -> None:
             raise InvalidRequest(f"{part.name}: expected once in the form.", part.name)
 
 
-def _are_files(parts: Sequence[Part], base: str) -> bool:
+def _are_files(parts: Sequence[FormPart], base: str) -> bool:
     return all(part.file_name is not None for part in parts if _base_of(part.name) == base)
 
 
@@ -280,7 +281,7 @@ def _base_of(name: str) -> str:
     return name.partition("[")[0].casefold()
 
 
-def _texts(body: bytes, parts: Sequence[Part]) -> dict[str, str]:
+def _texts(body: bytes, parts: Sequence[FormPart]) -> dict[str, str]:
     texts = {}
     for part in parts:
         if part.file_name is not None:

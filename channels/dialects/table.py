@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from channels.dialects.dialect import ChatDialect, Dialect
-from channels.dialects.meter import served_tier
+from channels.dialects.dialect import ChatDialect, Counting, Dialect
+from channels.dialects.token_counts import served_tier
 from channels.families import FAMILIES, Family
 
 
@@ -33,6 +33,13 @@ CHAT_DIALECTS: Mapping[str, ChatDialect] = MappingProxyType(
         if isinstance(dialect, ChatDialect)
     }
 )
+
+
+def counting_of(protocol: str) -> Counting:
+    """Return how a protocol with an endpoint for counting counts."""
+    counting = CHAT_DIALECTS[protocol].counting
+    assert counting is not None, protocol
+    return counting
 
 
 def asked_tier(wires: Mapping[str, str | None], headers: Iterable[tuple[str, str]]) -> str | None:

@@ -16,11 +16,11 @@ from math import ceil
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.dialect import Address
+from channels.dialects.address import Address
 from channels.dialects.error_body import failure_of, member_of
-from channels.dialects.meter import Usage, UsageParts, count_of
+from channels.dialects.logged_parameters import counts
 from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
-from channels.dialects.validate import counts
+from channels.dialects.token_counts import Usage, UsageParts, count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.transport import BodyPieces
 from channels.json.lenient import NULL, UNREADABLE
@@ -135,14 +135,14 @@ def _length_of_wave(head: bytes, size: int) -> int | None:
     return int(-(-(size - _WAVE_HEAD_BYTES) * 1000 // bytes_per_second))
 
 
-class _Response(Struct, gc=False):
+class _StatedTranscription(Struct, gc=False):
     text: msgspec.Raw = NULL
     duration: msgspec.Raw = NULL
     usage: msgspec.Raw = NULL
     error: msgspec.Raw = NULL
 
 
-_RESPONSE = msgspec.json.Decoder(_Response)
+_RESPONSE = msgspec.json.Decoder(_StatedTranscription)
 
 
 class TranscriptionResponse(Struct, frozen=True):

@@ -21,14 +21,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from channels.dialects.meter import (
-    TOKENS_MAX,
-    PartialUsage,
-    Usage,
-    UsageParts,
-    loosely,
-    with_parts,
-)
+from channels.dialects.loose_members import loosely
+from channels.dialects.token_counts import TOKENS_MAX, PartialUsage, Usage, UsageParts, with_parts
 from channels.json.lenient import UNREADABLE, read_loosely
 
 _Kind = TypeVar("_Kind", bound=Struct)

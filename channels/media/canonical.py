@@ -2,7 +2,7 @@
 
 Replies to a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited,
 NotFound, Trouble or Unusable. To a request for a list: CatalogValue, or the failures of a submit.
-All texts are bounded and storable (`channels/dialects/error_body.py`), and not redacted yet
+All texts are bounded and storable (`channels/storable_text.py`), and not redacted yet
 (`channels/redaction.py`).
 """
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from channels.dialects.error_body import error_message, fit, message_in
+from channels.dialects.error_body import error_message, message_in
 from channels.json.lenient import read_loosely
 from channels.json.outline import outline
 from channels.links import LASTS_SECONDS_MAX, is_link
@@ -31,6 +31,7 @@ from channels.media.canonical import (
     Unusable,
 )
 from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
+from channels.storable_text import fit
 
 # Parsers of single values in an upstream's response: they accept any JSON value, and never raise.
 #

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from channels.dialects.error_body import fit
 from channels.media.canonical import (
     Accepted,
     AudioFormat,
@@ -60,6 +59,7 @@ from channels.media.outcomes import (
     unusable,
     word,
 )
+from channels.storable_text import fit
 
 # Recordings as response bodies, and the content types of the formats.
 

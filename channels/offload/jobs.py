@@ -15,18 +15,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.dialect import Hosted, Meter
+from channels.dialects.hosting import Hosted
+from channels.dialects.meter import Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.canonical import GeneralVideo
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
-from channels.translation.session import (
-    VALUES_MAX,
-    TranslatedCall,
-    _check,
-    translation_between,
-)
+from channels.translation.session import VALUES_MAX, TranslatedCall, _check, translation_between
 from channels.translation.tool_calls import LossReport
 
 # The number of values in a body, and its bound.

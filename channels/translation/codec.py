@@ -13,8 +13,8 @@ from typing import Protocol as Interface
 
 from msgspec.structs import replace
 
-from channels.dialects.meter import Usage
-from channels.dialects.validate import described
+from channels.dialects.faults import described
+from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest
 from channels.translation.model import (
     EMPTY,

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct, field
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest
 
 # The `protocol` of a chat family (`channels/families.py`).

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.dialect import Hosted
+from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES

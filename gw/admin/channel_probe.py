@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.authorizers.authorizers import authorizer_of
-from channels.dialects.dialect import Address
+from channels.dialects.address import Address
 from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
 from channels.errors import UpstreamError

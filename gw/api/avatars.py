@@ -12,7 +12,7 @@ import msgspec
 from actors.catalogs import Catalogs, CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.dialects.validate import described
+from channels.dialects.faults import described
 from channels.families import AVATARS
 from channels.media.canonical import AvatarRequest, Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier

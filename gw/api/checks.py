@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 from actors.limits.accounts import LimitExceeded, Permit
-from channels.dialects.error_body import are_storable, is_storable
+from channels.storable_text import are_storable, is_storable
 from gw.api.credentials import AuthMode, find_key, has_query_key
 from gw.api.services import Services
 from gw.errors import (

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 
 from actors.limits.accounts import Permit
-from channels.dialects.validate import model_in
+from channels.dialects.validation import model_in
 from channels.families import ErrorShape
 from channels.json.weight import COUNTED_BYTES_MAX
 from gw.api.call_spans import end_refused, log_fields

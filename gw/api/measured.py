@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.wallet.bounds import MARGIN, SLACK_MILLISECONDS
-from channels.dialects.meter import Usage
 from channels.dialects.moderations import dialect as moderations
 from channels.dialects.rerank import dialect as rerank
+from channels.dialects.token_counts import Usage
 from channels.dialects.transcriptions import (
     ADDRESS,
     TranscriptionRequest,

@@ -24,9 +24,9 @@ from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate
 from actors.wallet.bounds import Bounds
-from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_members, retry_after_in
-from channels.dialects.meter import Usage
+from channels.dialects.meter import Meter
+from channels.dialects.token_counts import Usage
 from channels.errors import (
     CredentialsRefused,
     ErrorBody,

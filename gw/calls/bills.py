@@ -20,8 +20,8 @@ from actors.wallet.live_calls import Delivered
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.pricing import Billable, Priced, TokenPrice
 from actors.wallet.sheets import hold_nano_usd, token_price, unpriced_in
-from channels.dialects.dialect import Meter, MeterReading
-from channels.dialects.meter import PartialUsage, Usage, UsageParts, with_parts
+from channels.dialects.meter import Meter, MeterReading
+from channels.dialects.token_counts import PartialUsage, Usage, UsageParts, with_parts
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from gw.config.live import LiveConfig

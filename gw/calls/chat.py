@@ -19,8 +19,10 @@ from actors.routing import Candidate, serving_protocols
 from actors.wallet.bounds import bounds_of
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import price_of
-from channels.dialects.dialect import Hosting, Meter, ParsedChatRequest
+from channels.dialects.dialect import ParsedChatRequest
 from channels.dialects.error_body import error_reported, try_error_reported
+from channels.dialects.hosting import Hosting
+from channels.dialects.meter import Meter
 from channels.errors import (
     CredentialsRefused,
     ErrorMembers,

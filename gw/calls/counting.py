@@ -20,8 +20,10 @@ from actors.clock import Clock
 from actors.failover import Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate, candidates
-from channels.dialects.counting import counted_body, counting_of, estimate
+from channels.dialects.counting import counted_body
 from channels.dialects.error_body import error_members
+from channels.dialects.table import counting_of
+from channels.dialects.token_estimate import estimate
 from channels.errors import (
     CredentialsRefused,
     UpstreamError,

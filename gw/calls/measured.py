@@ -19,7 +19,7 @@ from actors.wallet.money import MAX_NANO_USD, div_round_half_up
 from actors.wallet.piece_prices import COUNTED, MediaPrice
 from actors.wallet.pricing import Billable
 from actors.wallet.sheets import hold_nano_usd, token_price
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.registry import ModelSpec
 from gw.calls.bills import NO_TOKENS, Charged, UpstreamPrice, charge_of, price_detail
 from metrics import genai

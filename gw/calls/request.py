@@ -18,16 +18,11 @@ from msgspec.structs import replace
 from actors.routing import Candidate, ChannelView, candidates
 from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import ADVISOR, has_region, has_tier, price_of
-from channels.dialects.dialect import (
-    Address,
-    ChatDialect,
-    Hosted,
-    Hosting,
-    ParsedChatRequest,
-    hosting_for,
-)
-from channels.dialects.meter import served_region
+from channels.dialects.address import Address
+from channels.dialects.dialect import ChatDialect, ParsedChatRequest
+from channels.dialects.hosting import Hosted, Hosting, hosting_for
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
+from channels.dialects.token_counts import served_region
 from channels.errors import InvalidRequest, TakesLong
 from channels.families import DEARER_TIERS, SERVICE_TIERS
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse

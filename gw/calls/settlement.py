@@ -27,8 +27,8 @@ from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.storable import encode_detail
 from actors.wallet.wallets import BalanceLeased, HoldRefused, KeyTaken, Wallets
-from channels.dialects.dialect import Meter
-from channels.dialects.meter import Usage
+from channels.dialects.meter import Meter
+from channels.dialects.token_counts import Usage
 from channels.redaction import Redactor
 from gw import errors as errors
 from gw.calls.attempts import Attempts

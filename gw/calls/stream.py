@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from channels.dialects.dialect import ChatDialect, Meter
+from channels.dialects.dialect import ChatDialect
 from channels.dialects.error_body import error_reported
+from channels.dialects.meter import Meter
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.http.interfaces import Sink, UpstreamResponse
 from channels.http.sse import SseEvent, SseSplitter

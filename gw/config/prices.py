@@ -11,7 +11,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from channels.dialects.meter import served_region
+from channels.dialects.token_counts import served_region
 from channels.families import SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from gw.config.faults import Location

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 
-from channels.dialects.dialect import MODEL
+from channels.dialects.address import MODEL
 from channels.dialects.table import CHAT_DIALECTS
 from channels.families import (
     CHAT_PRICES,

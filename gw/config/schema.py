@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from channels.dialects.dialect import MODEL as MODEL_IN_PATH
+from channels.dialects.address import MODEL as MODEL_IN_PATH
 from channels.dialects.table import DIALECTS
 from channels.families import ENDPOINT_TYPES, FAMILIES, PROTOCOLS
 from channels.kinds import KINDS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from channels.authorizers.specs import AWS_SIGV4, AZURE_AD, GOOGLE_SERVICE_ACCOUNT
-from channels.dialects.dialect import MODEL
+from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
 from channels.http.transport import Proxy
 from channels.registry import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer

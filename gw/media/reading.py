@@ -20,21 +20,19 @@ from typing import Annotated, Generic, NoReturn, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.error_body import STORABLE, STORABLE_WORDS
-from channels.dialects.validate import (
+from channels.dialects.faults import described, invalid_member
+from channels.dialects.logged_parameters import counts, setting
+from channels.dialects.validation import (
     MODEL_CHARACTERS_MAX,
     check_model,
-    counts,
-    described,
-    invalid_member,
     lookalikes_of,
     read_members,
-    setting,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.links import scope_of
 from channels.media.canonical import ClipVideo, GeneralVideo, MotionVideo, Submission
+from channels.storable_text import STORABLE, STORABLE_WORDS
 
 # Validates links that an upstream will fetch (contract for media §4, User URLs).
 #
@@ -281,7 +279,7 @@ def required_url(name: str, value: str | None) -> str:
 
 # A media request in the call log: its settings, without its content.
 #
-# Of texts, links and files only lengths and numbers; see `channels/dialects/validate.py`.
+# Of texts, links and files only lengths and numbers; see `channels/dialects/validation.py`.
 
 # Fields that are settings, by their names for clients.
 _SETTINGS: Mapping[str, str] = MappingProxyType(

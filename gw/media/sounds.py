@@ -6,8 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
-from channels.dialects.error_body import STORABLE, STORABLE_WORDS
-from channels.dialects.validate import check_model
+from channels.dialects.validation import check_model
 from channels.media.canonical import (
     AudioFormat,
     AvatarRequest,
@@ -17,6 +16,7 @@ from channels.media.canonical import (
     TranscriptRequest,
     VoiceRequest,
 )
+from channels.storable_text import STORABLE, STORABLE_WORDS
 from gw.media.reading import (
     FLAG_WORDS,
     LINE_WORDS,

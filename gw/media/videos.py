@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from channels.dialects.error_body import STORABLE, STORABLE_WORDS
-from channels.dialects.validate import described
+from channels.dialects.faults import described
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.media.canonical import (
@@ -28,6 +27,7 @@ from channels.media.canonical import (
     Video,
 )
 from channels.registry import VideoSpec, VideoTier
+from channels.storable_text import STORABLE, STORABLE_WORDS
 from gw.media.clips import SCENES, read_clip
 from gw.media.reading import (
     FLAG_WORDS,

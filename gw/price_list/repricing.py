@@ -17,7 +17,7 @@ from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.piece_prices import ImagePrice, MediaPrice
 from actors.wallet.sheets import token_price
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.token_counts import Usage, UsageParts
 from channels.registry import ModelSpec
 from gw.price_list.comparison import Difference
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from channels.dialects.error_body import status_in
+from channels.dialects.base_resp import status_in
 from channels.kinds import KINDS
 from channels.registry import NO_AUTH
 from loadtests.simulator.answers import Tokens

@@ -16,7 +16,7 @@ from actors.media_store.copier import Copier
 from actors.wallet import pricing
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.writer import LedgerWriter
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from gw.calls.attempts import retry_of_chat
 from gw.calls.bills import TokenBill
 from gw.calls.media import PieceUpstream

@@ -14,7 +14,7 @@ from actors.wallet.messages import CallFacts, NewJob
 from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.wallets import Wallets
 from channels.dialects.chat import request as chat
-from channels.dialects.images import dialect as pictures
+from channels.dialects.images import request as images_request
 from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
@@ -168,7 +168,7 @@ def image_call(
 ) -> PieceCall:
     """A call for images; `body` are the request's members beside model and prompt."""
     written = json.dumps({"model": asking.model.id, "prompt": "a boat", **body}).encode()
-    request = pictures.read_request(written)
+    request = images_request.read_request(written)
     return PieceCall(
         facts=asking.facts,
         model=asking.model,

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import calls_of_tools
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.token_counts import Usage, UsageParts
 from channels.families import EACH_PRICES, SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from gw.calls.bills import Charge, price_detail

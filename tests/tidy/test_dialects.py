@@ -41,7 +41,7 @@ PAIRS = {
 # The same letters as the word of something else.
 WORDS = {
     "channels/conversation.py": "a member of the body",
-    "channels/dialects/counting.py": "a member of the body",
+    "channels/dialects/token_estimate.py": "a member of the body",
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
     "channels/dialects/chat/hostings.py": "a member of the body",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels.dialects.address import Address
 from channels.dialects.chat.decode import decode_request
 from channels.dialects.chat.encode import encode_request, tool_names
 from channels.dialects.chat.events import is_terminator
@@ -15,7 +16,7 @@ from channels.dialects.chat.stream import (
     ChatStreamEncoder,
     closing_failure,
 )
-from channels.dialects.dialect import Address, ChatDialect
+from channels.dialects.dialect import ChatDialect
 from channels.families import CHAT
 from channels.translation.codec import Codec
 

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects import error_body
+from channels.dialects import base_resp
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.thinking import text_in_content
-from channels.dialects.meter import loosely
+from channels.dialects.loose_members import loosely
 from channels.json.lenient import (
     NULL,
     UNREADABLE,
@@ -162,7 +162,7 @@ def error_in(chunk: ChatChunk) -> msgspec.Raw:
     if chunk.error is not NULL or chunk.choices:
         return chunk.error
     if chunk.base_resp is not NULL:
-        return error_body.error_of(read_loosely(bytes(chunk.base_resp)))
+        return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
     if not (is_stated(chunk.code) and is_stated(chunk.message)):
         return NULL
     stated = (read_loosely(bytes(one)) for one in (chunk.code, chunk.message))

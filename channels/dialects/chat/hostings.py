@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.dialect import Address, Hosting
+from channels.dialects.address import Address
+from channels.dialects.hosting import Hosting
 from channels.json.lenient import UNREADABLE, dumps
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")

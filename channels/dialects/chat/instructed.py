@@ -30,7 +30,7 @@ from channels.dialects.chat.request import (
     read_request,
     without_body,
 )
-from channels.dialects.validate import Tables, refuse_lookalikes
+from channels.dialects.validation import Tables, refuse_lookalikes
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
 from channels.offload.jobs import check_values

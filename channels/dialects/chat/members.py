@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from channels.dialects.validate import (
+from channels.dialects.validation import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
     TOOL_TYPE_CHARACTERS_MAX,

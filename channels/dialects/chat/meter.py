@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from channels.dialects.chat.events import TERMINATOR, ChatChunk, error_in, read_chunk, read_whole
 from channels.dialects.chat.usage import ChatUsageReader
-from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
+from channels.dialects.token_counts import PartialUsage, Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL
 

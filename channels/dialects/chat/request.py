@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from channels.conversation import stand_in
 from channels.dialects.chat.members import ALLOWED, ChatBody, LenientChatBody, ToolSpec
-from channels.dialects.validate import Tables, names_of, refuse_lookalikes, settings, unversioned
+from channels.dialects.logged_parameters import names_of, settings
+from channels.dialects.validation import Tables, refuse_lookalikes, unversioned
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec

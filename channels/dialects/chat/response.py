@@ -20,7 +20,9 @@ from channels.dialects.chat.thinking import (
 )
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.dialects.chat.usage import ChatUsageReader, write_usage
-from channels.dialects.meter import Usage, loosely, tier_member
+from channels.dialects.loose_members import loosely
+from channels.dialects.token_counts import Usage
+from channels.dialects.usage_details import tier_member
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps, raw_of, read_json, text_of
 from channels.translation.call_arguments import call_arguments

@@ -18,7 +18,7 @@ from channels.dialects.chat.finish_reasons import read_finish, write_finish
 from channels.dialects.chat.thinking import call_signature, entry_of, is_proven, read_entry
 from channels.dialects.chat.tool_calls import ChatToolCallReader
 from channels.dialects.chat.usage import ChatUsageReader, write_usage
-from channels.dialects.meter import tier_member
+from channels.dialects.usage_details import tier_member
 from channels.json.lenient import NULL, dumps, is_stated, read_loosely
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (

@@ -10,19 +10,15 @@ from typing import Any
 import msgspec
 
 from channels.dialects.chat.events import GroqMember
-from channels.dialects.meter import (
+from channels.dialects.token_counts import PartialUsage, Tokens, Usage, UsageParts, served_tier
+from channels.dialects.usage import Counts, RunningUsage, UsageType
+from channels.dialects.usage_details import (
     InputDetails,
     OutputDetails,
-    PartialUsage,
-    Tokens,
     ToolUsage,
-    Usage,
-    UsageParts,
     add_parts,
-    served_tier,
     tools_member,
 )
-from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.json.lenient import NULL
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting
+from channels.dialects.address import MODEL, Address
+from channels.dialects.dialect import ChatDialect, Counting
 from channels.dialects.gemini.decode import decode_request
 from channels.dialects.gemini.encode import encode_request, tool_names
 from channels.dialects.gemini.meter import GeminiMeter, ends

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.gemini.usage import UsageMetadata
-from channels.dialects.meter import loosely
+from channels.dialects.loose_members import loosely
 from channels.dialects.usage import UsageType
 from channels.json.lenient import (
     NULL,

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from channels.dialects.validate import INTEGER_MAX, AnyObject, Count
+from channels.dialects.validation import INTEGER_MAX, AnyObject, Count
 from channels.families import GEMINI
 from channels.translation.model import ClientProtocol
 

@@ -21,7 +21,8 @@ from channels.dialects.gemini.events import (
     read_chunks,
 )
 from channels.dialects.gemini.usage import GeminiUsageReader
-from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
+from channels.dialects.token_counts import PartialUsage, Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL, UNREADABLE
 from channels.json.weight import is_heavy_event

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects.faults import described
 from channels.dialects.gemini.members import (
     ALLOWED,
     Blob,
@@ -23,18 +24,14 @@ from channels.dialects.gemini.members import (
     LenientConfig,
     LenientGeminiBody,
 )
-from channels.dialects.validate import (
+from channels.dialects.logged_parameters import counts, names_of, setting, settings
+from channels.dialects.validation import (
     MODEL_CHARACTERS_MAX,
     Tables,
     check_model,
-    counts,
-    described,
     lookalikes_of,
-    names_of,
     read_inner,
     read_members,
-    setting,
-    settings,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject

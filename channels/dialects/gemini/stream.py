@@ -19,7 +19,7 @@ from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.parts import write_part, write_thinking
 from channels.dialects.gemini.tool_calls import GeminiToolCallReader
 from channels.dialects.gemini.usage import GeminiUsageReader, UsageMetadata, write_usage
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.families import GEMINI
 from channels.json.lenient import NULL, dumps, read_loosely
 from channels.translation.codec import EventEncoder

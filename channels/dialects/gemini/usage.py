@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from channels.dialects.meter import (
+from channels.dialects.token_counts import (
     TOOL_CALLS_MAX,
     PartialUsage,
     Tokens,

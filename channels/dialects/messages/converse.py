@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from channels.dialects.meter import count_of
+from channels.dialects.token_counts import count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventMessage, server_sent
 from channels.json.lenient import UNREADABLE, dumps

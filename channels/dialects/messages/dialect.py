@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting, Hosting, TierHeader
+from channels.dialects.address import MODEL, Address
+from channels.dialects.dialect import ChatDialect, Counting
+from channels.dialects.hosting import Hosting, TierHeader
 from channels.dialects.messages.converse import (
     TIERED,
     TIERS,
@@ -22,12 +24,7 @@ from channels.dialects.messages.converse import (
 from channels.dialects.messages.decode import decode_request
 from channels.dialects.messages.encode import encode_request, tool_names
 from channels.dialects.messages.events import MessagesMeter, ends
-from channels.dialects.messages.request import (
-    options_of,
-    read_request,
-    upstream_body,
-    without_body,
-)
+from channels.dialects.messages.request import options_of, read_request, upstream_body, without_body
 from channels.dialects.messages.stream import (
     KEEP_ALIVE,
     StreamDecoder,

@@ -14,15 +14,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.meter import (
+from channels.dialects.loose_members import loosely
+from channels.dialects.meter import ResponseMeter, fit_name
+from channels.dialects.token_counts import (
     TOKENS_MAX,
     PartialUsage,
-    ResponseMeter,
     Tokens,
     Usage,
     UsageParts,
-    fit_name,
-    loosely,
     served_region,
     served_tier,
     tool_calls,

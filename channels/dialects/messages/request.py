@@ -15,20 +15,18 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects.faults import described
+from channels.dialects.logged_parameters import counts, names_of, settings
 from channels.dialects.messages.billing_header import body_without
-from channels.dialects.validate import (
+from channels.dialects.validation import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
     TOOL_TYPE_CHARACTERS_MAX,
     Count,
     Tables,
     check_model,
-    counts,
-    described,
     lookalikes_of,
-    names_of,
     read_members,
-    settings,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject

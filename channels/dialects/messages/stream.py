@@ -24,7 +24,8 @@ from channels.dialects.messages.blocks import (
 )
 from channels.dialects.messages.events import Event as UpstreamEvent
 from channels.dialects.messages.events import Message, UsageReader, read_message
-from channels.dialects.meter import Usage, UsageParts, hour_member, tools_member
+from channels.dialects.token_counts import Usage, UsageParts
+from channels.dialects.usage_details import hour_member, tools_member
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json.lenient import NULL, dumps, raw_of, read_json, read_loosely, text_of

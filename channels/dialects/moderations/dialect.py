@@ -13,15 +13,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.dialect import Address, Dialect, model_option
+from channels.dialects.address import Address
+from channels.dialects.dialect import Dialect, model_option
 from channels.dialects.error_body import failure_of
-from channels.dialects.validate import (
-    MODEL_CHARACTERS_MAX,
-    check_model,
-    counts,
-    lookalikes_of,
-    read_body,
-)
+from channels.dialects.logged_parameters import counts
+from channels.dialects.validation import MODEL_CHARACTERS_MAX, check_model, lookalikes_of, read_body
 from channels.errors import UpstreamMalformed
 from channels.families import MODERATIONS
 from channels.json.json_object import NOTHING, JsonObject
@@ -88,12 +84,12 @@ DIALECT = Dialect(
 )
 
 
-class _Response(Struct, gc=False):
+class _StatedVerdict(Struct, gc=False):
     results: msgspec.Raw = NULL
     error: msgspec.Raw = NULL
 
 
-_RESPONSE = msgspec.json.Decoder(_Response)
+_RESPONSE = msgspec.json.Decoder(_StatedVerdict)
 
 
 def failure_in(body: bytes) -> str | None:

@@ -14,17 +14,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.dialect import Address, Dialect, model_option, renamed_body
+from channels.dialects.address import Address
+from channels.dialects.dialect import Dialect, model_option, renamed_body
 from channels.dialects.error_body import failure_of, member_of
-from channels.dialects.meter import count_of, fit_name
-from channels.dialects.validate import (
+from channels.dialects.logged_parameters import counts, settings
+from channels.dialects.meter import fit_name
+from channels.dialects.token_counts import count_of
+from channels.dialects.validation import (
     MODEL_CHARACTERS_MAX,
     Count,
     check_model,
-    counts,
     lookalikes_of,
     read_body,
-    settings,
 )
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import RERANK
@@ -98,7 +99,7 @@ DIALECT = Dialect(
 )
 
 
-class _Response(Struct, gc=False):
+class _StatedRanking(Struct, gc=False):
     results: msgspec.Raw = NULL
     data: msgspec.Raw = NULL
     meta: msgspec.Raw = NULL
@@ -107,7 +108,7 @@ class _Response(Struct, gc=False):
     error: msgspec.Raw = NULL
 
 
-_RESPONSE = msgspec.json.Decoder(_Response)
+_RESPONSE = msgspec.json.Decoder(_StatedRanking)
 
 
 class RerankResponse(Struct, frozen=True):

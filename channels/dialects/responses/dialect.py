@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from channels.dialects.dialect import Address, ChatDialect, Counting
+from channels.dialects.address import Address
+from channels.dialects.dialect import ChatDialect, Counting
 from channels.dialects.responses.decode import decode_request
 from channels.dialects.responses.encode import encode_request, tool_names
 from channels.dialects.responses.meter import ResponsesMeter, ends

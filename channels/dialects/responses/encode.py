@@ -12,7 +12,7 @@ from typing import Any
 
 from channels.dialects.chat.encode import effort_word, is_strict, schema_format, write_tier
 from channels.dialects.chat.members import PROVIDER
-from channels.dialects.validate import unversioned
+from channels.dialects.validation import unversioned
 from channels.families import RESPONSES
 from channels.registry import BUILTIN_TOOLS
 from channels.translation.model import (

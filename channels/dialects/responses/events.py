@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.meter import loosely
+from channels.dialects.loose_members import loosely
 from channels.json.lenient import NULL, UNREADABLE, read_json, read_loosely
 from channels.json.weight import is_heavy_event
 

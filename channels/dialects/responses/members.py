@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.dialects.chat.members import PROVIDER
-from channels.dialects.validate import (
+from channels.dialects.validation import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
     TOOL_TYPE_CHARACTERS_MAX,

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
 from channels.dialects.responses.events import (
     ENDS,
     ITEM,
@@ -25,6 +25,7 @@ from channels.dialects.responses.events import (
     read_response,
 )
 from channels.dialects.responses.usage import ResponsesUsageReader, ToolCounter
+from channels.dialects.token_counts import PartialUsage, Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL, characters_of, length_of, raw_of, read_loosely, text_of
 from channels.json.weight import is_heavy_event

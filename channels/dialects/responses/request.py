@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects.logged_parameters import counts, names_of, setting, settings
 from channels.dialects.responses.client_tools import CLIENT_TOOLS, is_run_by_client
 from channels.dialects.responses.members import (
     ALLOWED,
@@ -23,15 +24,11 @@ from channels.dialects.responses.members import (
     ResponsesBody,
     ResponsesTool,
 )
-from channels.dialects.validate import (
+from channels.dialects.validation import (
     Tables,
     check_model,
-    counts,
     lookalikes_of,
-    names_of,
     read_members,
-    setting,
-    settings,
     unversioned,
 )
 from channels.errors import InvalidRequest

@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from channels.dialects.meter import tier_member
 from channels.dialects.responses.events import ENDS, read_response
 from channels.dialects.responses.items import (
     REFUSAL,
@@ -23,6 +22,7 @@ from channels.dialects.responses.signatures import proof_member
 from channels.dialects.responses.stream import ResponsesStreamDecoder
 from channels.dialects.responses.tool_calls import call_item
 from channels.dialects.responses.usage import write_usage
+from channels.dialects.usage_details import tier_member
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.translation import model

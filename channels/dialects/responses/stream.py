@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channels.dialects.error_body import message_in
-from channels.dialects.meter import tier_member
 from channels.dialects.responses.client_tools import BY_CALL
 from channels.dialects.responses.events import (
     ENDS,
@@ -38,6 +37,7 @@ from channels.dialects.responses.signatures import proof_member
 from channels.dialects.responses.tool_calls import call_item, custom_input
 from channels.dialects.responses.tool_names import CUSTOM, named_call
 from channels.dialects.responses.usage import ResponsesUsageReader, tools_in, write_usage
+from channels.dialects.usage_details import tier_member
 from channels.json.lenient import dumps, read_json
 from channels.translation.call_arguments import call_arguments
 from channels.translation.codec import EventEncoder

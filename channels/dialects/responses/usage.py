@@ -11,22 +11,24 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.meter import (
+from channels.dialects.responses.events import ITEM, StatedResponse, items_in
+from channels.dialects.token_counts import (
     TOOL_CALLS_MAX,
-    InputDetails,
-    OutputDetails,
     PartialUsage,
     Tokens,
-    ToolUsage,
     Usage,
     UsageParts,
-    add_parts,
     search_size,
     served_tier,
+)
+from channels.dialects.usage import Counts, RunningUsage, UsageType
+from channels.dialects.usage_details import (
+    InputDetails,
+    OutputDetails,
+    ToolUsage,
+    add_parts,
     tools_member,
 )
-from channels.dialects.responses.events import ITEM, StatedResponse, items_in
-from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.json.lenient import NULL, UNREADABLE, is_stated
 
 

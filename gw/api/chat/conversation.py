@@ -19,7 +19,8 @@ from channels.conversation import (
     label_of,
     session_of,
 )
-from channels.dialects.dialect import Address, ChatDialect, ParsedChatRequest
+from channels.dialects.address import Address
+from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.registry import Pairs
 from channels.translation.session import upstream_protocols

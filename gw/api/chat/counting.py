@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from channels.dialects.counting import counting_of, read_count
+from channels.dialects.counting import read_count
 from channels.dialects.messages.dialect import VERSION_HEADER
-from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.table import CHAT_DIALECTS, counting_of
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.weight import TRANSLATED_VALUES_MAX

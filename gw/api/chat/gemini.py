@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from channels.dialects.gemini.array_stream import CONTENT_TYPE, ArrayFraming
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
-from channels.dialects.validate import is_repeatable
+from channels.dialects.validation import is_repeatable
 from channels.http.sse import SseEvent
 from gw.api.chat.conversation import converse
 from gw.api.handler import ApiHandler

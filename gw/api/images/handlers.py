@@ -6,15 +6,10 @@ from typing import Any, Protocol
 
 from actors.wallet.live_calls import Delivered
 from actors.wallet.piece_prices import ImagePrice
-from channels.dialects.images.dialect import (
-    DIALECT,
-    EDITS,
-    ImagesRequest,
-    ImagesResponse,
-    parse_response,
-    pixels_of,
-    read_edits,
-)
+from channels.dialects.images.dialect import DIALECT
+from channels.dialects.images.edits import EDITS, read_edits
+from channels.dialects.images.request import ImagesRequest, pixels_of
+from channels.dialects.images.response import ImagesResponse, parse_response
 from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span

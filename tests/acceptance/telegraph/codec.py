@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.translation.model import (

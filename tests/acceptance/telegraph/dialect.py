@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from channels.dialects.dialect import Address, ChatDialect
+from channels.dialects.address import Address
+from channels.dialects.dialect import ChatDialect
 from channels.translation.codec import Codec
 from tests.acceptance.telegraph import codec
 from tests.acceptance.telegraph.family import TELEGRAPH

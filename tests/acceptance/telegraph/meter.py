@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.meter import TOKENS_MAX, ResponseMeter, Usage
+from channels.dialects.meter import ResponseMeter
+from channels.dialects.token_counts import TOKENS_MAX, Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL, UNREADABLE
 

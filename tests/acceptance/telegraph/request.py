@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.validate import check_model, counts, lookalikes_of, read_body
+from channels.dialects.logged_parameters import counts
+from channels.dialects.validation import check_model, lookalikes_of, read_body
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject
 

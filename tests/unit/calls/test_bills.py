@@ -14,7 +14,7 @@ from actors.wallet.live_calls import Delivered
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import hold_nano_usd, price_of
-from channels.dialects.meter import TOKENS_MAX, PartialUsage, Usage, UsageParts
+from channels.dialects.token_counts import TOKENS_MAX, PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec, TierPrice
 from channels.registry import ModelSpec
 from gw.calls.bills import NOTHING, Charge, TokenBill, charge, delivered, estimate, tokens_of_bytes

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from channels.dialects.chat import events as chat
 from channels.dialects.gemini import events as gemini
 from channels.dialects.messages import events as messages
-from channels.dialects.meter import ResponseMeter, Usage
+from channels.dialects.meter import ResponseMeter
 from channels.dialects.responses import events as responses
 from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.token_counts import Usage
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Protocol

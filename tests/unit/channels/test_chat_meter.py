@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.chat.meter import ChatMeter
-from channels.dialects.meter import ErrorEvent, PartialUsage, Usage
+from channels.dialects.meter import ErrorEvent
+from channels.dialects.token_counts import PartialUsage, Usage
 from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import metered

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.counting import estimate, read_count, tokens_of_text
+from channels.dialects.counting import read_count
+from channels.dialects.token_estimate import estimate, tokens_of_text
 from channels.errors import InvalidRequest
 from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import each

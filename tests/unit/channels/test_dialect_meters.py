@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, UsageParts
+from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.token_counts import PartialUsage, Usage, UsageParts
 from channels.errors import UpstreamMalformed
 from tests.support.rows import cases, each
 from tests.unit.channels.replay import metered, new_meter

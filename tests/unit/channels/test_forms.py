@@ -18,7 +18,7 @@ from starlette.formparsers import MultiPartParser
 from werkzeug.formparser import parse_form_data
 
 from channels.dialects import multipart
-from channels.dialects.images.dialect import read_edits
+from channels.dialects.images.edits import read_edits
 from channels.dialects.multipart import (
     HEAD_BYTES_MAX,
     PARTS_MAX,

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects.dialect import renamed_body
-from channels.dialects.images.dialect import parse_response, pixels_of, read_request
+from channels.dialects.images.request import pixels_of, read_request
+from channels.dialects.images.response import parse_response
 from channels.errors import InvalidRequest, UpstreamMalformed
 from tests.support.rows import cases, each
 

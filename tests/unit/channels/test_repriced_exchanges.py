@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from actors.wallet.sheets import buckets, token_price
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.families import EACH_PRICES, SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.http.sse import SseSplitter

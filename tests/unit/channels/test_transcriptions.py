@@ -4,7 +4,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.dialects.transcriptions import (
     BYTES_PER_SECOND_USUAL,
     read_request,

@@ -17,7 +17,7 @@ from channels.dialects.chat.hostings import (
 )
 from channels.dialects.chat.members import ChatBody
 from channels.dialects.chat.request import read_request
-from channels.dialects.validate import MODEL_CHARACTERS_MAX, model_in
+from channels.dialects.validation import MODEL_CHARACTERS_MAX, model_in
 from channels.errors import InvalidRequest
 from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded

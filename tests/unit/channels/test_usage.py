@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, UsageParts
+from channels.dialects.meter import ResponseMeter
+from channels.dialects.token_counts import PartialUsage, Usage, UsageParts
 from channels.dialects.usage import Counts, usage_of
 from tests.support.rows import cases, each
 from tests.unit.channels.replay import new_meter

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.store.connection import StoreUnavailable
 from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.sheets import price_of
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.admin.prices import read_factor, read_patterns, read_prices

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.error_body import error_members, status_in
+from channels.dialects.base_resp import status_in
+from channels.dialects.error_body import error_members
 from channels.kinds import KINDS
 from channels.registry import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
 from loadtests.simulator.providers.table import ANYBODY, PROVIDERS, Failure, Provider

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.translation.model import (
     Began,
     CallBegan,

@@ -11,11 +11,11 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from channels.dialects.dialect import hosting_for
+from channels.dialects.hosting import hosting_for
 from channels.dialects.messages.converse import ConverseStream, converse_body, messages_body
 from channels.dialects.messages.dialect import HOSTINGS
 from channels.dialects.messages.events import MessagesMeter
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventStreamDecoder
 from channels.json.lenient import read_json

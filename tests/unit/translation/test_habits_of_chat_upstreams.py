@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from channels.dialects.meter import Usage, UsageParts
 from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.token_counts import Usage, UsageParts
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseSplitter
 from channels.translation.model import (

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.http.sse import SseEvent
 from channels.translation.model import (
     Began,

@@ -4,7 +4,7 @@ from typing import Any
 
 from channels.dialects.chat.stream import ChatStreamEncoder
 from channels.dialects.messages.stream import StreamEncoder as MessagesEncoder
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.translation.model import (
     Began,
     CallBegan,

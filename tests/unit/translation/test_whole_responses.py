@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
     FinishReason,

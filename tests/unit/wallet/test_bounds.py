@@ -19,7 +19,7 @@ from actors.wallet.bounds import (
     bounds_of,
     possible_film,
 )
-from channels.dialects.meter import TOKENS_MAX, Usage, UsageParts, with_parts
+from channels.dialects.token_counts import TOKENS_MAX, Usage, UsageParts, with_parts
 from tests.support.rows import cases
 from tests.support.specs import make_model
 

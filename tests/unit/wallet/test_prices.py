@@ -22,7 +22,7 @@ from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
 from actors.wallet.sheets import price_of
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.token_counts import Usage, UsageParts
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.keys.agreed_prices import AgreedPrices

@@ -23,8 +23,8 @@ from actors.wallet.receipt import (
     total_nano_usd,
 )
 from actors.wallet.sheets import token_price
-from channels.dialects.dialect import Meter, MeterReading
-from channels.dialects.meter import PartialUsage, Usage, UsageParts
+from channels.dialects.meter import Meter, MeterReading
+from channels.dialects.token_counts import PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec
 from gw.calls.bills import TokenBill
 from gw.price_list.repricing import usage_of_row

@@ -19,7 +19,7 @@ from actors.wallet.sheets import (
     token_price,
     unpriced_in,
 )
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.token_counts import Usage, UsageParts
 from channels.families import DEARER_TIERS, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding

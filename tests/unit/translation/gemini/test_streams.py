@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from channels.dialects.gemini.array_stream import ArrayFraming
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.http.sse import SseSplitter
 from channels.translation.model import (
     Began,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from channels.dialects.meter import Usage
+from channels.dialects.token_counts import Usage
 from channels.translation.model import (
     Began,
     CallBegan,

@@ -1,0 +1,153 @@
+"""Tools, modalities and lifetimes in a usage as OpenAI's protocols state it, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from channels.dialects.token_counts import (
+    NO_PARTS,
+    Tokens,
+    Usage,
+    UsageParts,
+    search_size,
+    tool_calls,
+)
+
+
+class _XaiTools(Struct, gc=False):
+    """Calls of xAI's tools that succeeded, for which it bills."""
+
+    web_search_calls: Tokens | None = None
+    x_search_calls: Tokens | None = None
+    file_search_calls: Tokens | None = None
+    document_search_calls: Tokens | None = None
+    code_interpreter_calls: Tokens | None = None
+
+
+class _ToolRequests(Struct, gc=False):
+    web_search_requests: Tokens | None = None
+
+
+class ToolUsage(Struct, gc=False):
+    """Members of OpenAI's `usage` objects by which other upstreams count their tools.
+
+    `server_tool_use` is OpenRouter's, `num_search_queries` and the size Perplexity's. The others
+    are xAI's: sources if it searches by itself, details if the model calls tools.
+    """
+
+    num_sources_used: Tokens | None = None
+    num_search_queries: Tokens | None = None
+    search_context_size: str | None = None
+    server_tool_use: _ToolRequests | None = None
+    server_side_tool_usage_details: _XaiTools | None = None
+
+    def parts(self, given: InputDetails | None, made: OutputDetails | None) -> UsageParts | None:
+        """Return the parts stated here and in these details; None without any, as is usual."""
+        # Written without calls, because every call's usage passes here.
+        own, xai, parts = self.server_tool_use, self.server_side_tool_usage_details, None
+        if own or xai or self.num_sources_used or self.num_search_queries:
+            parts = self._tools(own, xai)
+        if (
+            given is not None and (given.audio_tokens or given.image_tokens or given.cache_creation)
+        ) or (made is not None and (made.audio_tokens or made.image_tokens)):
+            return _modal_parts(parts or NO_PARTS, given or _NO_INPUT, made or _TEXT_ONLY)
+        return parts
+
+    def _tools(self, own: _ToolRequests | None, xai: _XaiTools | None) -> UsageParts:
+        if xai is not None:
+            return UsageParts(
+                web_searches=tool_calls(xai.web_search_calls, xai.x_search_calls),
+                file_searches=tool_calls(xai.file_search_calls, xai.document_search_calls),
+                code_sessions=tool_calls(xai.code_interpreter_calls),
+            )
+        searches = None if own is None else own.web_search_requests
+        return UsageParts(
+            web_searches=tool_calls(self.num_sources_used, self.num_search_queries, searches),
+            web_search_size=search_size(self.search_context_size),
+        )
+
+
+class Modal(Struct, gc=False):
+    """Tokens of a details object by modality; the others are text."""
+
+    audio_tokens: Tokens | None = None
+    image_tokens: Tokens | None = None
+
+
+class _CacheWrites(Struct, gc=False):
+    ephemeral_1h_input_tokens: Tokens | None = None
+
+
+class InputDetails(Modal, gc=False):
+    """The details of an input; its audio and images are stated including their cached ones."""
+
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
+    cached_tokens_details: Modal | None = None
+    cache_creation: _CacheWrites | None = None  # of Alibaba, and of gateways
+
+
+class OutputDetails(Modal, gc=False):
+    """The details of an output."""
+
+    reasoning_tokens: Tokens | None = None
+
+
+_NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
+
+
+def _modal_parts(known: UsageParts, given: InputDetails, made: Modal) -> UsageParts:
+    """Return these parts with the tokens of details added."""
+    kept, cached = given.cache_creation, given.cached_tokens_details or _TEXT_ONLY
+    return replace(
+        known,
+        cache_write_1h_tokens=0 if kept is None else kept.ephemeral_1h_input_tokens or 0,
+        audio_input_tokens=given.audio_tokens or 0,
+        cached_audio_tokens=cached.audio_tokens or 0,
+        image_input_tokens=given.image_tokens or 0,
+        cached_image_tokens=cached.image_tokens or 0,
+        audio_output_tokens=made.audio_tokens or 0,
+        image_output_tokens=made.image_tokens or 0,
+    )
+
+
+def add_parts(usage: Usage, given: dict[str, Any], made: dict[str, Any]) -> None:
+    """Add the parts to the details of input and output, under upstreams' names."""
+    parts = usage.parts or NO_PARTS
+    given |= _modal_members(parts.audio_input_tokens, parts.image_input_tokens)
+    if cached := _modal_members(parts.cached_audio_tokens, parts.cached_image_tokens):
+        given["cached_tokens_details"] = cached
+    given.update(hour_member(usage))
+    made |= _modal_members(parts.audio_output_tokens, parts.image_output_tokens)
+
+
+def hour_member(usage: Usage) -> dict[str, Any]:
+    """Return the cache writes by lifetime; empty if none is for an hour."""
+    hour = 0 if usage.parts is None else usage.parts.cache_write_1h_tokens
+    if not hour:
+        return {}
+    kept = {
+        "ephemeral_5m_input_tokens": usage.cache_write_tokens - hour,
+        "ephemeral_1h_input_tokens": hour,
+    }
+    return {"cache_creation": kept}
+
+
+def tools_member(parts: UsageParts) -> dict[str, Any]:
+    """Return the searches made by the upstream; empty without any."""
+    searches = {"web_search_requests": parts.web_searches}
+    return {"server_tool_use": searches} if parts.web_searches else {}
+
+
+def tier_member(usage: Usage | None) -> dict[str, str]:
+    """Return the `service_tier` beside a usage; empty for the standard one."""
+    tier = None if usage is None or usage.parts is None else usage.parts.service_tier
+    return {} if tier is None else {"service_tier": tier}
+
+
+def _modal_members(audio: int, image: int) -> dict[str, int]:
+    counts = {"audio_tokens": audio, "image_tokens": image}
+    return {name: count for name, count in counts.items() if count}
