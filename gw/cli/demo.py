@@ -28,7 +28,8 @@ def add(nouns: Subparsers) -> None:
 
 
 def demo(options: Namespace) -> int:
-    from gw.demo import SimulatorMissing, is_ours, run_demo
+    from gw.demo.configuration import is_ours
+    from gw.demo.run import SimulatorMissing, run_demo
     from gw.run import run_loop
     from metrics.logs import configure
 

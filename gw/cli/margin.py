@@ -38,7 +38,7 @@ FIGURES = ("calls", "revenue_usd", "cost_usd", "margin_usd", "margin_percent", "
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class MarginSums:
     """Sums over calls; `revenue` is of all of them, `known_revenue` and `cost` of those with a
     known cost."""
 
@@ -48,8 +48,8 @@ class Sums:
     known_revenue_nano_usd: int = 0
     cost_nano_usd: int = 0
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: MarginSums) -> MarginSums:
+        return MarginSums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def record(self) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def check_days(options: Namespace) -> None:
 async def margin(context: Context, options: Namespace) -> Result:
     sql = SQL["margins"].replace("{by}", COLUMNS[options.by])
     rows = await context.database.fetch_all(sql, {"first": options.first, "last": options.last})
-    by_name = {name or None: Sums(*figures) for name, *figures in rows}
-    total = sum(by_name.values(), Sums())
+    by_name = {name or None: MarginSums(*figures) for name, *figures in rows}
+    total = sum(by_name.values(), MarginSums())
     record = {
         "by": options.by,
         "from": str(options.first),
@@ -130,7 +130,7 @@ async def margin(context: Context, options: Namespace) -> Result:
     return Result(record, _text(record, options.by, total))
 
 
-def _text(record: Mapping[str, Any], by: str, total: Sums) -> str:
+def _text(record: Mapping[str, Any], by: str, total: MarginSums) -> str:
     head = f"{record['from']} to {record['to']} (UTC)"
     lines: Sequence[Mapping[str, Any]] = record["rows"]
     if not lines:

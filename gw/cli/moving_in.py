@@ -67,7 +67,7 @@ def add(nouns: Subparsers) -> None:
 
 def litellm(options: Namespace) -> Result:
     plan = read_litellm(options.file, bundled())
-    target = Target(options)
+    target = TargetFiles(options)
     written = target.write(plan, is_dry_run=options.dry_run)
     return _result(target, plan, written, is_dry_run=options.dry_run)
 
@@ -76,13 +76,13 @@ def new_api(options: Namespace) -> Result:
     tables = read_tables(options.database)
     origin = shown(options.database)
     plan = plan_of(tables, bundled(), source=options.source, origin=origin)
-    target = Target(options)
+    target = TargetFiles(options)
     written = target.write(plan, is_dry_run=options.dry_run)
     booked = None if options.dry_run else asyncio.run(_booked(target, plan, written))
     return _result(target, plan, written, is_dry_run=options.dry_run, booked=booked)
 
 
-async def _booked(target: Target, plan: Plan, written: Written) -> list[Booked]:
+async def _booked(target: TargetFiles, plan: Plan, written: Written) -> list[Booked]:
     """Create the accounts in the database of the new configuration."""
     environ = {**plan.unset(), **os.environ, **written.secrets}
     config = load_text(written.text, environ, source=target.path, is_priced=False)
@@ -109,7 +109,7 @@ async def _booked(target: Target, plan: Plan, written: Written) -> list[Booked]:
         return await book_accounts(context.database, planned, secret=context.secret(), also=noted)
 
 
-class Target:
+class TargetFiles:
     """The configuration that receives the import, and the file of variables beside it."""
 
     def __init__(self, options: Namespace) -> None:
@@ -136,7 +136,7 @@ class Target:
 
 
 def _result(
-    target: Target,
+    target: TargetFiles,
     plan: Plan,
     written: Written,
     *,

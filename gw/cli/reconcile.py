@@ -51,7 +51,7 @@ Key = tuple[date, str]
 
 
 @dataclass(slots=True)
-class Sums:
+class DaySums:
     """Figures by day and model; `days` includes those without calls.
 
     `bought` counts the attempts in the figures, `unused_attempts` the failed ones among them;
@@ -181,9 +181,9 @@ def _length(pair: tuple[str, str | None]) -> int:
     return -len(pair[0])
 
 
-def _theirs(export: Export, names: _Names) -> tuple[Sums, list[str]]:
+def _theirs(export: Export, names: _Names) -> tuple[DaySums, list[str]]:
     """Return the sums of an export, and the members that it states. Raises NoExport."""
-    sums = Sums()
+    sums = DaySums()
     members: set[str] = set()
     for entry in export.entries:
         sums.days.add(entry.day)
@@ -202,10 +202,10 @@ def _theirs(export: Export, names: _Names) -> tuple[Sums, list[str]]:
     return sums, [one for one in MEMBERS if one in members]
 
 
-async def _ours(config: Config, days: Iterable[date], channels: Iterable[str]) -> Sums:
+async def _ours(config: Config, days: Iterable[date], channels: Iterable[str]) -> DaySums:
     names = _Names(config.registry, channels).of
     async with opened(config) as context:
-        sums = Sums(set(days))
+        sums = DaySums(set(days))
         for day in sorted(sums.days):
             await _add_day(context.database, sums, day, names, frozenset(channels))
     return sums
@@ -213,7 +213,7 @@ async def _ours(config: Config, days: Iterable[date], channels: Iterable[str]) -
 
 async def _add_day(
     database: Database,
-    sums: Sums,
+    sums: DaySums,
     day: date,
     names: Mapping[tuple[str, str], str],
     channels: frozenset[str],
@@ -237,7 +237,7 @@ async def _add_day(
             sums.unknown_calls += unknown
 
 
-def _differences(theirs: Sums, ours: Sums, members: Iterable[str]) -> list[dict[str, Any]]:
+def _differences(theirs: DaySums, ours: DaySums, members: Iterable[str]) -> list[dict[str, Any]]:
     """Return a record for each day, model and member that differs.
 
     Each attempt's cost is rounded to a nano-USD in the log, so costs may differ by one for each.
@@ -265,8 +265,8 @@ def _result(
     file: Path,
     provider: str,
     channels: Iterable[str],
-    theirs: Sums,
-    ours: Sums,
+    theirs: DaySums,
+    ours: DaySums,
     members: list[str],
 ) -> Result:
     lines = _differences(theirs, ours, members)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gw.config.config import Config, ListenAddress
 
 
-class Served(Protocol):
+class ServedUrls(Protocol):
     """The URLs of the gateway."""
 
     @property
@@ -33,7 +33,7 @@ class Served(Protocol):
     def admin_url(self) -> str: ...
 
 
-OnReady = Callable[[Served], Awaitable[None]]
+OnReady = Callable[[ServedUrls], Awaitable[None]]
 
 
 def add(nouns: Subparsers) -> None:
@@ -80,7 +80,7 @@ def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
 
 
 def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
-    from gw.processes.run import ParentGone, first_config, run_worker
+    from gw.processes.worker_main import ParentGone, first_config, run_worker
 
     try:
         config = first_config(Path(options.config))
@@ -94,8 +94,8 @@ def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
 
 
 async def _parent(config: Config, text: str, options: Namespace, on_ready: OnReady | None) -> int:
-    from gw.processes.fleet import WorkerFailed
-    from gw.processes.run import run_parent
+    from gw.processes.parent import run_parent
+    from gw.processes.worker import WorkerFailed
 
     try:
         return await run_parent(config, text, count=options.processes, on_ready=on_ready)
@@ -103,7 +103,7 @@ async def _parent(config: Config, text: str, options: Namespace, on_ready: OnRea
         raise CommandRefused(f"the gateway cannot run: {failed}", "cannot_serve") from failed
 
 
-async def _announce(served: Served) -> None:
+async def _announce(served: ServedUrls) -> None:
     record = {"listen": served.listen_url, "admin": served.admin_url, "pid": os.getpid()}
     print_line(to_json(record))
 

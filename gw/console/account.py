@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import AsyncIterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from actors.store.queries import load
 from actors.wallet.money import format_usd
@@ -15,86 +12,14 @@ from gw.accounts import Account
 from gw.admin import accounts as handled
 from gw.admin import values
 from gw.admin.refusals import Invalid
-from gw.api.logs.list_query import (
-    Visibility,
-    Window,
-    midnight,
-    of_microseconds,
-    read_window,
-    show,
-    to_microseconds,
-)
-from gw.api.logs.summary import Sums, read_sums
-from gw.console.pages import TEXTS, ConsoleHandler, change, in_force
-
-# Plots as SVG, rendered by the server: spending by day and by model.
-#
-# The style sheet defines colours and type, by class; every bar has its figure as a title, and the
-# page has the same figures as a table.
-
-WIDTH, HEIGHT = 720, 160
-BASE = 136  # above the dates
-GAP = 2
-MODELS_MAX = 8
-ROW = 28
-
-
-def usd_text(nano_usd: int) -> str:
-    """Return an amount in full."""
-    whole, fraction = divmod(abs(nano_usd), 1_000_000_000)
-    sign = "−" if nano_usd < 0 else ""
-    return f"{sign}{whole:,}.{f'{fraction:09d}'.rstrip('0').ljust(2, '0')} USD"
-
-
-def days_plot(days: Sequence[Sums], first: date, last: date, label: str) -> str:
-    """Return a bar for each day from `first` to `last`, with days without calls."""
-    costs = {one.name: one.cost_nano_usd for one in days}
-    count = (last - first).days + 1
-    names = [(first + timedelta(days=step)).isoformat() for step in range(count)]
-    most = max([costs.get(name, 0) for name in names] + [1])
-    width = WIDTH / count
-    bars = []
-    for index, name in enumerate(names):
-        cost = costs.get(name, 0)
-        height = max(cost / most * (BASE - 8), 1.5 if cost > 0 else 0)
-        bars.append(
-            f'<rect x="{index * width + GAP / 2:.1f}" y="{BASE - height:.1f}"'
-            f' width="{width - GAP:.1f}" height="{height:.1f}" rx="2" class="bar">'
-            f"<title>{name}: {usd_text(cost)}</title></rect>"
-        )
-    marks = "".join(
-        f'<text x="{x}" y="{HEIGHT - 6}" text-anchor="{anchor}" class="mark">{name}</text>'
-        for x, anchor, name in ((0, "start", names[0]), (WIDTH, "end", names[-1]))
-    )
-    line = f'<line x1="0" y1="{BASE}" x2="{WIDTH}" y2="{BASE}" class="axis"/>'
-    return _svg(HEIGHT, label, line + "".join(bars) + marks)
-
-
-def models_plot(models: Sequence[Sums], label: str) -> str:
-    """Return a bar for each of the models of the highest cost."""
-    shown = sorted(models, key=lambda one: (-one.cost_nano_usd, one.name))[:MODELS_MAX]
-    most = max([one.cost_nano_usd for one in shown] + [1])
-    rows = []
-    for index, one in enumerate(shown):
-        y = index * ROW
-        width = max(one.cost_nano_usd / most * (WIDTH - 420), 1)
-        name = one.name if len(one.name) <= 28 else one.name[:27] + "…"
-        rows.append(
-            f'<text x="0" y="{y + 19}" class="name">{escape(name)}'
-            f"<title>{escape(one.name)}</title></text>"
-            f'<rect x="230" y="{y + 6}" width="{width:.1f}" height="18" rx="2" class="bar"/>'
-            f'<text x="{238 + width:.1f}" y="{y + 19}" class="mark">'
-            f"{usd_text(one.cost_nano_usd)}</text>"
-        )
-    return _svg(max(len(shown), 1) * ROW, label, "".join(rows))
-
-
-def _svg(height: int, label: str, body: str) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label={quoteattr(label)}'
-        f' class="plot">{body}</svg>'
-    )
-
+from gw.api.logs.list_query import Visibility, Window, midnight, read_window, show
+from gw.api.logs.summary import read_sums
+from gw.console.changes import change, in_force
+from gw.console.csv_file import start_csv, write_csv
+from gw.console.cursors import read_cursor, write_cursor
+from gw.console.pages import ConsoleHandler
+from gw.console.plots import days_plot, models_plot
+from gw.console.texts import TEXTS
 
 SQL = load("gw.console", "account.sql")
 PAGE = 50
@@ -267,49 +192,3 @@ def limit(text: str) -> int | None:
 def escaped(text: str) -> str:
     """Escape a text for LIKE."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-# Cursors of lists by age: the last row's instant and id. Permissions are checked for each page.
-
-
-def write_cursor(at: datetime, row_id: str | int) -> str:
-    """Return the cursor of the next page."""
-    return f"{to_microseconds(at)}.{row_id}"
-
-
-def read_cursor(text: str | None) -> tuple[datetime, str] | None:
-    """Return the position of a cursor; None for the beginning, and for an invalid one."""
-    at, dot, row_id = (text or "").partition(".")
-    if not dot or not (at.isascii() and at.isdigit() and len(at) <= 17):
-        return None
-    try:
-        return of_microseconds(int(at)), row_id
-    except OverflowError:
-        return None
-
-
-def start_csv(handler: ConsoleHandler, name: str) -> None:
-    """Begin a CSV file."""
-    handler.set_header("Content-Type", "text/csv; charset=utf-8")
-    handler.set_header("Content-Disposition", f'attachment; filename="{name}"')
-
-
-async def write_csv(
-    handler: ConsoleHandler, head: Sequence[str] | None, rows: Sequence[Sequence[Any]]
-) -> None:
-    """Write some lines; a cell that a spreadsheet would read as a formula becomes a text."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n")
-    if head is not None:
-        writer.writerow(head)
-    writer.writerows([[_cell(value) for value in row] for row in rows])
-    handler.write(buffer.getvalue())
-    await handler.flush()
-
-
-def _cell(value: Any) -> str:
-    text = "" if value is None else str(value)
-    is_formula = text[:1] in ("=", "+", "@", "\t", "\r") or (
-        text[:1] == "-" and not text[1:].replace(".", "", 1).isdigit()
-    )
-    return f"'{text}" if is_formula else text

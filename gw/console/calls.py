@@ -36,8 +36,9 @@ from gw.api.logs.record import (
     request_pairs,
     upstream_pairs,
 )
-from gw.console.account import start_csv, write_csv
-from gw.console.pages import TEXTS, ConsoleHandler
+from gw.console.csv_file import start_csv, write_csv
+from gw.console.pages import ConsoleHandler
+from gw.console.texts import TEXTS
 from gw.keys import store as keys
 from gw.keys.store import KeyRecord
 
@@ -197,7 +198,7 @@ class CallsFileHandler(ListedHandler):
         )
 
 
-class SearchHandler(ConsoleHandler):
+class CallSearchHandler(ConsoleHandler):
     """The search for a call by trace id or by the id of its row."""
 
     async def get(self) -> None:

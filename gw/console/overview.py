@@ -10,8 +10,12 @@ from tornado.iostream import StreamClosedError
 
 from channels.shares import ShareRefused
 from gw import accounts
-from gw.console.figures import SQL, WINDOW_SECONDS, Board, Figures, saved_nano_usd
-from gw.console.pages import TEXTS, ConsoleHandler, Refusal, Show
+from gw.console.board import Board
+from gw.console.figures import SQL, WINDOW_SECONDS, Figures
+from gw.console.pages import ConsoleHandler, ShownError
+from gw.console.rendering import Renderer
+from gw.console.savings import saved_nano_usd
+from gw.console.texts import TEXTS
 from gw.error_bodies import dumps
 
 OWNER_SECONDS = 2.0
@@ -73,7 +77,7 @@ class StreamHandler(ConsoleHandler):
                 await self._fleet(figures, event)
             else:
                 await self._own(OwnerBoard(self, account_id))
-        except (StreamClosedError, asyncio.CancelledError, Refusal):
+        except (StreamClosedError, asyncio.CancelledError, ShownError):
             return  # disconnected, or the session has ended
         finally:
             figures.leave(event)
@@ -117,7 +121,7 @@ class StreamHandler(ConsoleHandler):
 
 def fleet_values(board: Board) -> dict[str, Any]:
     """Return the figures as texts, by the id of their element, with the numbers of plots."""
-    show = Show()
+    show = Renderer()
     first = board.first_byte_seconds
     return {
         "calls": f"{board.calls_per_second:,.1f}",
@@ -178,7 +182,7 @@ class OwnerBoard:
         moved = [0, 0, 0]
         if before is not None:
             moved = [max(0, calls - before[1]), max(0, errors - before[2]), cost - before[3]]
-        show = Show()
+        show = Renderer()
         return {
             "calls": f"{moved[0] / seconds:,.1f}",
             "spend": f"{moved[2] / seconds * 3600 / 1e9:,.4f}",

@@ -7,9 +7,7 @@ inline scripts or styles, so that injected text could not run.
 from __future__ import annotations
 
 import hashlib
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,11 +16,9 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import yaml
 from tornado.template import Loader
 from tornado.web import HTTPError, RequestHandler
 
-from actors.changes import heard_by_all
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
 from actors.store.connection import StoreError, StoreUnavailable
@@ -33,13 +29,13 @@ from channels.http.interfaces import UpstreamClient
 from channels.shares import OWNER
 from gw import accounts
 from gw.accounts import Account
-from gw.admin import refusals
-from gw.admin.audit import Actor
 from gw.api.logs.list_query import CursorSeal, Parameters
 from gw.config.live import LiveConfig
 from gw.console import sessions
 from gw.console.figures import Figures
+from gw.console.rendering import Renderer
 from gw.console.sessions import Session
+from gw.console.texts import TEXTS
 from gw.errors import GatewayError
 from gw.http.admin import begin_serving, end_serving, is_inner
 from gw.keys.secret import Secret
@@ -85,30 +81,7 @@ class ConsoleServices:
     gateway_url: Callable[[], str]
 
 
-class Texts:
-    """Every text of the console by its name, `page.name`."""
-
-    def __init__(self, text: str) -> None:
-        self._texts: dict[str, str] = {
-            f"{page}.{name}": str(one)
-            for page, named in yaml.safe_load(text).items()
-            for name, one in named.items()
-        }
-
-    def __repr__(self) -> str:
-        return f"<Texts {len(self._texts)}>"
-
-    def __call__(self, name: str, /, **values: object) -> str:
-        text = self._texts[name]
-        return text.format(**values) if values else text
-
-    def get(self, name: str, default: str) -> str:
-        """Return an optional text, for values defined elsewhere."""
-        return self._texts.get(name, default)
-
-
 _FOLDER = files("gw.console")
-TEXTS = Texts(_FOLDER.joinpath("messages.yaml").read_text("utf-8"))
 TEMPLATES = Loader(str(_FOLDER.joinpath("templates")), whitespace="single")
 STATIC: Mapping[str, tuple[str, bytes]] = {
     name: (kind, _FOLDER.joinpath("static", name).read_bytes())
@@ -261,7 +234,7 @@ class ConsoleHandler(RequestHandler):
 
     def refuse(self, status: int, name: str, /, **values: object) -> NoReturn:
         """End the request with an error page of this text."""
-        raise Refusal(status, TEXTS(name, **values))
+        raise ShownError(status, TEXTS(name, **values))
 
     def page(self, template: str, *, http_status: int = 200, **values: Any) -> None:
         """Write a page."""
@@ -276,7 +249,7 @@ class ConsoleHandler(RequestHandler):
                 path=self.request.path,
                 full_path=self.request.uri or "",
                 now=self.now,
-                show=Show(),
+                show=Renderer(),
                 **values,
             )
         )
@@ -284,7 +257,7 @@ class ConsoleHandler(RequestHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = kwargs.get("exc_info", (None, None, None))[1]
         status, message = status_code, TEXTS("error.failed")
-        if isinstance(error, Refusal):
+        if isinstance(error, ShownError):
             message = error.message
         elif isinstance(error, GatewayError):
             status, message = error.http_status, str(error)
@@ -308,7 +281,7 @@ class ConsoleHandler(RequestHandler):
             )
 
 
-class Refusal(HTTPError):
+class ShownError(HTTPError):
     """An error whose text is shown."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -316,7 +289,7 @@ class Refusal(HTTPError):
         self.message = message
 
 
-class NotFoundHandler(ConsoleHandler):
+class ConsoleNotFoundHandler(ConsoleHandler):
     """Any other path."""
 
     needs_session = False
@@ -342,80 +315,3 @@ class StaticHandler(ConsoleHandler):
         self.set_header("Content-Type", found[0])
         self.set_header("Cache-Control", "public, max-age=31536000, immutable")
         self.finish(found[1])
-
-
-class Show:
-    """Renders values in a page."""
-
-    def usd(self, nano_usd: int | None) -> str:
-        """Return an amount in full, with at least two decimals."""
-        if nano_usd is None:
-            return "–"
-        sign = "−" if nano_usd < 0 else ""
-        whole, fraction = divmod(abs(nano_usd), 1_000_000_000)
-        decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")
-        return f"{sign}{whole:,}.{decimals}"
-
-    def column(self, nano_usd: int | None) -> str:
-        """Return an amount for a column, with decimal points aligned."""
-        text = self.usd(nano_usd)
-        return text + "\u2007" * (9 - len(text.partition(".")[2])) if "." in text else text
-
-    def count(self, number: int | None) -> str:
-        """Return an integer with separators."""
-        return "–" if number is None else f"{number:,}"
-
-    def instant(self, at: datetime | float | None) -> str:
-        """Return an instant as an element that the script converts to the reader's zone."""
-        if at is None:
-            return "–"
-        moment = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
-        text = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f'<time datetime="{text}">{shown}</time>'
-
-    def state(self, word: str) -> str:
-        """Return the text of a state."""
-        return TEXTS.get(f"state.{word}", word)
-
-
-# Changes by a page: one transaction with the row of the audit trail.
-
-
-def actor_of(session: Session) -> Actor:
-    """Return the actor of a change, for the audit trail.
-
-    The name of an owner's session is the operator's who made its link: it is not the owner's.
-    """
-    name = session.name if session.is_operator else session.account_name
-    return Actor(session.role, f"{name} ({session.id})", session.origin)
-
-
-@asynccontextmanager
-async def change(
-    handler: ConsoleHandler, *, is_booked: bool = True
-) -> AsyncIterator[tuple[Transaction, Actor]]:
-    """Open a transaction with its actor; a form is booked in it, and refused if it was before."""
-    with in_words():
-        async with handler.services.database.transaction() as transaction:
-            if is_booked:
-                await handler.book(transaction)
-            yield transaction, actor_of(handler.who)
-
-
-@contextmanager
-def in_words() -> Iterator[None]:
-    """Convert a use-case's refusal to an error page."""
-    try:
-        yield
-    except Exception as error:
-        refusal = refusals.refusal_of(error)
-        if refusal is None or refusal.http_status >= 500:
-            raise
-        text = refusal.message[:1].upper() + refusal.message[1:] + "."
-        raise Refusal(refusal.http_status, text) from error
-
-
-async def in_force(handler: ConsoleHandler) -> None:
-    """Return when committed changes apply in every running gateway (contract §1)."""
-    await heard_by_all(handler.services.database, token=secrets.token_hex(8))

@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
+from actors.store.queries import load
 from actors.wallet.money import format_usd
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
@@ -20,14 +21,16 @@ from gw.admin import audit
 from gw.admin.keys import status
 from gw.admin.refusals import Invalid
 from gw.console.calls import find_seen
-from gw.console.operations import SQL
-from gw.console.pages import TEXTS, ConsoleHandler, change
+from gw.console.changes import change
+from gw.console.pages import ConsoleHandler
+from gw.console.texts import TEXTS
 from gw.error_bodies import dumps
 from gw.keys import store
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer
 from gw.keys.store import KeyRecord, UnknownKey
 
+SQL = load("gw.console", "playground.sql")
 PROTOCOLS = ("chat-completions", "messages", "responses", "native-content")
 PROMPT_CHARACTERS_MAX = 20_000
 OUTPUT_TOKENS = 500

@@ -68,9 +68,6 @@ class Fault:
         return Terms(may=self.may, forgets=self.forgets)
 
 
-# Processes
-
-
 async def kill_worker(strike: Strike) -> None:
     os.kill(strike.rng.choice(strike.stack.gateway.workers), signal.SIGKILL)
     await strike.last()
@@ -121,9 +118,6 @@ async def restart_rolling(strike: Strike) -> None:
             raise Broken(f"the gateway that was replaced ended with {code}")
 
 
-# What it depends on
-
-
 async def kill_postgres(strike: Strike) -> None:
     await asyncio.to_thread(strike.stack.kill_postgres)
     await strike.last()
@@ -158,9 +152,6 @@ async def pause_redis(strike: Strike) -> None:
         strike.stack.valkey.thaw()
 
 
-# Channels
-
-
 async def _every_channel(strike: Strike, **directive: Any) -> None:
     upstream = strike.stack.upstream
     await asyncio.to_thread(lambda: upstream.fault(**directive))
@@ -188,9 +179,6 @@ async def channels_hang(strike: Strike) -> None:
         await _every_channel(part, hang=hang, poll={"hang": "headers"})
 
 
-# Clients
-
-
 async def clients_leave(strike: Strike) -> None:
     strike.load.leave_ratio = 0.5
     await strike.last()
@@ -201,9 +189,6 @@ async def clients_linger(
     how: Callable[[Load, int, float], Awaitable[None]], strike: Strike
 ) -> None:
     await how(strike.load, strike.stack.port, strike.seconds)
-
-
-# Logs and clocks
 
 
 def much_is_logged() -> dict[str, Any]:

@@ -39,7 +39,7 @@ The members are those of `Directive` in `directives.py`.
 Tasks
 -----
 Films, songs, speech, avatars, voices and transcripts come over the plain wire, which is this
-gateway's own client API (`tasks/plain.py` has the endpoints): a submit gives an id, polls tell
+gateway's own client API (`tasks/plain/` has the endpoints): a submit gives an id, polls tell
 `queued`, then `running` with its progress, and at the end links to real files, an mp4, an mp3, a
 PNG, signed and good for a while, whole or by `Range`. A task takes `--task-seconds` (1 when not
 given) and needs no worker: its state is worked out when it is asked for. A submit with the

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 import requests
 
-from gw.console.pages import TEXTS
+from gw.console.texts import TEXTS
 from gw.keys.views import Viewer
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, link, visitor

@@ -59,7 +59,7 @@ WORDS = {
     "gw/api/logs/list_query.py": "rows billed by tokens",
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
-    "gw/demo.py": "first calls to be pasted",
+    "gw/demo/summary.py": "first calls to be pasted",
     "gw/console/playground.py": "a prompt in each protocol",
     "gw/api/admin/openapi.py": "a member of a document in OpenAPI",
     "gw/setup/clients.py": "words of clients' files",

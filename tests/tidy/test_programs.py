@@ -10,7 +10,7 @@ from tests.tidy.files import ROOT
 
 STARTS = ("run", "Popen", "call", "check_call", "check_output", "create_subprocess_exec")
 # The worker of `gw serve`, which is the gateway itself.
-WHOLE = {"gw/processes/fleet.py"}
+WHOLE = {"gw/processes/worker.py"}
 
 
 def _starts(path: Path) -> list[ast.Call]:

@@ -13,24 +13,19 @@ import msgspec
 from loadtests.simulator import directives, script
 from loadtests.simulator.ask import Refusal
 from loadtests.simulator.dialects.base import JSON, bearer, encode
-from loadtests.simulator.directives import (
-    Directive,
-    Fault,
-    FaultBook,
-    Layer,
-    fault_of,
-)
+from loadtests.simulator.directives import Directive, Fault, FaultBook, Layer, fault_of
 from loadtests.simulator.exchange import Exchange, Stats
 from loadtests.simulator.files import PREFIX, Files, Reply
 from loadtests.simulator.script import Script, phrase
-from loadtests.simulator.tasks import films, plain, shanjian, sounds
+from loadtests.simulator.tasks import films, shanjian, sounds
 from loadtests.simulator.tasks.call import SUBMIT, Call, Json, Route, Wire
+from loadtests.simulator.tasks.plain import wires
 from loadtests.simulator.tasks.task import TaskBook
 
 DEPTH_MAX: Final = 4  # how deep a directive may stand in a body
 REFUSED_STATUS: Final = 400  # of a directive `code` that states none
 WIRES: Final[tuple[Wire, ...]] = (
-    *plain.WIRES,
+    *wires.WIRES,
     films.ARK,
     films.OPENAI,
     sounds.SUNO,

@@ -15,18 +15,16 @@ import msgspec
 
 from loadtests.simulator.ask import Refusal, many, shape
 from loadtests.simulator.tasks.call import DAY, SUBMIT, Call, Json, Text, Wire, film_of
-from loadtests.simulator.tasks.plain import (
-    AVATAR_PRESETS,
+from loadtests.simulator.tasks.plain.avatars import AVATAR_PRESETS
+from loadtests.simulator.tasks.plain.films import CHARACTERS_PER_SECOND, CLIP_SECONDS
+from loadtests.simulator.tasks.plain.templates import (
     CANVAS,
-    CHARACTERS_PER_SECOND,
-    CLIP_SECONDS,
     SCENES,
-    VOICE_PRESETS,
     cover,
     find_template,
-    preview,
     templates,
 )
+from loadtests.simulator.tasks.plain.voices import VOICE_PRESETS, preview
 from loadtests.simulator.tasks.task import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
 
 PAGE_MAX: Final = 2

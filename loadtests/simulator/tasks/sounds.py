@@ -16,7 +16,9 @@ from typing import Final, Literal
 from loadtests.simulator.ask import Refusal, shape
 from loadtests.simulator.files import file_of, made
 from loadtests.simulator.tasks.call import DAY, SUBMIT, Call, Json, Speed, Text, Wire
-from loadtests.simulator.tasks.plain import LENGTHS, Sound, songs_of, spoken_seconds
+from loadtests.simulator.tasks.plain.songs import LENGTHS, songs_of
+from loadtests.simulator.tasks.plain.speech import spoken_seconds
+from loadtests.simulator.tasks.plain.wire import Sound
 from loadtests.simulator.tasks.task import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
 
 SUNO_WORDS: Final = {

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from gw.console.figures import ChannelTile
-from gw.console.operations import channel_conditions, money_conditions, process_conditions
+from gw.console.board import ChannelTile
+from gw.console.system import channel_conditions, money_conditions, process_conditions
 from metrics.prometheus import Metrics
 from tests.support.rows import cases
 

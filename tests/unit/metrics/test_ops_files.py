@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from channels.families import CHAT_PROTOCOLS
 from gw.errors import ERROR_TABLE
-from gw.processes.fleet import FleetMetrics
+from gw.processes.parent_metrics import FleetMetrics
 from metrics.prometheus import CHANNEL_STATES
 from metrics.series import FIRST_BYTE_SECONDS, SERIES, MetricFamily
 from tests.support.monitoring import (

@@ -11,17 +11,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from gw.processes.fleet import (
-    Fleet,
-    FleetMetrics,
-    Worker,
-    WorkerFailed,
-    WorkerWatchdog,
-    beat_seconds,
-    labelled,
-    merged,
-)
-from gw.processes.run import joined
+from gw.processes.fleet import Fleet
+from gw.processes.metrics_page import labelled, merged
+from gw.processes.parent import joined
+from gw.processes.parent_metrics import FleetMetrics
+from gw.processes.watchdog import WorkerWatchdog, beat_seconds
+from gw.processes.worker import Worker, WorkerFailed
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock

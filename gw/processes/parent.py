@@ -7,20 +7,14 @@ for all of them. The workers share the port; the kernel distributes connections.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
-import select
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, closing
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from prometheus_client.exposition import choose_encoder
 
@@ -37,7 +31,7 @@ from gw.config.certificate import renew, server_context
 from gw.config.config import Config, ListenAddress
 from gw.config.credentials import check_files
 from gw.config.faults import ConfigFaults
-from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
+from gw.config.load import load_text, reread_text
 from gw.errors import RETRY_AFTER
 from gw.http.admin import READY, AdminServer, make_admin_application
 from gw.http.admin_api import (
@@ -49,17 +43,11 @@ from gw.http.admin_api import (
     error_body,
 )
 from gw.http.listening_sockets import bind
-from gw.processes.fleet import ALIVE, END, Fleet, FleetMetrics, Worker, beat_seconds, merged
-from gw.run import (
-    EXIT_FAILED,
-    EXIT_OK,
-    EXIT_UNSETTLED,
-    log_cautions,
-    log_reload,
-    reload,
-    run_gateway,
-)
-from gw.serve import Gateway
+from gw.processes.fleet import Fleet
+from gw.processes.metrics_page import END, merged
+from gw.processes.parent_metrics import FleetMetrics
+from gw.processes.worker import Worker
+from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED, log_cautions, log_reload
 from metrics.logs import EventLog, set_level, write_line
 
 ASK_SECONDS = 3.0
@@ -328,87 +316,3 @@ async def run_parent(
 def _port_of(sock: socket.socket) -> int:
     port: int = sock.getsockname()[1]
     return port
-
-
-# The worker: a gateway on the parent's port, connected to it (see `fleet.py`).
-
-# JSON escapes a non-ASCII character, of two bytes or more, as six.
-LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024
-
-
-class ParentGone(Exception):
-    """The parent ended before it sent a configuration."""
-
-
-def first_config(source: Path) -> Config:
-    """Wait for the parent's first configuration. Raises ParentGone, ConfigFaults."""
-    line = sys.stdin.buffer.readline()  # one line: the parent waits until the worker serves
-    if not line:
-        raise ParentGone
-    return _config_of(line, source)
-
-
-async def run_worker(
-    config: Config, *, address: ListenAddress, parent_descriptor: int | None
-) -> int:
-    """Serve on the shared `address` until a signal or the end of the parent.
-
-    `parent_descriptor` is a socket to the parent, which keeps the shared state.
-    """
-
-    def placed(read: Config) -> Config:
-        # Only the parent requests metrics and readiness.
-        return replace(read, listen=address, admin_listen=ListenAddress("127.0.0.1", 0))
-
-    def read_config(line: bytes) -> Config:
-        return placed(_config_of(line, config.source))
-
-    async def listen_to_parent(gateway: Gateway) -> None:
-        reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
-        loop = asyncio.get_running_loop()
-        # Only the parent handles it: a signal to the whole group would reload twice.
-        loop.add_signal_handler(signal.SIGHUP, lambda: None)
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-        )
-        beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
-        try:
-            while line := await reader.readline():
-                is_accepted = reload(gateway, partial(read_config, line))
-                _say({"reloaded": is_accepted})
-        finally:
-            beating.cancel()
-            transport.close()
-
-    def announce(gateway: Gateway) -> None:
-        _say({"admin": gateway.admin_url})
-
-    return await run_gateway(
-        placed(config),
-        read_again=None,
-        shares_port=True,
-        parent_socket=None
-        if parent_descriptor is None
-        else socket.socket(fileno=parent_descriptor),
-        announce=announce,
-        lifeline=listen_to_parent,
-    )
-
-
-async def _beat(seconds: float) -> None:
-    """Send signs of life from the loop to the parent.
-
-    It does not wait for a parent that reads nothing because it is paused itself.
-    """
-    while True:
-        if select.select((), (sys.stdout,), (), 0)[1]:
-            _say(ALIVE)
-        await asyncio.sleep(seconds)
-
-
-def _config_of(line: bytes, source: Path) -> Config:
-    return load_text(json.loads(line)["config"], os.environ, source=source)
-
-
-def _say(reply: dict[str, Any]) -> None:
-    print(json.dumps(reply), flush=True)

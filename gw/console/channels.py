@@ -1,0 +1,65 @@
+"""Channels as a page: their state in all processes, their last hour, and a test."""
+
+from __future__ import annotations
+
+from gw.admin import audit, channel_orders, channel_probe, channel_states
+from gw.admin.channel_orders import ChannelOrder
+from gw.admin.channel_probe import ChannelTest
+from gw.console.changes import change, in_force, in_words
+from gw.console.pages import ConsoleHandler
+
+
+class ChannelsHandler(ConsoleHandler):
+    """Channels: their state in all processes, their last hour, and a test."""
+
+    for_operators = True
+
+    async def get(self) -> None:
+        await self.show_channels(None)
+
+    async def post(self) -> None:
+        """Test a channel, withdraw it, or reopen it."""
+        name, act = self.field("id"), self.field("act")
+        current = self.services.current
+        registry = current.registry
+        if act == "test":
+            with in_words():
+                spec = channel_orders.find_channel(registry, name)
+            found = await channel_probe.probe_models(
+                spec, registry, self.services.http, current.redactor
+            )
+            async with change(self) as (transaction, actor):
+                details = {"status": found.status}
+                await audit.note(transaction, actor, "channel.test", name, details=details)
+            await self.show_channels(found)
+            return
+        async with change(self) as (transaction, actor):
+            if act == "open":
+                await channel_orders.reopen(transaction, actor, registry, name)
+            elif act in ("drain", "close"):
+                order: ChannelOrder = "draining" if act == "drain" else "closed"
+                await channel_orders.withdraw(transaction, actor, registry, name, order)
+            else:
+                self.refuse(400, "error.request")
+        await in_force(self)
+        self.redirect("/channels", status=303)
+
+    async def show_channels(self, tested: ChannelTest | None) -> None:
+        """Show the channels, with the result of a test."""
+        tiles = {one.id: one for one in (await self.services.figures.fleet()).channels}
+        specs = self.services.current.registry.channels
+        orders = await channel_orders.orders_of(self.services.database)
+        self.page(
+            "channels.html",
+            rows=[(spec, tiles.get(name), orders.get(name)) for name, spec in specs.items()],
+            state_of=channel_states.state_of,
+            models={
+                name: [
+                    model.id
+                    for model in self.services.current.registry.models.values()
+                    if any(one.channel_id == name for one in model.bindings)
+                ]
+                for name in specs
+            },
+            tested=tested,
+        )

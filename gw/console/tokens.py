@@ -1,0 +1,46 @@
+"""Tokens of the admin API as a page."""
+
+from __future__ import annotations
+
+from gw.admin import tokens, values
+from gw.admin.tokens import SCOPES
+from gw.console.changes import change
+from gw.console.pages import ConsoleHandler
+
+TOKENS_PAGE = 100
+
+
+class TokensHandler(ConsoleHandler):
+    """Tokens of the admin API, newest first: created, shown once, revoked."""
+
+    for_operators = True
+
+    async def get(self) -> None:
+        await self._show(None)
+
+    async def post(self) -> None:
+        act = self.field("act")
+        if act == "revoke":
+            async with change(self) as (transaction, actor):
+                await tokens.revoke(transaction, actor, self.field("id"))
+            self.redirect("/tokens", status=303)
+            return
+        scope = next((one for one in SCOPES if one == self.field("scope")), None)
+        if act != "create" or scope is None:
+            self.refuse(400, "error.request")
+        async with change(self) as (transaction, actor):
+            name = values.label(self.field("name"))
+            _, text = await tokens.create(transaction, actor, name, scope)
+        await self._show(text)
+
+    async def _show(self, text: str | None) -> None:
+        """Render the page; a new token's text is only in the response to a form."""
+        start = self.parameters.whole("start", least=0, most=1_000_000) or 0
+        found = (await tokens.list_all(self.services.database))[::-1]
+        self.page(
+            "tokens.html",
+            tokens=found[start : start + TOKENS_PAGE],
+            next_start=start + TOKENS_PAGE if len(found) > start + TOKENS_PAGE else None,
+            text=text,
+            scopes=SCOPES,
+        )

@@ -1,0 +1,58 @@
+"""The demo's account and key, created once and found by the next demo on the same data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.store.database import Database
+from actors.wallet.money import NANO_PER_USD
+from gw import accounts
+from gw.admin import accounts as admin_accounts
+from gw.admin import keys as admin_keys
+from gw.admin.audit import Actor
+from gw.keys import store as keys
+from gw.keys.issue import KeyWish
+from gw.keys.secret import Secret
+
+NAME = "demo"
+CREDIT_NANO_USD = 10 * NANO_PER_USD
+
+
+@dataclass(frozen=True, slots=True)
+class DemoKey:
+    """The key to copy, its account, and the account's balance."""
+
+    text: str
+    key_id: str
+    account_id: str
+    balance_usd: str
+
+
+async def open_account(database: Database, secret: Secret) -> DemoKey:
+    """Find or create the account and a valid key of it; top up an empty wallet."""
+    found = [a for a in await accounts.list_all(database) if a.name == NAME and a.enabled]
+    actor = Actor.of_this_process()
+    async with database.transaction() as session:
+        account_id = (
+            found[0].id if found else (await admin_accounts.create(session, actor, NAME)).id
+        )
+        if not found or found[0].available_nano_usd <= 0:
+            await admin_accounts.top_up(session, actor, account_id, CREDIT_NANO_USD)
+    wish = KeyWish(account_id=account_id, name=NAME, account_logs=True)
+    key_id, text = await find_or_issue(database, secret, wish)
+    balance_usd = (await admin_accounts.show(database, account_id)).balance_usd
+    return DemoKey(text, key_id, account_id, balance_usd)
+
+
+async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tuple[str, str]:
+    """Return id and text of a valid key of this name and agent; create one if there is none."""
+    actor = Actor.of_this_process()
+    found = await keys.list_of_account(database, wish.account_id, limit=100)
+    async with database.transaction() as session:
+        for key in found:
+            is_good = key.enabled and key.revoked_at is None and key.is_revealable
+            is_it = (key.name, key.agent_id) == (wish.name, wish.agent_id)
+            if is_good and is_it and key.expires_at is None:
+                return key.id, (await admin_keys.reveal(session, actor, key.id, secret))[1]
+        made, text = await admin_keys.create(session, actor, wish, secret)
+    return made.id, text
