@@ -38,8 +38,11 @@ SELECT id, name, scope, created_at, created_by, revoked_at FROM admin_tokens WHE
 UPDATE admin_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s
 
 -- claim_response --
--- Claim an idempotency key for its first request; others wait for the end of its transaction.
-INSERT INTO admin_responses (scope, key, digest) VALUES (%(scope)s, %(key)s, %(digest)s) ON CONFLICT DO NOTHING
+-- Claim an idempotency key for its first request, or for the first one after it has expired; others wait for the end of
+-- its transaction. A row that is not claimed is locked: nobody deletes it before its response is read.
+INSERT INTO admin_responses AS kept (scope, key, digest) VALUES (%(scope)s, %(key)s, %(digest)s)
+ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, created_at = excluded.created_at
+    WHERE kept.created_at <= now() - %(days)s * interval '1 day'
 
 -- keep_response --
 -- Store the request's response, in the transaction that claimed the key.

@@ -19,7 +19,15 @@ SELECT EXISTS (SELECT FROM idempotency i
 WITH expired AS (
     SELECT i.account_id, i.key FROM idempotency i
     WHERE i.expires_at <= now() AND NOT idempotency_stands(i.state, i.call_id, i.expires_at)
-    ORDER BY i.expires_at LIMIT %s FOR UPDATE SKIP LOCKED
+    ORDER BY i.expires_at LIMIT %(rows)s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM idempotency i USING expired
 WHERE i.account_id = expired.account_id AND i.key = expired.key
+
+-- forget_expired_of_admin --
+-- Delete expired keys of the admin API, at most so many. A row whose response is being read is skipped.
+WITH expired AS (
+    SELECT scope, key FROM admin_responses WHERE created_at <= now() - %(days)s * interval '1 day'
+    ORDER BY created_at LIMIT %(rows)s FOR UPDATE SKIP LOCKED
+)
+DELETE FROM admin_responses r USING expired WHERE r.scope = expired.scope AND r.key = expired.key

@@ -17,8 +17,9 @@ from actors.wallet.claims import Claim, ClaimState, KeptResponse
 
 SQL = load("gw.idempotency", "idempotency.sql")
 
+KEPT_DAYS = 7  # spec: Limits; those of the admin API as long
 FORGET_SECONDS = 60.0
-# One statement runs between two heartbeats, and a response may be a megabyte.
+# A statement for each table runs between two heartbeats, and a response may be a megabyte.
 FORGET_KEYS_MAX = 100
 
 
@@ -65,7 +66,7 @@ class IdempotencyStore:
 
 
 class ExpiredKeys:
-    """Deletes expired keys in small batches, as a chore of the heartbeat."""
+    """Deletes expired keys of clients and of the admin API, as a chore of the heartbeat."""
 
     def __init__(self, *, database: Database, clock: Clock) -> None:
         self._database = database
@@ -73,9 +74,11 @@ class ExpiredKeys:
         self._next = 0.0
 
     async def forget(self) -> None:
-        """Delete one batch a minute; with every beat while there are more."""
+        """Delete one batch of each a minute; with every beat while there are more."""
         if self._clock.monotonic() < self._next:
             return
-        gone = await self._database.execute(SQL["forget_expired"], (FORGET_KEYS_MAX,))
-        if gone < FORGET_KEYS_MAX:
+        bounds = {"rows": FORGET_KEYS_MAX, "days": KEPT_DAYS}
+        gone = await self._database.execute(SQL["forget_expired"], bounds)
+        gone_of_admin = await self._database.execute(SQL["forget_expired_of_admin"], bounds)
+        if max(gone, gone_of_admin) < FORGET_KEYS_MAX:
             self._next = self._clock.monotonic() + FORGET_SECONDS

@@ -28,13 +28,15 @@ from gw.admin.tokens import TokenView
 from gw.api.admin.table import AdminServices, Call, Route
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
+from gw.idempotency.store import KEPT_DAYS
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
 # One effect for all requests under one idempotency key, in every process.
 #
 # The key, the effect and the response are one transaction. A second request waits for the end of
-# the first one's transaction, in whichever process, and receives the same response.
+# the first one's transaction, in whichever process, and receives the same response. After
+# `KEPT_DAYS` the key is free.
 
 _KEY = re.compile(r"[!-~]{1,255}")
 
@@ -56,7 +58,8 @@ async def once(
     """
     digest = sha256(body).digest()
     row = {"scope": scope, "key": key}
-    if await session.execute(SQL["claim_response"], {**row, "digest": digest}):
+    claim = {**row, "digest": digest, "days": KEPT_DAYS}
+    if await session.execute(SQL["claim_response"], claim):
         response = await make()
         await session.execute(SQL["keep_response"], {**row, "response": response.decode()})
         return response, False
