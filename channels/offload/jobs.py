@@ -22,8 +22,10 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.weight import COUNTED_BYTES_MAX
 from channels.media.canonical import GeneralVideo
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
-from channels.translation.session import VALUES_MAX, TranslatedCall, _check, translation_between
-from channels.translation.tool_calls import LossReport
+from channels.translation.inner_values import VALUES_MAX, _check
+from channels.translation.losses import LossReport
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall
 
 # The number of values in a body, and its bound.
 #

@@ -7,6 +7,7 @@ small the pieces are.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -62,3 +63,100 @@ def arguments_object(text: str) -> dict[str, Any]:
 def raw_arguments(text: str) -> dict[str, Any]:
     """Return the object for arguments that are not an object."""
     return {"raw_arguments": text}
+
+
+# Characters that open or close an object or a text; others are skipped.
+_MARK = re.compile(r'["{}\[\]]|\\.?', re.S)
+_TEXT_MARK = re.compile(r'"|\\.?', re.S)
+
+
+class Arguments:
+    """The arguments of one call, in pieces."""
+
+    __slots__ = ("_depth", "_is_done", "_is_in_text", "_pieces", "_seen", "_tail")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._seen = 0  # pieces already scanned
+        self._depth = 0  # open brackets
+        self._is_in_text = False
+        self._tail = ""  # a backslash at the end of a piece
+        self._is_done: bool | None = None  # whether the closed value is an object
+
+    def __repr__(self) -> str:
+        return f"<Arguments in {len(self._pieces)} pieces>"
+
+    def add(self, piece: str) -> None:
+        """Add a piece."""
+        self._pieces.append(piece)
+
+    def text(self) -> str:
+        """Return all pieces."""
+        return "".join(self._pieces)
+
+    def is_whole(self) -> bool:
+        """Whether they are one complete object, which nothing can follow."""
+        while self._seen < len(self._pieces):
+            piece = self._pieces[self._seen]
+            self._seen += 1
+            if self._is_done is not None:
+                self._is_done = self._is_done and not piece.strip()
+            elif self._look_at(self._tail + piece):
+                self._is_done = object_in(self.text()) is not None
+                self._seen = len(self._pieces)
+        return self._is_done is True
+
+    def _look_at(self, text: str) -> bool:
+        """Count the brackets; return whether the last one was closed."""
+        self._tail = ""
+        position = 0
+        while True:
+            found = (_TEXT_MARK if self._is_in_text else _MARK).search(text, position)
+            if found is None:
+                return False
+            position = found.end()
+            mark = found[0]
+            if mark == '"':
+                self._is_in_text = not self._is_in_text
+            elif mark == "\\":
+                self._tail = mark  # the escaped character is in the next piece
+            elif mark in "{[":
+                self._depth += 1
+            elif mark in "}]":
+                self._depth -= 1
+                if self._depth <= 0:
+                    return True
+
+
+class WaitingArguments:
+    """Arguments of a call kept before its name, or because they may mean no arguments."""
+
+    __slots__ = ("_pieces", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<WaitingArguments {self._size} characters>"
+
+    def __bool__(self) -> bool:
+        return self._size > 0
+
+    def add(self, piece: str) -> None:
+        """Add a piece."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    def text(self) -> str:
+        """Return all that is kept."""
+        return "".join(self._pieces)
+
+    def take(self) -> str | None:
+        """Take all that is kept; None while it may still mean no arguments."""
+        if self._size <= NO_ARGUMENTS_CHARACTERS_MAX and may_say_no_arguments(self.text()):
+            return None
+        text = self.text()
+        self._pieces.clear()
+        self._size = 0
+        return text

@@ -8,11 +8,7 @@ upstream's response separately.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -22,122 +18,14 @@ from msgspec.structs import replace
 from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
 from channels.json.lenient import dumps
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder
-from channels.translation.model import (
-    Began,
-    Event,
-    Protocol,
-    Request,
-    StreamFailed,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from channels.translation.tool_calls import LossReport, event_renamed, response_renamed, user_fitted
-
-# The translations and their names.
-#
-# Besides those in the table, built-in tools of chat-completions are translated to a channel's
-# responses protocol, whatever the configuration enables (contract §7).
-#
-# T1 to T6 are the specification's (spec: Translation paths), those from and to responses are
-# additional. The configuration enables them (`translations` and `translate`, by `setting`); the
-# router tries a translation after the channels of the client's protocol.
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """One path: from the client's protocol to the channel's.
-
-    `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration; the
-    path of the built-in tools has neither, because it is not in the specification.
-    `closes_failures`: the gateway closes a failed stream with an error of its own and the client's
-    terminator; otherwise the stream just ends (spec: Stream failure behaviour 1, 3).
-    `is_preferred`: used if a channel supports several protocols that a client's can be translated
-    to; otherwise the first in the table. native-content is preferred because an upstream that
-    supports it implements the others by its own conversion (spec: Protocol compatibility).
-    """
-
-    path: str
-    client: Protocol
-    upstream: Protocol
-    header: str
-    setting: str
-    closes_failures: bool = False
-    is_preferred: bool = False
-
-
-_CHAT, _MESSAGES, _GEMINI = CHAT.protocol, MESSAGES.protocol, GEMINI.protocol
-_RESPONSES = RESPONSES.protocol
-_ROWS = (
-    Translation("T1", _CHAT, _MESSAGES, "openai_chat_to_anthropic_messages", "chat_to_messages"),
-    Translation(
-        "T2", _CHAT, _GEMINI, "openai_chat_to_gemini_native", "chat_to_native", is_preferred=True
-    ),
-    Translation("T3", _MESSAGES, _CHAT, "anthropic_messages_to_openai_chat", "messages_to_chat"),
-    Translation("T4", _GEMINI, _CHAT, "gemini_native_to_openai_chat", "native_to_chat"),
-    # The name has the directions reversed; it is the specification's (contract §7).
-    Translation(
-        "T6", _GEMINI, _MESSAGES, "anthropic_messages_to_gemini_native", "native_to_messages"
-    ),
-    Translation(
-        "T7",
-        _RESPONSES,
-        _GEMINI,
-        "openai_responses_to_gemini_native",
-        "responses_to_native",
-        is_preferred=True,
-    ),
-    Translation("T8", _RESPONSES, _CHAT, "openai_responses_to_openai_chat", "responses_to_chat"),
-    Translation(
-        "T9",
-        _RESPONSES,
-        _MESSAGES,
-        "openai_responses_to_anthropic_messages",
-        "responses_to_messages",
-    ),
-    Translation("T10", _CHAT, _RESPONSES, "openai_chat_to_openai_responses", "chat_to_responses"),
-    Translation(
-        "T11",
-        _MESSAGES,
-        _RESPONSES,
-        "anthropic_messages_to_openai_responses",
-        "messages_to_responses",
-    ),
-    Translation(
-        "T12", _GEMINI, _RESPONSES, "gemini_native_to_openai_responses", "native_to_responses"
-    ),
-)
-# Settings of the configuration.
-SETTINGS = tuple(row.setting for row in _ROWS)
-
-TRANSLATIONS: Mapping[tuple[Protocol, Protocol], Translation] = MappingProxyType(
-    {(row.client, row.upstream): row for row in _ROWS}
-)
-BUILTIN_TOOLS = Translation(
-    "built-in tools", _CHAT, _RESPONSES, header="", setting="", closes_failures=True
-)
-
-
-@cache
-def upstream_protocols(client: str, enabled: frozenset[str]) -> tuple[str, ...]:
-    """Return the protocols that a client's may be translated to, the preferred first.
-
-    `enabled` are settings, as in the configuration's `translations`.
-    """
-    found = [
-        row for row in TRANSLATIONS.values() if row.client == client and row.setting in enabled
-    ]
-    found.sort(key=lambda row: not row.is_preferred)
-    return tuple(row.upstream for row in found)
-
-
-def translation_between(client: str, upstream: str, *, runs_tools: bool = False) -> Translation:
-    """Return the translation from a client's protocol to an upstream's, or of built-in tools."""
-    return BUILTIN_TOOLS if runs_tools else TRANSLATIONS[client, upstream]
-
+from channels.translation.events import Began, Event, StreamFailed
+from channels.translation.identifiers import event_renamed, response_renamed, user_fitted
+from channels.translation.inner_values import check_inner_values
+from channels.translation.losses import LossReport
+from channels.translation.model import Request
+from channels.translation.paths import Translation, translation_between
 
 _UNNAMED = Began(None, None)
 _TOO_DEEP = "something that is nested too deeply"
@@ -356,43 +244,6 @@ def codec(protocol: str) -> Codec:
     found = CHAT_DIALECTS[protocol].codec
     assert found is not None, protocol
     return found
-
-
-VALUES_MAX = 500_000
-
-
-# A whole string, possessively, or the mark of one more value.
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,{\[]', re.S)
-
-
-_QUOTE = ord('"')
-
-
-def check_inner_values(request: Request) -> None:
-    """Bound the values of JSON in texts, in total: arguments and results of calls are decoded."""
-    texts = list(_inner(request))
-    if sum(text.count(",") + text.count("{") + text.count("[") for text in texts) > VALUES_MAX:
-        _check(text.encode("utf-8", "surrogatepass") for text in texts)
-
-
-def _inner(request: Request) -> Iterator[str]:
-    for turn in request.turns:
-        for part in turn.parts:
-            if isinstance(part, ToolCall):
-                yield part.arguments
-            elif isinstance(part, ToolResult):
-                texts = (one.text for one in part.parts if isinstance(one, Text))
-                yield from (text for text in texts if text.lstrip().startswith("{"))
-
-
-def _check(texts: Iterable[bytes]) -> None:
-    count = 0
-    for text in texts:
-        for token in _TOKEN.finditer(text):
-            if text[token.start()] != _QUOTE:
-                count += 1
-                if count > VALUES_MAX:
-                    raise InvalidRequest(f"The request body holds more than {VALUES_MAX} values.")
 
 
 # Changed tool names that are restored in the response; a history may have many.

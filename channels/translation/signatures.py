@@ -3,6 +3,13 @@
 A thinking block's signature is only valid at its maker, and has to be returned to its maker
 unchanged. If a protocol has one field for its own signatures, a foreign one is carried in it under
 a tag that names its signer.
+
+A conversation may move: answered once by a channel of another protocol, whose signatures its client
+keeps in their envelope, and then by one of the client's own protocol. That one checks every
+signature and refuses foreign ones. So the thoughts that they prove are removed, as in a
+translation; everything else is sent unchanged. Each dialect knows where its signatures are
+(`without_foreign`). It searches for their tags, which are at the beginning of strings, in one scan
+of the outline (`channels/json/outline.py`) of a checked body.
 """
 
 from __future__ import annotations
@@ -40,25 +47,14 @@ def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
     return text, own
 
 
-# Removes signatures that a translation sealed from a request that is not translated.
-#
-# A conversation may move: answered once by a channel of another protocol, whose signatures its
-# client keeps in their envelope, and then by one of the client's own protocol. That one checks
-# every signature and refuses foreign ones. So the thoughts that they prove are removed, as in a
-# translation; everything else is sent unchanged.
-#
-# Each dialect knows where its signatures are (`without_foreign`). It searches for their tags, which
-# are at the beginning of strings, in one scan of the outline (`channels/json/outline.py`) of a
-# checked body.
-
-Turn = dict[str, Any]
+RawTurn = dict[str, Any]
 
 
 def edited(
     body: bytes,
     name: str,
-    strip: Callable[[Turn], Turn | None],
-    also: Callable[[JsonObject, list[Turn]], dict[str, bytes]] = lambda members, kept: {},
+    strip: Callable[[RawTurn], RawTurn | None],
+    also: Callable[[JsonObject, list[RawTurn]], dict[str, bytes]] = lambda members, kept: {},
 ) -> bytes:
     """Return the body with `strip` applied to the turns in member `name`; None drops a turn.
 

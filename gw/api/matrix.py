@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from actors.routing import Candidate, candidates
 from channels.families import CHAT_PROTOCOLS, FAMILIES
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
-from channels.translation.session import SETTINGS, TRANSLATIONS, upstream_protocols
+from channels.translation.paths import SETTINGS, TRANSLATIONS, upstream_protocols
 from gw.calls.request import is_run_for
 
 

@@ -31,7 +31,8 @@ from channels.offload.jobs import passthrough_job, submission_body
 from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
 from channels.offload.process import Job, JobTooLong
 from channels.registry import BUILTIN_TOOLS, PLAIN, ChannelSpec, ModelSpec
-from channels.translation.session import TranslatedCall, translated_body, translation_between
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall, translated_body
 from gw.calls.bills import OUTPUT_TOKENS_DEFAULT_MAX, tokens_of_bytes
 from gw.calls.call import Call
 from gw.calls.stream import Framing, SseFraming

@@ -20,7 +20,7 @@ from channels.registry import (
     VIDEO_TIERS,
     HealthSpec,
 )
-from channels.translation.session import SETTINGS
+from channels.translation.paths import SETTINGS
 from gw.config import upstream
 from gw.config.addresses import base_url, engine_url, host_name, listen_address, origin, public_url
 from gw.config.channels import channel, no_credentials

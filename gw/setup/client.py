@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from channels.registry import ModelSpec, Registry
-from channels.translation.session import upstream_protocols
+from channels.translation.paths import upstream_protocols
 from gw.setup.formats import WRITERS, Format
 
 # The gateway's name in clients' files.

@@ -14,7 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from channels.families import CHAT_PROTOCOLS
-from channels.translation.session import TRANSLATIONS
+from channels.translation.paths import TRANSLATIONS
 from gw.app import routes
 from gw.http.tornado.handler import TornadoHandler
 from tests.acceptance import sounds

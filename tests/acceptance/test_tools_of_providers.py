@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from channels.translation.session import TRANSLATIONS
+from channels.translation.paths import TRANSLATIONS
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
 from tests.support.rows import each

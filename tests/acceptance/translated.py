@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from channels.translation.session import TRANSLATIONS
+from channels.translation.paths import TRANSLATIONS
 from tests.support.client import Reply
 from tests.support.house import PRICE, House, channel, model
 

@@ -13,7 +13,7 @@ from tests.tidy.files import SOURCES, files, name_of
 NAMED = {
     "channels/families.py": "the rows",
     "gw/app.py": "the route table",
-    "channels/translation/session.py": "the table of translations, for one that has any",
+    "channels/translation/paths.py": "the table of translations, for one that has any",
 }
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
 ENDPOINTS = {
@@ -83,7 +83,7 @@ def test_no_file_names_a_dialect_but_those_that_may() -> None:
                 words.add(name)
             else:
                 named.setdefault(name, set()).add(dialect)
-    assert named.pop("channels/translation/session.py") == set(ROWS)
+    assert named.pop("channels/translation/paths.py") == set(ROWS)
     assert named.pop("gw/app.py") <= set(ROWS)
     assert named == {**ENDPOINTS, **PAIRS}
     assert words == {*WORDS, "channels/families.py"}

@@ -11,12 +11,8 @@ from functools import partial
 from typing import Any
 
 from channels.dialects.chat.members import ORIGIN
-from channels.translation.model import (
-    ClientProtocol,
-    Media,
-    MediaKind,
-    Refusal,
-    Text,
+from channels.translation.losses import LossReport, report_extras, report_media, spelled
+from channels.translation.media import (
     data_uri,
     inline_media,
     is_text,
@@ -24,7 +20,7 @@ from channels.translation.model import (
     stated_type,
     text_of,
 )
-from channels.translation.tool_calls import LossReport, report_extras, report_media, spelled
+from channels.translation.model import ClientProtocol, Media, MediaKind, Refusal, Text
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}

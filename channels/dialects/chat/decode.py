@@ -19,10 +19,10 @@ from channels.dialects.chat.thinking import read_call_signature, read_thinking, 
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps
+from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
-from channels.translation.codec import Members, merged
+from channels.translation.identifiers import made_id
 from channels.translation.model import (
-    EMPTY,
     Effort,
     Format,
     Media,
@@ -38,7 +38,8 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.tool_calls import OpenCalls, made_id
+from channels.translation.open_calls import OpenCalls
+from channels.translation.turns import EMPTY, merged
 
 _KNOWN = frozenset(
     (

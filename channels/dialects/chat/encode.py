@@ -16,6 +16,14 @@ from channels.dialects.chat.members import ORIGIN, PROVIDER
 from channels.dialects.chat.strict_schemas import fits_strict
 from channels.dialects.chat.thinking import call_signature, members_of
 from channels.families import MESSAGES
+from channels.translation.identifiers import CACHE_KEY, USER_EXTRA, IdentifierLimits, cache_key_of
+from channels.translation.losses import (
+    LossReport,
+    report_extras,
+    report_members,
+    report_part,
+    spelled,
+)
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -32,19 +40,8 @@ from channels.translation.model import (
     Turn,
     is_system,
     level_of,
-    unsayable,
 )
-from channels.translation.tool_calls import (
-    CACHE_KEY,
-    USER_EXTRA,
-    IdentifierLimits,
-    LossReport,
-    cache_key_of,
-    report_extras,
-    report_members,
-    report_part,
-    spelled,
-)
+from channels.translation.turns import unsayable
 
 
 class MessageWriter:

@@ -26,17 +26,9 @@ from channels.dialects.usage_details import tier_member
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps, raw_of, read_json, text_of
 from channels.translation.call_arguments import call_arguments
-from channels.translation.model import (
-    Media,
-    Part,
-    Refusal,
-    Response,
-    Text,
-    Thinking,
-    ToolCall,
-    markdown,
-)
-from channels.translation.tool_calls import made_id
+from channels.translation.identifiers import made_id
+from channels.translation.media import markdown
+from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
 
 
 def decode_response(body: bytes) -> Response:

@@ -20,8 +20,9 @@ from channels.dialects.chat.tool_calls import ChatToolCallReader
 from channels.dialects.chat.usage import ChatUsageReader, write_usage
 from channels.dialects.usage_details import tier_member
 from channels.json.lenient import NULL, dumps, is_stated, read_loosely
-from channels.translation.codec import EventEncoder
-from channels.translation.model import (
+from channels.translation.error_names import OTHER, ErrorNames, failure_in, failure_named
+from channels.translation.event_encoder import EventEncoder
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
@@ -29,17 +30,15 @@ from channels.translation.model import (
     Ended,
     Event,
     Finished,
-    Media,
     MediaDelta,
     RefusalDelta,
     StreamFailed,
     TextDelta,
-    Thinking,
     ThinkingDelta,
     UsageStated,
-    markdown,
 )
-from channels.translation.tool_calls import OTHER, ErrorNames, failure_in, failure_named
+from channels.translation.media import markdown
+from channels.translation.model import Media, Thinking
 
 
 class ChatStreamDecoder:

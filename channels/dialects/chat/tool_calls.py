@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from channels.dialects.chat.events import ChunkToolCall
 from channels.dialects.chat.thinking import read_call_signature
 from channels.json.lenient import NULL, read_loosely
-from channels.translation.call_arguments import call_arguments, is_no_arguments
-from channels.translation.model import CallBegan, CallDelta, Event, Protocol
-from channels.translation.tool_calls import WaitingArguments, made_id
+from channels.translation.call_arguments import WaitingArguments, call_arguments, is_no_arguments
+from channels.translation.events import CallBegan, CallDelta, Event
+from channels.translation.identifiers import made_id
+from channels.translation.model import Protocol
 
 
 @dataclass(slots=True)

@@ -21,9 +21,9 @@ from channels.dialects.gemini.signatures import Signature, read_signature
 from channels.errors import InvalidRequest
 from channels.families import GEMINI
 from channels.json.lenient import dumps
-from channels.translation.codec import Members, merged
+from channels.translation.body_members import Members
+from channels.translation.identifiers import made_id
 from channels.translation.model import (
-    EMPTY,
     Media,
     Part,
     Request,
@@ -35,7 +35,8 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.tool_calls import OpenCalls, made_id
+from channels.translation.open_calls import OpenCalls
+from channels.translation.turns import EMPTY, merged
 
 # The member that determines what a part is, in order of precedence.
 _KINDS = ("functionCall", "functionResponse", "inlineData", "fileData", "text")

@@ -20,6 +20,8 @@ from channels.dialects.gemini.schemas import write_schema
 from channels.dialects.gemini.signatures import prove_calls
 from channels.families import GEMINI
 from channels.translation.call_arguments import object_in, raw_arguments
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport, report_extras, report_members, spelled
 from channels.translation.model import (
     ClientProtocol,
     Media,
@@ -36,17 +38,9 @@ from channels.translation.model import (
     Turn,
     is_system,
     must_be_written,
-    refuse_empty,
-    unsayable,
 )
 from channels.translation.schemas import one_object
-from channels.translation.tool_calls import (
-    IdentifierLimits,
-    LossReport,
-    report_extras,
-    report_members,
-    spelled,
-)
+from channels.translation.turns import refuse_empty, unsayable
 
 
 @dataclass(frozen=True)

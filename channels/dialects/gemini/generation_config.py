@@ -15,7 +15,8 @@ from channels.dialects.gemini.members import ORIGIN, camel_keys
 from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import described, read_schema, write_schema
 from channels.errors import InvalidRequest
-from channels.translation.codec import Members
+from channels.translation.body_members import Members
+from channels.translation.losses import LossReport, spelled
 from channels.translation.model import (
     ClientProtocol,
     Effort,
@@ -25,7 +26,6 @@ from channels.translation.model import (
     Request,
     ToolResult,
 )
-from channels.translation.tool_calls import LossReport, spelled
 
 _STOPS_MAX = 5
 _SEED_MAX = 2**31 - 1

@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from channels.dialects.gemini.members import camel_keys
-from channels.translation.model import Media, MediaKind, kind_of, read_data_uri, stated_type
+from channels.translation.media import kind_of, read_data_uri, stated_type
+from channels.translation.model import Media, MediaKind
 
 # URL prefixes of the provider's stores.
 _STORED = ("https://generativelanguage.googleapis.com/", "https://aiplatform.googleapis.com/")

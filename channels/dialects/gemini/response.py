@@ -15,8 +15,9 @@ from channels.dialects.gemini.stream import GeminiStreamDecoder
 from channels.dialects.gemini.usage import write_usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
-from channels.translation.codec import folded
-from channels.translation.model import Refusal, Response, StreamFailed
+from channels.translation.events import StreamFailed
+from channels.translation.folding import folded
+from channels.translation.model import Refusal, Response
 
 
 def decode_response(body: bytes) -> Response:

@@ -17,7 +17,7 @@ from typing import Any
 from channels.dialects.gemini.members import camel_keys
 from channels.dialects.gemini.references import CopyRoom, References, Schema, cost_of
 from channels.errors import InvalidRequest
-from channels.translation.tool_calls import LossReport
+from channels.translation.losses import LossReport
 
 # Any value, as far as the protocol can express it.
 ANYTHING: Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}

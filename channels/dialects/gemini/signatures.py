@@ -21,7 +21,7 @@ from channels.dialects.gemini.members import camel_keys
 from channels.families import GEMINI, MESSAGES
 from channels.translation import signatures as envelope
 from channels.translation.model import Protocol
-from channels.translation.signatures import Turn, edited
+from channels.translation.signatures import RawTurn, edited
 
 ESCAPE = "skip_thought_signature_validator"
 
@@ -101,7 +101,7 @@ def without_foreign(body: bytes, outline: bytes) -> bytes:
     return edited(body, "contents", _without_in_content)
 
 
-def _without_in_content(content: Turn) -> Turn | None:
+def _without_in_content(content: RawTurn) -> RawTurn | None:
     parts = content.get("parts")
     if not isinstance(parts, list):
         return content

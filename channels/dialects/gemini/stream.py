@@ -22,24 +22,23 @@ from channels.dialects.gemini.usage import GeminiUsageReader, UsageMetadata, wri
 from channels.dialects.token_counts import Usage
 from channels.families import GEMINI
 from channels.json.lenient import NULL, dumps, read_loosely
-from channels.translation.codec import EventEncoder
-from channels.translation.model import (
+from channels.translation.call_arguments import Arguments
+from channels.translation.error_names import failure_in, failure_named
+from channels.translation.event_encoder import EventEncoder
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
-    Media,
     MediaDelta,
     StreamFailed,
     TextDelta,
-    Thinking,
     ThinkingDelta,
-    ToolCall,
     UsageStated,
 )
-from channels.translation.tool_calls import Arguments, failure_in, failure_named
+from channels.translation.model import Media, Thinking, ToolCall
 
 
 class GeminiStreamDecoder:

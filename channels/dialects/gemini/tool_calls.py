@@ -20,8 +20,8 @@ import msgspec
 from channels.dialects.gemini.events import ChunkCall, PartialArgument
 from channels.families import GEMINI
 from channels.json.lenient import NULL, UNREADABLE, dumps, read_loosely
-from channels.translation.model import CallBegan, CallDelta, Event
-from channels.translation.tool_calls import made_id
+from channels.translation.events import CallBegan, CallDelta, Event
+from channels.translation.identifiers import made_id
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 # The largest gap between an index and the end of its array: pieces come in order.

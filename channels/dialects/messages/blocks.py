@@ -17,6 +17,8 @@ from channels.conversation import SESSIONS
 from channels.dialects.messages.billing_header import FIELD, without_line
 from channels.families import MESSAGES
 from channels.json.lenient import dumps
+from channels.translation.losses import LossReport
+from channels.translation.media import inline_media, is_text, stated_type, text_of
 from channels.translation.model import (
     ClientProtocol,
     FinishReason,
@@ -27,13 +29,8 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
     ToolResult,
-    inline_media,
-    is_text,
-    stated_type,
-    text_of,
 )
 from channels.translation.signatures import UNSIGNED, opened
-from channels.translation.tool_calls import LossReport
 
 # Images and documents as blocks of the messages protocol, both ways.
 #

@@ -11,14 +11,10 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from channels.dialects.messages.blocks import (
-    ORIGIN,
-    BlockReader,
-)
+from channels.dialects.messages.blocks import ORIGIN, BlockReader
 from channels.errors import InvalidRequest
-from channels.translation.codec import Members, merged
+from channels.translation.body_members import Members
 from channels.translation.model import (
-    EMPTY,
     Effort,
     Format,
     Reasoning,
@@ -28,6 +24,7 @@ from channels.translation.model import (
     ToolChoice,
     Turn,
 )
+from channels.translation.turns import EMPTY, merged
 
 _EFFORTS = frozenset(get_args(Effort)) - {"none", "minimal"}
 _SHOWS = {"summarized": True, "omitted": False}

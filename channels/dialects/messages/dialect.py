@@ -39,7 +39,7 @@ from channels.json.json_object import InvalidJson, JsonObject
 from channels.json.lenient import UNREADABLE
 from channels.registry import KEY_HEADERS
 from channels.translation.codec import Codec
-from channels.translation.signatures import TAG, UNSIGNED, Turn, edited, opened
+from channels.translation.signatures import TAG, UNSIGNED, RawTurn, edited, opened
 
 # The messages dialect as hosted by Vertex AI and Bedrock: the model is in the path.
 #
@@ -177,14 +177,14 @@ def without_foreign(body: bytes, outline: bytes) -> bytes:
     return edited(body, "messages", _without_in_message, _switched_off)
 
 
-def _switched_off(members: JsonObject, kept: list[Turn]) -> dict[str, bytes]:
+def _switched_off(members: JsonObject, kept: list[RawTurn]) -> dict[str, bytes]:
     """Disable thinking if a turn that continues after tool results has lost its thoughts."""
     if _must_think(members) and _is_amid_calls(kept):
         return {"thinking": b'{"type":"disabled"}'}
     return {}
 
 
-def _without_in_message(message: Turn) -> Turn | None:
+def _without_in_message(message: RawTurn) -> RawTurn | None:
     content = message.get("content")
     if not isinstance(content, list):
         return message
@@ -208,7 +208,7 @@ def _must_think(members: JsonObject) -> bool:
     return isinstance(stated, Mapping) and stated.get("type") == "enabled"
 
 
-def _is_amid_calls(messages: list[Turn]) -> bool:
+def _is_amid_calls(messages: list[RawTurn]) -> bool:
     """Whether the model's last turn called tools and has no thoughts, or none any more."""
     last = next((one for one in reversed(messages) if one.get("role") == "assistant"), None)
     content = None if last is None else last.get("content")

@@ -19,6 +19,14 @@ from channels.dialects.messages.blocks import (
 from channels.dialects.messages.generations import Generation, generation_of
 from channels.families import MESSAGES
 from channels.translation.call_arguments import object_in, raw_arguments
+from channels.translation.identifiers import USER_EXTRA, IdentifierLimits
+from channels.translation.losses import (
+    LossReport,
+    report_extras,
+    report_media,
+    report_members,
+    spelled,
+)
 from channels.translation.model import (
     ClientProtocol,
     Effort,
@@ -38,20 +46,10 @@ from channels.translation.model import (
     is_system,
     level_of,
     must_be_written,
-    refuse_empty,
-    unsayable,
 )
 from channels.translation.schemas import one_object
 from channels.translation.signatures import sealed
-from channels.translation.tool_calls import (
-    USER_EXTRA,
-    IdentifierLimits,
-    LossReport,
-    report_extras,
-    report_media,
-    report_members,
-    spelled,
-)
+from channels.translation.turns import refuse_empty, unsayable
 
 # Thinking, effort and sampling in a messages body, which depend on one another and on the model's
 # generation (`generations.py`).

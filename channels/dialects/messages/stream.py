@@ -29,30 +29,25 @@ from channels.dialects.usage_details import hour_member, tools_member
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json.lenient import NULL, dumps, raw_of, read_json, read_loosely, text_of
-from channels.translation.call_arguments import arguments_object
-from channels.translation.codec import EventEncoder
-from channels.translation.model import (
+from channels.translation.call_arguments import Arguments, arguments_object
+from channels.translation.error_names import UNNAMED, failure_in, failure_named
+from channels.translation.event_encoder import EventEncoder
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
-    Media,
-    Part,
-    Refusal,
-    Response,
     StreamFailed,
-    Text,
     TextDelta,
-    Thinking,
     ThinkingDelta,
-    ToolCall,
     UsageStated,
-    markdown,
 )
+from channels.translation.identifiers import made_id
+from channels.translation.media import markdown
+from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
 from channels.translation.signatures import UNSIGNED, opened, sealed
-from channels.translation.tool_calls import UNNAMED, Arguments, failure_in, failure_named, made_id
 
 
 @dataclass(slots=True)

@@ -30,10 +30,10 @@ from channels.dialects.responses.tool_names import CUSTOM, FUNCTION, ToolNames, 
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.lenient import dumps
+from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
-from channels.translation.codec import Members, merged
+from channels.translation.identifiers import made_id
 from channels.translation.model import (
-    EMPTY,
     Effort,
     Format,
     Media,
@@ -50,7 +50,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.tool_calls import made_id
+from channels.translation.turns import EMPTY, merged
 
 # Items that add tools to the request's.
 _LISTS = frozenset(("additional_tools",))

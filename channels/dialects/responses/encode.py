@@ -15,6 +15,16 @@ from channels.dialects.chat.members import PROVIDER
 from channels.dialects.validation import unversioned
 from channels.families import RESPONSES
 from channels.registry import BUILTIN_TOOLS
+from channels.translation.identifiers import CACHE_KEY, IdentifierLimits, cache_key_of
+from channels.translation.losses import (
+    LossReport,
+    report_extras,
+    report_media,
+    report_members,
+    report_part,
+    spelled,
+)
+from channels.translation.media import data_uri, is_text, split_markdown, text_of
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -29,21 +39,6 @@ from channels.translation.model import (
     ToolChoice,
     ToolResult,
     Turn,
-    data_uri,
-    is_text,
-    split_markdown,
-    text_of,
-)
-from channels.translation.tool_calls import (
-    CACHE_KEY,
-    IdentifierLimits,
-    LossReport,
-    cache_key_of,
-    report_extras,
-    report_media,
-    report_members,
-    report_part,
-    spelled,
 )
 
 # The end of a prompt's cached prefix: the only member of a part that both protocols share.

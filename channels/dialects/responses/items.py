@@ -18,19 +18,20 @@ from typing import Any
 
 from channels.dialects.responses.client_tools import CLIENT_TOOLS
 from channels.dialects.responses.signatures import proven
-from channels.translation.model import (
+from channels.translation.call_arguments import WaitingArguments
+from channels.translation.events import (
     CallBegan,
     CallDelta,
     Citation,
     Event,
-    Media,
     MediaDelta,
     RefusalDelta,
     TextDelta,
     ThinkingDelta,
-    stated_type,
 )
-from channels.translation.tool_calls import WaitingArguments, made_id
+from channels.translation.identifiers import made_id
+from channels.translation.media import stated_type
+from channels.translation.model import Media
 
 _ID_CHARACTERS = 32
 _PREFIXES = {

@@ -27,19 +27,10 @@ from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.translation import model
 from channels.translation.call_arguments import call_arguments
-from channels.translation.codec import folded
-from channels.translation.model import (
-    Began,
-    Media,
-    Part,
-    Refusal,
-    Response,
-    StreamFailed,
-    Text,
-    Thinking,
-    ToolCall,
-    markdown,
-)
+from channels.translation.events import Began, StreamFailed
+from channels.translation.folding import folded
+from channels.translation.media import markdown
+from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:

@@ -39,24 +39,24 @@ from channels.dialects.responses.tool_names import CUSTOM, named_call
 from channels.dialects.responses.usage import ResponsesUsageReader, tools_in, write_usage
 from channels.dialects.usage_details import tier_member
 from channels.json.lenient import dumps, read_json
-from channels.translation.call_arguments import call_arguments
-from channels.translation.codec import EventEncoder
-from channels.translation.model import (
+from channels.translation.call_arguments import Arguments, call_arguments
+from channels.translation.error_names import UNNAMED, failure_in, failure_named
+from channels.translation.event_encoder import EventEncoder
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
-    Media,
     RefusalDelta,
     StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
-    markdown,
 )
-from channels.translation.tool_calls import UNNAMED, Arguments, failure_in, failure_named
+from channels.translation.media import markdown
+from channels.translation.model import Media
 
 
 class ResponsesStreamDecoder:

@@ -23,7 +23,7 @@ from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.registry import Pairs
-from channels.translation.session import upstream_protocols
+from channels.translation.paths import upstream_protocols
 from gw.api.call_spans import begin_span
 from gw.api.chat.provider_headers import provider_headers
 from gw.api.handler import ApiHandler

@@ -27,7 +27,7 @@ from channels.families import (
     ErrorShape,
 )
 from channels.registry import CAPABILITIES, ModelSpec, Registry
-from channels.translation.session import upstream_protocols
+from channels.translation.paths import upstream_protocols
 from gw.api.handler import ApiHandler
 from gw.error_bodies import dumps
 from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, NOT_FOUND, GatewayError

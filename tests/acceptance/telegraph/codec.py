@@ -8,21 +8,17 @@ from typing import Any
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
-    ClientProtocol,
     Ended,
     Event,
     Finished,
-    Request,
-    Response,
     StreamFailed,
-    Text,
     TextDelta,
-    Turn,
     UsageStated,
 )
-from channels.translation.tool_calls import LossReport, report_members, spelled
+from channels.translation.losses import LossReport, report_members, spelled
+from channels.translation.model import ClientProtocol, Request, Response, Text, Turn
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import Event as UpstreamEvent
 from tests.acceptance.telegraph.meter import TelegraphMeter

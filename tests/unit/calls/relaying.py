@@ -12,7 +12,8 @@ from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest
 from channels.redaction import ExactRedaction
-from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
+from channels.translation.paths import TRANSLATIONS, translation_between
+from channels.translation.session import TranslatedCall
 from gw.api.chat.gemini import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents

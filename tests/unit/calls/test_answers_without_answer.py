@@ -3,7 +3,7 @@
 import json
 
 from channels.errors import UpstreamCut
-from channels.translation.session import TRANSLATIONS, Translation
+from channels.translation.paths import TRANSLATIONS, Translation
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.test_translated_streams import ended_well, translated

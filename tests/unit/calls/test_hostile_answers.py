@@ -22,7 +22,7 @@ from channels.offload import jobs
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
 from channels.redaction import ExactRedaction
-from channels.translation import session
+from channels.translation import paths, session
 from gw.calls import chat, stream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents
@@ -434,7 +434,7 @@ def test_request_takes_steps_by_its_size(shape: str, upstream: str) -> None:
 
 def clients_of(upstream: str) -> list[str | None]:
     """Who may get an answer of this protocol: a client of its own, and those of others."""
-    return [None, *(client for client, other in session.TRANSLATIONS if other == upstream)]
+    return [None, *(client for client, other in paths.TRANSLATIONS if other == upstream)]
 
 
 def wholes() -> Iterator[tuple[str, str | None]]:

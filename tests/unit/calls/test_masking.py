@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.translation.session import TRANSLATIONS
+from channels.translation.paths import TRANSLATIONS
 from gw.api.chat.gemini import ArrayStream
 from gw.calls.stream import Framing, SseFraming
 from tests.support.logs import logs

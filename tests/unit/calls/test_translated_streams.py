@@ -18,7 +18,8 @@ from channels.dialects.token_counts import Usage
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Protocol
-from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
+from channels.translation.paths import TRANSLATIONS, Translation
+from channels.translation.session import TranslatedCall
 from gw.api.chat.gemini import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, TranslatedEvents

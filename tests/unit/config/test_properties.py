@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from channels.families import PROTOCOLS
 from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, SYSTEM_TURNS, Binding
-from channels.translation.session import SETTINGS
+from channels.translation.paths import SETTINGS
 from gw.config.config import Config, ListenAddress
 from gw.config.faults import ConfigFaults, fault_records, render
 from gw.config.load import load, load_text

@@ -34,13 +34,9 @@ from channels.offload.pool import (
 )
 from channels.offload.process import Job, JobTooLong
 from channels.translation import session
-from channels.translation.session import (
-    TRANSLATIONS,
-    VALUES_MAX,
-    TranslatedCall,
-    Translation,
-    request_of,
-)
+from channels.translation.inner_values import VALUES_MAX
+from channels.translation.paths import TRANSLATIONS, Translation
+from channels.translation.session import TranslatedCall, request_of
 from gw.calls.request import ClientRequest
 from tests.support.aio import eventually
 from tests.support.rows import cases, each

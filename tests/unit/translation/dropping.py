@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from channels.translation.session import TRANSLATIONS, Translation
+from channels.translation.paths import TRANSLATIONS, Translation
 from tests.unit.translation.test_odd_values import BODIES
 from tests.unit.translation.translated import translated
 

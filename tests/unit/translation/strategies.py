@@ -7,26 +7,28 @@ from typing import Any
 from hypothesis import strategies as st
 
 from channels.dialects.token_counts import Usage
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.translation.model import (
     FinishReason,
     Media,
-    MediaDelta,
     Part,
     Refusal,
-    RefusalDelta,
     Response,
     Text,
-    TextDelta,
     Thinking,
-    ThinkingDelta,
     ToolCall,
-    UsageStated,
 )
 from tests.unit.translation.pieces import (
     assistant,

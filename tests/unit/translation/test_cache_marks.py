@@ -3,7 +3,8 @@
 from typing import Any
 
 from channels.dialects.messages.blocks import LONG_BYTES_MIN
-from channels.translation.session import TranslatedCall, translation_between
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall
 from tests.support.rows import cases
 
 MARK = {"type": "ephemeral"}

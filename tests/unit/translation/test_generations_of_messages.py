@@ -3,9 +3,9 @@
 from typing import Any
 
 from channels.dialects.messages.generations import generation_of
+from channels.translation.losses import LossReport
 from channels.translation.model import Protocol
 from channels.translation.session import codec
-from channels.translation.tool_calls import LossReport
 from tests.support.rows import cases
 from tests.unit.translation.pieces import USER, call, calls, result, tool, user
 

@@ -10,20 +10,15 @@ from channels.dialects.table import CHAT_DIALECTS
 from channels.dialects.token_counts import Usage, UsageParts
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseSplitter
+from channels.translation.events import Began, Ended, Event, Finished, TextDelta, UsageStated
 from channels.translation.model import (
-    Began,
-    Ended,
-    Event,
-    Finished,
     FinishReason,
     Part,
     Protocol,
     Response,
     Text,
-    TextDelta,
     Thinking,
     ToolCall,
-    UsageStated,
 )
 from channels.translation.session import codec
 from tests.support.rows import each

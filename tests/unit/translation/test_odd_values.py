@@ -19,7 +19,8 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json.outline import outline
 from channels.translation.model import Protocol
-from channels.translation.session import TRANSLATIONS, TranslatedCall, codec
+from channels.translation.paths import TRANSLATIONS
+from channels.translation.session import TranslatedCall, codec
 from tests.support.nesting import depths
 from tests.support.rows import each
 from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of_responses

@@ -14,34 +14,21 @@ from channels.dialects.gemini.members import ORIGIN as GEMINI
 from channels.dialects.messages.blocks import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps, read_json
-from channels.translation.call_arguments import arguments_object, object_in
-from channels.translation.codec import Members, merged
-from channels.translation.model import (
-    Media,
-    Request,
-    Text,
-    ToolResult,
-    Turn,
-    data_uri,
-    markdown,
-    read_data_uri,
-    stated_type,
-    text_of,
-)
-from channels.translation.signatures import opened, sealed
-from channels.translation.tool_calls import (
-    OTHER,
-    RATE_LIMITED,
+from channels.translation.body_members import Members
+from channels.translation.call_arguments import (
     Arguments,
-    IdentifierLimits,
-    LossReport,
-    OpenCalls,
     WaitingArguments,
-    failure_named,
-    made_id,
-    report_members,
-    spelled,
+    arguments_object,
+    object_in,
 )
+from channels.translation.error_names import OTHER, RATE_LIMITED, failure_named
+from channels.translation.identifiers import IdentifierLimits, made_id
+from channels.translation.losses import LossReport, report_members, spelled
+from channels.translation.media import data_uri, markdown, read_data_uri, stated_type, text_of
+from channels.translation.model import Media, Request, Text, ToolResult, Turn
+from channels.translation.open_calls import OpenCalls
+from channels.translation.signatures import opened, sealed
+from channels.translation.turns import merged
 from tests.support.rows import cases
 
 # --- The report ---

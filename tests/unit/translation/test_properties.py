@@ -13,22 +13,20 @@ from msgspec.structs import replace
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.call_arguments import arguments_object
+from channels.translation.events import Ended, Finished, StreamFailed
+from channels.translation.losses import LossReport
 from channels.translation.model import (
-    EMPTY,
-    Ended,
-    Finished,
     Part,
     Protocol,
     Refusal,
     Request,
     Response,
-    StreamFailed,
     Text,
     Thinking,
     ToolCall,
 )
 from channels.translation.session import codec
-from channels.translation.tool_calls import LossReport
+from channels.translation.turns import EMPTY
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
 from tests.unit.translation.gemini.pieces import encoded
 from tests.unit.translation.gemini.request_strategies import gemini_requests

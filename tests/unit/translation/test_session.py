@@ -7,12 +7,8 @@ import pytest
 
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translation.model import Protocol
-from channels.translation.session import (
-    TRANSLATIONS,
-    TranslatedCall,
-    translation_between,
-    upstream_protocols,
-)
+from channels.translation.paths import TRANSLATIONS, translation_between, upstream_protocols
+from channels.translation.session import TranslatedCall
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import assistant, text, use
 from tests.unit.translation.translated import data_of, read, sse, translated

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from channels.dialects.gemini.signatures import ESCAPE
 from channels.dialects.table import CHAT_DIALECTS
 from channels.json.outline import outline
+from channels.translation.losses import LossReport
 from channels.translation.model import Part, Protocol, Reasoning, Response, Text, Thinking, ToolCall
 from channels.translation.session import codec
-from channels.translation.tool_calls import LossReport
 from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import model
 from tests.unit.translation.gemini.pieces import user as asking

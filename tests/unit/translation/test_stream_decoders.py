@@ -5,22 +5,21 @@ from typing import Any
 
 from channels.dialects.token_counts import Usage
 from channels.http.sse import SseEvent
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
-    Media,
     MediaDelta,
     RefusalDelta,
     StreamFailed,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
     UsageStated,
 )
+from channels.translation.model import Media, ToolCall
 from channels.translation.session import codec
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import image_url, use

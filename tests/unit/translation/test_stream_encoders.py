@@ -5,14 +5,13 @@ from typing import Any
 from channels.dialects.chat.stream import ChatStreamEncoder
 from channels.dialects.messages.stream import StreamEncoder as MessagesEncoder
 from channels.dialects.token_counts import Usage
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
-    Media,
     MediaDelta,
     RefusalDelta,
     StreamFailed,
@@ -20,6 +19,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
+from channels.translation.model import Media
 from tests.support.rows import cases, each
 from tests.unit.translation.translated import data_of, written
 

@@ -6,6 +6,7 @@ import pytest
 
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
+from channels.translation.identifiers import made_id
 from channels.translation.model import (
     FinishReason,
     Media,
@@ -16,7 +17,6 @@ from channels.translation.model import (
     ToolCall,
 )
 from channels.translation.session import codec
-from channels.translation.tool_calls import made_id
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import call, chunk, inline, thought, usage
 from tests.unit.translation.pieces import PNG, assistant

@@ -1,6 +1,6 @@
 """What the translator tests say over and over: translate a request, read a stream, fold its events.
 
-`folded` is the meaning of a stream by the words of `channels/translation/model.py`: what its events
+`folded` is the meaning of a stream by the words of `translation/events.py`: what its events
 say as one whole answer. A stream and the whole answer of the same thing must fold and decode alike.
 """
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
@@ -21,24 +21,26 @@ from channels.translation.model import (
     Ended,
     Event,
     Finished,
-    Media,
     MediaDelta,
+    RefusalDelta,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.translation.losses import LossReport
+from channels.translation.model import (
+    Media,
     Part,
     Protocol,
     Refusal,
-    RefusalDelta,
     Request,
     Response,
-    StreamFailed,
     Text,
-    TextDelta,
     Thinking,
-    ThinkingDelta,
     ToolCall,
-    UsageStated,
 )
 from channels.translation.session import codec
-from channels.translation.tool_calls import LossReport
 
 MAX_TOKENS = 4000
 # Members that hold schemas, or what is a tool's own.

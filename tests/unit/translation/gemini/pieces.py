@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from channels.translation.losses import LossReport
 from channels.translation.model import Request
 from channels.translation.session import codec
-from channels.translation.tool_calls import LossReport
 from tests.unit.translation import pieces
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}

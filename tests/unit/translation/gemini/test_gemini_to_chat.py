@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from channels.errors import InvalidRequest
+from channels.translation.identifiers import made_id
 from channels.translation.model import (
-    EMPTY,
     Format,
     Media,
     Reasoning,
@@ -16,7 +16,7 @@ from channels.translation.model import (
     ToolResult,
 )
 from channels.translation.session import codec
-from channels.translation.tool_calls import made_id
+from channels.translation.turns import EMPTY
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
     ESCAPE,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from channels.translation.losses import LossReport
 from channels.translation.session import codec
-from channels.translation.tool_calls import LossReport
 from tests.support.rows import cases
 from tests.unit.translation.pieces import USER
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from channels.dialects.gemini.references import COPIED_BYTES_MIN, COPIED_MEMBERS_MAX, CopyRoom
 from channels.dialects.gemini.schemas import read_schema, write_schema
 from channels.errors import InvalidRequest, TakesLong
-from channels.translation.tool_calls import LossReport
+from channels.translation.losses import LossReport
 from tests.support.rows import cases, each
 from tests.support.steps import steps_of
 from tests.unit.translation.pieces import user

@@ -7,15 +7,13 @@ from typing import Any
 from channels.dialects.gemini.array_stream import ArrayFraming
 from channels.dialects.token_counts import Usage
 from channels.http.sse import SseSplitter
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
     Event,
     Finished,
-    FinishReason,
-    Media,
     MediaDelta,
     RefusalDelta,
     StreamFailed,
@@ -23,8 +21,9 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
+from channels.translation.identifiers import made_id
+from channels.translation.model import FinishReason, Media
 from channels.translation.session import codec
-from channels.translation.tool_calls import made_id
 from tests.support.rows import each
 from tests.unit.translation.gemini.pieces import call, chunk, inline
 from tests.unit.translation.pieces import PNG

@@ -10,16 +10,8 @@ from channels.dialects.gemini.signatures import (
     write_redacted,
     write_signature,
 )
-from channels.translation.model import (
-    CallBegan,
-    CallDelta,
-    Finished,
-    Part,
-    Response,
-    Text,
-    Thinking,
-    ToolCall,
-)
+from channels.translation.events import CallBegan, CallDelta, Finished
+from channels.translation.model import Part, Response, Text, Thinking, ToolCall
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translation.pieces import text, use

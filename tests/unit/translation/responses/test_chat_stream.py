@@ -15,7 +15,8 @@ from channels.dialects.responses.usage import read_usage
 from channels.http.sse import SseEvent
 from channels.json.lenient import raw_of, read_loosely
 from channels.translation.model import Text, ToolCall
-from channels.translation.session import BUILTIN_TOOLS, TranslatedCall, TranslatedStream
+from channels.translation.paths import BUILTIN_TOOLS
+from channels.translation.session import TranslatedCall, TranslatedStream
 from tests.support.rows import cases
 from tests.unit.translation.pieces import assistant, tool, user
 from tests.unit.translation.responses.pieces import (

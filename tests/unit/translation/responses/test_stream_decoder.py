@@ -3,7 +3,7 @@
 from typing import Any
 
 from channels.dialects.token_counts import Usage
-from channels.translation.model import (
+from channels.translation.events import (
     Began,
     CallBegan,
     CallDelta,
@@ -11,7 +11,6 @@ from channels.translation.model import (
     Ended,
     Event,
     Finished,
-    Media,
     MediaDelta,
     RefusalDelta,
     StreamFailed,
@@ -19,6 +18,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
+from channels.translation.model import Media
 from tests.support.rows import cases, each
 from tests.unit.translation.responses.pieces import (
     CREATED,

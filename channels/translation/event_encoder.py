@@ -1,0 +1,105 @@
+"""The common part of the dialects' stream encoders: which event is encoded when.
+
+Lifecycle events, the finish reason and the usage are kept: no byte is sent before there is
+content, so that another channel may still be tried, and no end before the upstream has ended
+(spec: Stream failure behaviour). Each dialect has its own encoder.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from channels.dialects.token_counts import Usage
+from channels.translation.events import (
+    CallBegan,
+    CallDelta,
+    Citation,
+    Ended,
+    Event,
+    Finished,
+    MediaDelta,
+    RefusalDelta,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.translation.model import Media
+
+
+class EventEncoder(ABC):
+    """Encodes one response's stream. Made for one attempt, used from one task.
+
+    `_finished` and `_usage` are kept for the end; `_has_refusal`: the model refused in its own
+    text.
+    """
+
+    __slots__ = ("_finished", "_has_refusal", "_is_over", "_usage")
+
+    def __init__(self) -> None:
+        self._finished: Finished | None = None
+        self._has_refusal = False
+        self._usage: Usage | None = None
+        self._is_over = False
+
+    def encode(self, event: Event) -> bytes:
+        """Return the bytes of the event; empty if it is kept, or after the end."""
+        if self._is_over:
+            return b""
+        if type(event) is TextDelta:
+            return self._text(event.text)
+        if type(event) is CallDelta:
+            return self._call_delta(event)
+        if type(event) is ThinkingDelta:
+            return self._thinking(event)
+        if type(event) is CallBegan:
+            return self._call_began(event)
+        return self._encode_rarer(event)
+
+    def _encode_rarer(self, event: Event) -> bytes:
+        if isinstance(event, UsageStated):
+            self._usage = event.usage
+        elif isinstance(event, Finished):
+            self._finished = event
+        elif isinstance(event, RefusalDelta):
+            self._has_refusal = True
+            return self._refusal(event.text)
+        elif isinstance(event, MediaDelta):
+            return self._media(event.media)
+        elif isinstance(event, Citation):
+            return self._citation(event)
+        elif isinstance(event, StreamFailed):
+            self._is_over = True
+            return self._failed(event)
+        elif isinstance(event, Ended):
+            self._is_over = True
+            return self._end()
+        return b""
+
+    @abstractmethod
+    def _text(self, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _refusal(self, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _thinking(self, event: ThinkingDelta) -> bytes: ...
+
+    @abstractmethod
+    def _media(self, media: Media) -> bytes: ...
+
+    @abstractmethod
+    def _call_began(self, event: CallBegan) -> bytes: ...
+
+    @abstractmethod
+    def _call_delta(self, event: CallDelta) -> bytes: ...
+
+    def _citation(self, citation: Citation) -> bytes:
+        """Return nothing, for protocols without a member for sources."""
+        return b""
+
+    @abstractmethod
+    def _failed(self, event: StreamFailed) -> bytes: ...
+
+    @abstractmethod
+    def _end(self) -> bytes: ...

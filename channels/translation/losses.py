@@ -1,0 +1,134 @@
+"""Losses of a translation: field names, in the client's own spelling.
+
+The gateway sends them in `X-Protocol-Warning`, or refuses the call if the client requested
+strictness (spec: Translation paths). Each encoder knows which fields its target lacks; each client
+protocol has its own names (its `ORIGIN`), and members outside the model are named as received.
+
+Decoders keep members that only the client's own protocol has in `extras`, in the client's
+spelling; an encoder of another protocol carries those that it can and reports the rest here. A
+member whose value is the default behaviour (`n` of 1, `store` false) loses nothing, and is not
+reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from channels.conversation import naming_members
+from channels.errors import InvalidRequest
+from channels.translation.model import ClientProtocol, Media, Part, Request, Thinking
+
+# A client's unknown members are named in a response header, which no name may break or fill.
+_UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]$@-]")
+NAME_CHARACTERS_MAX = 80
+NAMES_MAX = 40
+
+
+class LossReport:
+    """Fields dropped or changed by one translation, each once, in the order of detection."""
+
+    __slots__ = ("_fields", "_more")
+
+    def __init__(self) -> None:
+        self._fields: dict[str, None] = {}  # a set that keeps its order
+        self._more = 0  # further fields, only counted
+
+    def __repr__(self) -> str:
+        return f"<LossReport {self.warning() or 'nothing dropped'}>"
+
+    @property
+    def dropped(self) -> list[str]:
+        """The fields; of a shortened report, the first ones."""
+        return list(self._fields)
+
+    def shortened(self) -> LossReport:
+        """Return a report with at most as many names as a warning has."""
+        short = LossReport()
+        short._fields = dict.fromkeys(self.dropped[:NAMES_MAX])
+        short._more = self._more + len(self._fields) - len(short._fields)
+        return short
+
+    def drop(self, field: str) -> None:
+        """Add a field in the client's spelling, e.g. `response_format` or `tools.web_search`."""
+        self._fields[_UNFIT.sub("_", field[:NAME_CHARACTERS_MAX])] = None
+
+    def warning(self) -> str | None:
+        """Return the value of `X-Protocol-Warning`; None if nothing was dropped.
+
+        Printable ASCII. Names beyond 40 are only counted.
+        """
+        if not self._fields:
+            return None
+        names = self.dropped[:NAMES_MAX]
+        more = self._more + len(self._fields) - len(names)
+        return "; ".join([*names, f"{more} more"] if more else names)
+
+
+def spelled_media(origin: ClientProtocol, media: Media) -> str:
+    """Return the client's name of a medium, which may differ for one given by URL."""
+    if media.url is not None and (name := origin.names.get("media.url")) is not None:
+        return name
+    return spelled(origin, media.kind)
+
+
+def spelled(origin: ClientProtocol, field: str) -> str:
+    """Return the client's name of a canonical field; by default the field's own."""
+    return origin.names.get(field, field)
+
+
+def report_members(request: Request, report: LossReport, *, carried: Collection[str] = ()) -> None:
+    """Report the members in `request.extras` that neither `carried` has nor the gateway obeys."""
+    extras = request.extras
+    if extras:
+        carried = {*carried, *naming_members(extras)}
+    report_extras(request.origin, "", extras, report, carried=carried)
+
+
+def report_extras(
+    origin: ClientProtocol,
+    prefix: str,
+    extras: Mapping[str, Any],
+    report: LossReport,
+    *,
+    carried: Collection[str] = (),
+) -> None:
+    """Report the extras of a part, a tool or the request; `prefix` precedes each name.
+
+    `prefix` is "" or ends in a dot: `messages.` with `cache_control` is `messages.cache_control`.
+    """
+    if not extras:
+        return
+    neutral = origin.neutral
+    for name, value in extras.items():
+        field = prefix + name
+        if value is None or name in carried:
+            continue
+        if field in neutral and neutral[field] == value:
+            continue
+        report.drop(field)
+
+
+def report_media(origin: ClientProtocol, media: Media, report: LossReport) -> None:
+    """Report a medium that cannot be expressed.
+
+    Raises InvalidRequest for one that the client sent in the place of another kind: it would not
+    find its own part in the report.
+    """
+    if media.member is not None:
+        path = f"{origin.parts}{media.member}"
+        raise InvalidRequest(
+            f"{path}: the channel of this model speaks another protocol, which has no place for "
+            f"{media.mime_type}.",
+            path,
+        )
+    report.drop(spelled_media(origin, media))
+
+
+def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
+    """Report a part that cannot be expressed, or not in this position, if it can be lost."""
+    if isinstance(part, Media):
+        report_media(origin, part, report)
+    elif isinstance(part, Thinking):
+        report.drop(spelled(origin, "thinking"))
