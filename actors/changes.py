@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
 from actors.process import ProcessIdentity
-from actors.store.connection import StoreError
 from actors.store.database import Database
+from actors.store.errors import StoreError
 from actors.store.queries import load
 from metrics.logs import EventLog
 

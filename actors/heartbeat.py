@@ -14,8 +14,8 @@ import ujson
 
 from actors.clock import Clock
 from actors.process import SQL, ProcessIdentity, register, reregister
-from actors.store.connection import ContentRefused, StoreUnavailable
 from actors.store.database import Database
+from actors.store.errors import ContentRefused, StoreUnavailable
 from actors.wallet.live_calls import LiveCalls
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics

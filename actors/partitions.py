@@ -14,9 +14,10 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from actors.clock import Clock
-from actors.store.connection import StoreError
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import StoreError
 from actors.store.queries import load
+from actors.store.session import Session
 from actors.wallet.money import format_usd
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics

@@ -33,8 +33,9 @@ import ujson
 from actors.clock import Clock
 from actors.heartbeat import Heartbeat
 from actors.process import SQL, first_id_of
-from actors.store.connection import Row, StoreError
+from actors.store.connection import Row
 from actors.store.database import Database
+from actors.store.errors import StoreError
 from actors.wallet.flight_recorder.file_format import Ended, Recorded, StreamProgress
 from actors.wallet.flight_recorder.wreck import Wreck, WreckTaken, left_behind, open_wreck
 from actors.wallet.ledger import facts_of_hold, read_holds_summary

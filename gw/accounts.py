@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
-from actors.store.database import Database, Session, Statements
+from actors.store.database import Database
 from actors.store.queries import load, settings
+from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount, top_up
 
 SQL = load("gw", "accounts.sql")

@@ -19,11 +19,17 @@ from actors.jobs.poller import Poller
 from actors.jobs.schedule import Schedule
 from actors.jobs.service import Jobs, Links, as_stored
 from actors.jobs.upstreams import JobUpstreams
-from actors.media_store.copier import Copier, FileLocation, Throttle
+from actors.media_store.bucket import BucketStorage
+from actors.media_store.copier import Copier
+from actors.media_store.copies import Copy, Kept
+from actors.media_store.fetch import FileLocation
+from actors.media_store.folder import FolderStorage
 from actors.media_store.links import PURPOSE, LinkSigner
-from actors.media_store.storage import BucketStorage, CopyStorage, FolderStorage
-from actors.media_store.store import Copy, CopyStore, Kept
-from actors.media_store.worker import MediaStore, TaskScanner
+from actors.media_store.storage import CopyStorage
+from actors.media_store.store import CopyStore
+from actors.media_store.task_scanner import TaskScanner
+from actors.media_store.throttle import Throttle
+from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
 from channels.media.dialects import DIALECTS

@@ -22,7 +22,7 @@ from actors.media_store.worker import MediaStore
 from actors.process import is_process_alive
 from actors.recovery import Recovery
 from actors.store.database import Database
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.store.schema import migrate
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.neighbours import Neighbours

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from actors.clock import Clock
-from actors.store.connection import in_time, until_stored
 from actors.store.database import Database
 from actors.store.queries import load
+from actors.store.waits import in_time, until_stored
 from metrics.logs import EventLog
 
 SQL = load("gw", "voices.sql")

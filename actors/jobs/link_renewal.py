@@ -20,7 +20,9 @@ from actors.jobs.job import Job
 from actors.jobs.settlement import LINK_SECONDS
 from actors.jobs.state_machine import Observation
 from actors.jobs.upstreams import UpstreamJob
-from actors.store.connection import Executor, StoreError, in_time
+from actors.store.connection import Executor
+from actors.store.errors import StoreError
+from actors.store.waits import in_time
 from channels.media.canonical import (
     AvatarResult,
     MusicResult,

@@ -39,8 +39,8 @@ from actors.jobs.state_machine import (
 )
 from actors.jobs.store import Booked, Claimed
 from actors.jobs.upstreams import UpstreamJob
-from actors.store.connection import ContentRefused, StoreError
 from actors.store.database import Database
+from actors.store.errors import ContentRefused, StoreError
 from actors.wallet.messages import LedgerUnavailable
 from channels.media.canonical import Polled, Trouble, Unusable
 from channels.media.model import TASK_KINDS

@@ -24,8 +24,8 @@ from actors.clock import Clock
 from actors.jobs import store
 from actors.jobs.job import VISIBLE, Acceptance, Job, State
 from actors.jobs.schedule import Schedule
-from actors.store.connection import in_time, until_stored
 from actors.store.database import Database
+from actors.store.waits import in_time, until_stored
 from actors.wallet.claims import ClaimEnd
 from actors.wallet.messages import CallFacts, NewJob
 from actors.wallet.piece_prices import MediaPrice

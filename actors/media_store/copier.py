@@ -3,251 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import re
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, Literal
-from urllib.parse import urljoin, urlsplit
 
 from actors.clock import Clock
+from actors.media_store.copies import CONTENT_TYPES, Copy, CopyProgress
+from actors.media_store.fetch import FetchFault, FileLocation, Opened, opened
 from actors.media_store.storage import Busy, CopyStorage, Lost, StorageFault, Writing
-from actors.media_store.store import CONTENT_TYPES, Copy, CopyStore, Progress
-from channels.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamUnreachable
-from channels.http.client import AddressRefused, HttpClient, address_of
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse
-from channels.http.transport import Transport, verifying
-from channels.links import allowing
+from actors.media_store.store import CopyStore
+from actors.media_store.throttle import Throttle
 from metrics.groups.media import MediaStoreMetrics
 from metrics.logs import EventLog
-
-# Reads a result from the upstream's link, from any byte on.
-#
-# Redirects are followed a few times, each address checked again (`channels/links.py`); credentials
-# are sent to the channel's own origin only. Data is yielded in pieces, and reading stops after the
-# client has left.
-
-CONNECT_SECONDS: Final = 10.0
-SILENCE_SECONDS: Final = 30.0  # before the head and between two pieces
-REDIRECTS_MAX: Final = 5
-RETRY_AFTER_MAX: Final = 900.0
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-ATTEMPTS_MAX: Final = 40
-GONE_ATTEMPTS: Final = 3  # a storage may not have it yet when its link is sent
-# Statuses that will hardly change on a retry.
-GONE: Final = frozenset({400, 401, 403, 404, 405, 410, 451})
-_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
-
-# One for the process: reading the system's certificates takes tens of milliseconds.
-_tls = functools.cache(verifying)
-
-
-class FetchFault(Exception):
-    """The file could not be fetched; the message is a short reason."""
-
-    def __init__(
-        self, reason: str, *, attempts: int = ATTEMPTS_MAX, after_seconds: float | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.attempts = attempts  # consecutive ones without progress, after which it is given up
-        self.after_seconds = after_seconds  # requested by the upstream
-
-
-@dataclass(frozen=True, slots=True)
-class FileLocation:
-    """The address of a file, and the connection settings of its channel.
-
-    `headers` are credentials, for `url`'s own origin; `channel_url` is the channel's base URL.
-    `transport` is the channel's: its proxy is used for every address, its CAs and client
-    certificate only for the channel's own origin.
-    """
-
-    url: str
-    channel_url: str
-    headers: tuple[tuple[str, str], ...] = ()
-    transport: Transport | None = None
-
-    def transport_to(self, origin: object) -> Transport | None:
-        """Return how to connect to an origin."""
-        transport = self.transport
-        if transport is None or origin == _origin(self.channel_url):
-            return transport
-        return None if transport.proxy is None else Transport(proxy=transport.proxy)
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A file from byte `start` on; the whole file has `size` bytes, if known."""
-
-    start: int
-    size: int | None
-    validator: str | None
-    content_type: str | None
-    response: UpstreamResponse
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield its bytes in pieces. Raises FetchFault."""
-        stream = self.response.chunks()
-        while True:
-            try:
-                async with asyncio.timeout(SILENCE_SECONDS):
-                    piece = await anext(stream)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise FetchFault("silent") from None
-            except UpstreamError as error:
-                raise _fault(error) from error
-            yield piece
-
-
-@asynccontextmanager
-async def opened(
-    location: FileLocation, *, start: int = 0, validator: str | None = None
-) -> AsyncIterator[Opened]:
-    """Open a file; from `start` on if the upstream still has the same file. Raises FetchFault."""
-    resumes = start > 0 and validator is not None
-    http = HttpClient(
-        connect_seconds=CONNECT_SECONDS,
-        tls=_tls,
-        allows=allowing(await _addresses(location.channel_url)),
-    )
-    try:
-        extra: tuple[tuple[str, str], ...] = ()
-        if resumes and validator is not None:
-            extra = (("Range", f"bytes={start}-"), ("If-Range", validator))
-        response = await _followed(http, location, extra)
-        yield _read(response, start if resumes else 0)
-    finally:
-        await http.close()
-
-
-async def _followed(
-    http: HttpClient, location: FileLocation, extra: tuple[tuple[str, str], ...]
-) -> UpstreamResponse:
-    """Return the response at the end of all redirects."""
-    url, origin = location.url, _origin(location.url)
-    for _ in range(REDIRECTS_MAX + 1):
-        headers = (*location.headers, *extra) if _origin(url) == origin else extra
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS + SILENCE_SECONDS):
-                transport = location.transport_to(_origin(url))
-                response = await http.open(UpstreamRequest("GET", url, headers, b"", transport))
-        except TimeoutError:
-            raise FetchFault("silent") from None
-        except UpstreamError as error:
-            raise _fault(error) from error
-        target = response.header("location")
-        if response.status not in REDIRECTS or target is None:
-            return response
-        response.close()
-        following = urljoin(url, target)
-        if urlsplit(url).scheme == "https" and urlsplit(following).scheme != "https":
-            raise FetchFault("redirected out of TLS", attempts=1)
-        url = following
-    raise FetchFault("redirected too often", attempts=1)
-
-
-def _read(response: UpstreamResponse, start: int) -> Opened:
-    """Check the head of the response. Raises FetchFault."""
-    status = response.status
-    if status == 206 and start:
-        match = _RANGE.fullmatch(response.header("content-range") or "")
-        if match is None or int(match[1]) != start:
-            raise FetchFault("another range than was asked for")
-        size: int | None = int(match[3])
-    elif status == 200:
-        start, length = 0, response.header("content-length") or ""
-        size = int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None
-    elif status == 416 and start:
-        # Shorter than the stored part: another file. A new start will show.
-        raise FetchFault("range refused")
-    elif status in GONE:
-        raise FetchFault(f"status {status}", attempts=GONE_ATTEMPTS)
-    else:
-        raise FetchFault(f"status {status}", after_seconds=_retry_after(response))
-    return Opened(start, size, _validator(response), _stated_content_type(response), response)
-
-
-def _validator(response: UpstreamResponse) -> str | None:
-    """Return the value for `If-Range`: a strong tag, or the time of the last change."""
-    tag = response.header("etag") or ""
-    if tag.startswith('"') and tag.endswith('"') and len(tag) <= 256 and tag.isprintable():
-        return tag
-    changed = response.header("last-modified") or ""
-    return changed if changed.endswith("GMT") and len(changed) <= 64 else None
-
-
-def _stated_content_type(response: UpstreamResponse) -> str | None:
-    header = response.header("content-type")
-    return None if header is None else header.partition(";")[0].strip().lower()
-
-
-def _retry_after(response: UpstreamResponse) -> float | None:
-    header = response.header("retry-after") or ""
-    if not (header.isascii() and header.isdigit() and len(header) < 10):
-        return None
-    return min(RETRY_AFTER_MAX, float(header))
-
-
-def _fault(error: UpstreamError) -> FetchFault:
-    if isinstance(error, AddressRefused):
-        return FetchFault("address not public", attempts=1)
-    if isinstance(error, UpstreamUnreachable):
-        return FetchFault("unreachable")
-    if isinstance(error, UpstreamCut):
-        return FetchFault("cut")
-    assert isinstance(error, UpstreamMalformed), error
-    return FetchFault("not HTTP")
-
-
-def _origin(url: str) -> object:
-    try:
-        return address_of(url).origin
-    except UpstreamUnreachable as error:
-        raise FetchFault("no address", attempts=1) from error
-
-
-async def _addresses(url: str) -> list[str]:
-    """Return the channel's own addresses; none if its name cannot be resolved now."""
-    try:
-        origin = address_of(url).origin
-        found = await asyncio.get_running_loop().getaddrinfo(
-            origin.host, origin.port, type=socket.SOCK_STREAM
-        )
-    except (UpstreamUnreachable, OSError, UnicodeError):
-        return []
-    return [str(one[4][0]) for one in found]
-
-
-# The limit of bytes per second of all copies of a process together.
-
-
-class Throttle:
-    """Limits bytes to a rate; 0 is unlimited. A caller that took too many waits."""
-
-    def __init__(self, bytes_per_second: float, clock: Clock) -> None:
-        self._rate = bytes_per_second
-        self._clock = clock
-        self._free_at = clock.monotonic()
-
-    def __repr__(self) -> str:
-        return f"<Throttle {self._rate:g} bytes a second>"
-
-    async def take(self, count: int) -> None:
-        """Wait until these bytes are within the rate."""
-        if not self._rate:
-            return
-        now = self._clock.monotonic()
-        self._free_at = max(now, self._free_at) + count / self._rate
-        # A second's worth may be ahead, so that small pieces do not sleep one by one.
-        ahead = self._free_at - now - 1.0
-        if ahead > 0:
-            await self._clock.sleep(ahead)
-
 
 BEATS: Final = 4  # per claim: how often it is renewed, and progress stored
 FIRST_PAUSE_SECONDS: Final = 2.0
@@ -323,7 +90,7 @@ class Copier:
         except RoomFull as full:
             outcome = await self._full(copy, full)
         except Lost as fault:
-            await self._store.hold_on(copy, Progress(0, None))
+            await self._store.hold_on(copy, CopyProgress(0, None))
             outcome = await self._again(copy, beat, str(fault))
         except Busy as fault:
             await self._store.later(
@@ -375,7 +142,7 @@ class Copier:
     async def _anew(self, copy: Copy, writing: Writing) -> None:
         """Discard the stored part, which is of another file."""
         await writing.restart()
-        if not await self._store.hold_on(copy, Progress(0, None)):
+        if not await self._store.hold_on(copy, CopyProgress(0, None)):
             raise ClaimLost
 
     async def _pour(self, copy: Copy, source: Opened, writing: Writing) -> None:
@@ -488,7 +255,9 @@ class Beat:
         """Beat once; False if the claim is lost."""
         progress = None if self._writing is None else await self._writing.save()
         if progress is not None and self._validator is not None:
-            progress = Progress(progress.done, self._validator, progress.upload_id, progress.parts)
+            progress = CopyProgress(
+                progress.done, self._validator, progress.upload_id, progress.parts
+            )
             self.has_progressed |= progress.done > self._copy.done
         else:
             progress = None  # without a validator the copy starts again

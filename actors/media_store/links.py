@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import math
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
@@ -54,18 +53,3 @@ def period_end(since: float, now: float) -> int:
     """
     periods = max(1, math.floor((now - since) / LINK_SECONDS) + 1)
     return int(since + periods * LINK_SECONDS)
-
-
-# The configuration of a bucket.
-
-
-@dataclass(frozen=True, slots=True)
-class BucketSpec:
-    """The bucket, and how to connect to it."""
-
-    endpoint: str
-    region: str
-    bucket: str
-    prefix: str
-    access_key: str = field(repr=False)
-    secret_key: str = field(repr=False)

@@ -9,70 +9,19 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
-import ujson
-from msgspec.structs import replace
+from typing import Final
 
 from actors.clock import Clock
 from actors.media_store.copier import Copier
+from actors.media_store.copies import Copy, Kept
 from actors.media_store.links import LinkSigner, period_end
+from actors.media_store.own_links import with_own_links
 from actors.media_store.storage import CopyStorage, LocalFile, StorageFault
-from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
-from actors.store.connection import StoreError, in_time
-from actors.store.database import Database
-from actors.store.queries import load
-from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
+from actors.media_store.store import CopyStore
+from actors.store.errors import StoreError
+from actors.store.waits import in_time
+from channels.media.canonical import TaskResult
 from metrics.logs import EventLog
-
-# Inserts the links to our own copies into a task's result.
-
-# Returns the link to a copy, and its expiry in Unix seconds.
-Link = Callable[[Kept], tuple[str, float]]
-
-
-def with_own_links(result: TaskResult, kept: Mapping[int, Kept], link: Link) -> TaskResult:
-    """Return the result with our link for each kept copy; by position in `sources_of`."""
-    if not kept:
-        return result
-    links = {position: link(copy) for position, copy in kept.items()}
-    if isinstance(result, MusicResult):
-        return _songs(result, links)
-    if isinstance(result, VideoResult) and result.output_files:
-        result = replace(result, output_files=_files(result.output_files, links))
-    if 0 in links and isinstance(result, VideoResult | SpeechResult):
-        url, expires_at = links[0]
-        return replace(result, url=url, expires_at=expires_at)
-    return result
-
-
-def _files(files: list[Any], links: Mapping[int, tuple[str, float]]) -> list[Any]:
-    """Return the entries of `output_files`, each with its own link."""
-    return [
-        {**file, "url": links[position][0]} if position in links else file
-        for position, file in enumerate(files, 1)
-    ]
-
-
-def _songs(result: MusicResult, links: Mapping[int, tuple[str, float]]) -> MusicResult:
-    tracks = tuple(
-        replace(
-            track,
-            audio_url=links.get(2 * number, (track.audio_url,))[0],
-            image_url=links.get(2 * number + 1, (track.image_url,))[0],
-        )
-        for number, track in enumerate(result.tracks)
-    )
-    # They are valid until the first of them expires, which may be one of the upstream's.
-    is_whole = all(
-        2 * number in links for number, track in enumerate(result.tracks) if track.audio_url
-    )
-    ends = [expires_at for _, expires_at in links.values()]
-    if not is_whole and result.expires_at is not None:
-        ends.append(result.expires_at)
-    return replace(result, tracks=tracks, expires_at=min(ends))
-
 
 ROUND_SECONDS: Final = 2.0
 EXPIRE_SECONDS: Final = 600.0  # interval of the search for copies to expire
@@ -204,49 +153,3 @@ class MediaStore:
 
 def _new_claim_id() -> str:
     return uuid.uuid4().hex
-
-
-# Finds the results of tasks, in the rows of succeeded jobs.
-#
-# Each scan starts some time before the last one: a row becomes visible when its transaction
-# commits, which is after its timestamp. Known jobs are skipped, so that nothing is found twice.
-
-SQL: Final = load("actors.media_store", "task_scanner.sql")
-# Longer than any transaction lasts and any clock is off.
-LOOK_BACK_SECONDS: Final = 600.0
-# Jobs that had succeeded before the store was configured: their links may still be valid.
-FIRST_LOOK_SECONDS: Final = 86_400.0
-BATCH: Final = 200
-
-
-class TaskScanner:
-    """Scans the jobs, in one process at a time."""
-
-    def __init__(self, database: Database, store: CopyStore) -> None:
-        self._database = database
-        self._store = store
-
-    async def find(self) -> bool:
-        """Add a batch of results; return whether there may be more. Raises StoreError."""
-        await self._database.execute(SQL["begin"], {"seconds": FIRST_LOOK_SECONDS})
-        async with self._database.transaction() as session:
-            if not await session.fetch_all(SQL["mine"]):
-                return False  # another process scans
-            what = {"seconds": LOOK_BACK_SECONDS, "limit": BATCH}
-            rows = await session.fetch_all(SQL["made"], what)
-            await self._store.found([_made(row) for row in rows])
-            is_all = len(rows) < BATCH
-            await session.execute(SQL["seen"], {"to": None if is_all else rows[-1][-1]})
-            return not is_all
-
-
-def _made(row: Any) -> SucceededTask:
-    job_id, kind, channel_id, upstream_id, upstream_protocol, result, _ = row
-    return SucceededTask(
-        job_id=job_id,
-        kind=kind,
-        channel_id=channel_id,
-        upstream_id=upstream_id,
-        upstream_protocol=upstream_protocol,
-        result=msgspec.convert(ujson.loads(result), TaskResult),
-    )

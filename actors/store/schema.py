@@ -18,9 +18,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.store.connection import ContentRefused, DatabaseRefused
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import ContentRefused, DatabaseRefused
 from actors.store.queries import load
+from actors.store.session import Session
 
 FOLDER = Path(__file__).parent
 FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")

@@ -12,9 +12,11 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from actors.store.connection import Executor, StoreUnavailable
-from actors.store.database import Database, Statements
+from actors.store.connection import Executor
+from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
 from actors.store.queries import load
+from actors.store.session import Statements
 from actors.wallet.messages import CallFacts
 from actors.wallet.money import MAX_NANO_USD
 

@@ -14,8 +14,8 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable
 
 from actors.process import ProcessIdentity
-from actors.store.connection import StoreError
 from actors.store.database import Database
+from actors.store.errors import StoreError
 from actors.store.queries import load
 from actors.wallet.messages import LedgerUnavailable
 from metrics.logs import EventLog

@@ -23,9 +23,11 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from actors.store.connection import ContentRefused, DatabaseRefused, Executor, StoreUnavailable
-from actors.store.database import Database, Session
+from actors.store.connection import Executor
+from actors.store.database import Database
+from actors.store.errors import ContentRefused, DatabaseRefused, StoreUnavailable
 from actors.store.queries import load
+from actors.store.session import Session
 from actors.wallet.batch import Batch, apply
 from actors.wallet.flight_recorder.recorder import PRICED_BY
 from actors.wallet.messages import Admitted, CallFacts, Hold, Outcome, Record, Settle

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from actors.store.database import Database, Session
+from actors.store.database import Database
 from actors.store.queries import load
+from actors.store.session import Session
 from actors.wallet.verify import STATEMENT_SECONDS
 
 SQL = load("actors.wallet", "repair.sql")

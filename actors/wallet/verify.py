@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from actors.store.database import Database, Session
+from actors.store.database import Database
 from actors.store.queries import load
+from actors.store.session import Session
 
 SQL = load("actors.wallet", "verify.sql")
 # `--all` reads every row: with ten million of them that takes minutes.

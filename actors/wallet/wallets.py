@@ -14,8 +14,9 @@ from typing import TypeVar
 from actors.clock import Clock
 from actors.limits.idle_sweep import IdleSweep
 from actors.mailbox import MailboxFull
-from actors.store.connection import StoreUnavailable, in_time
 from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
+from actors.store.waits import in_time
 from actors.wallet.claims import ClaimEnd, ClaimState
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.ledger import Spending, read_balance, read_spending

@@ -37,8 +37,9 @@ from actors.actor import Actor
 from actors.clock import Clock
 from actors.mailbox import DEFAULT_CAPACITY, Envelope, KeyedMailbox
 from actors.process import ProcessIdentity, reregister
-from actors.store.connection import StoreUnavailable
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
+from actors.store.session import Session
 from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.claims import KeptResponse, ResponseTooLarge
 from actors.wallet.leases import Leases

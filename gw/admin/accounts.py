@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from msgspec import Struct
 
-from actors.store.database import Session, Statements
+from actors.store.session import Session, Statements
 from actors.wallet.ledger import correct as book_correction
 from actors.wallet.ledger import top_up as credit
 from actors.wallet.money import NANO_PER_USD, format_usd

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.store.database import Session, Statements
+from actors.store.session import Session, Statements
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor

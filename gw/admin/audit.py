@@ -13,8 +13,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from actors.store.database import Statements
 from actors.store.queries import load
+from actors.store.session import Statements
 from actors.wallet.storable import to_json
 from gw.admin.pagination import Page, PageQuery, page_of
 from gw.admin.values import Instant

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from actors.store.database import Database, Session, Statements
+from actors.store.database import Database
+from actors.store.session import Session, Statements
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor

@@ -12,8 +12,9 @@ from typing import Literal
 
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.store.connection import StoreError
-from actors.store.database import Database, Session, Statements
+from actors.store.database import Database
+from actors.store.errors import StoreError
+from actors.store.session import Session, Statements
 from channels.registry import ChannelSpec, Registry
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor

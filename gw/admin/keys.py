@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from actors.store.database import Session, Statements
+from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.money import format_usd
 from gw import accounts

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from actors.store.connection import StoreError
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import StoreError
+from actors.store.session import Session
 from actors.wallet.ledger import last_proof, record_proof
 from actors.wallet.storable import to_json
 from actors.wallet.verify import STATEMENT_SECONDS, VerifyReport, verify

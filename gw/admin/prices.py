@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Session, Statements
+from actors.store.errors import ConstraintViolated
 from actors.store.queries import load
+from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.storable import to_json
 from channels.prices import PriceSpec

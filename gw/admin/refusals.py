@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from actors.store.connection import DatabaseRefused, StatementRefused, StoreUnavailable
+from actors.store.errors import DatabaseRefused, StatementRefused, StoreUnavailable
 from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
 from gw.agents.table import UnknownAgent
 from gw.keys.issue import NotRevealable

@@ -16,7 +16,8 @@ from actors.jobs import store
 from actors.jobs.ending import Endings, Settles
 from actors.jobs.job import Job, State
 from actors.jobs.state_machine import ended_as
-from actors.store.database import Database, Statements
+from actors.store.database import Database
+from actors.store.session import Statements
 from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.money import format_usd

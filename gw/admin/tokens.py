@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
 from gw.admin.refusals import Refused

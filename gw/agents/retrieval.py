@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from actors.store.database import Statements
 from actors.store.queries import load
+from actors.store.session import Statements
 from gw.agents.excerpts import Excerpt, cut
 from gw.agents.permission import AgentRefused
 from gw.keys.principal import Agent

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TypedDict
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Statements
+from actors.store.errors import ConstraintViolated
 from actors.store.queries import load, settings
+from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 
 SQL = load("gw.agents", "agents.sql")

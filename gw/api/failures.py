@@ -11,7 +11,7 @@ from tornado.web import HTTPError
 
 from actors.catalogs import CatalogUnavailable
 from actors.media_store.storage import StorageFault
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.families import ErrorShape
 from channels.media.canonical import Failed

@@ -20,7 +20,6 @@ from actors.jobs.upstreams import JobUpstreams
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.media_store.worker import MediaStore
-from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.wallets import Wallets
 from channels.answers import ANSWERS_BYTES, AnswerBudget

@@ -17,7 +17,7 @@ from actors.catalogs import Catalogs
 from actors.jobs.job import VISIBLE, Job, State
 from actors.jobs.service import PREFIXES, Jobs
 from actors.limits.accounts import Permit
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import NewJob
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.store.connection import SessionsNotKept, StoreError
 from actors.store.database import Database
-from actors.store.embedded.access import EmbeddedFault
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.errors import EmbeddedFault
+from actors.store.embedded.postgres import EmbeddedPostgres
+from actors.store.errors import SessionsNotKept, StoreError
 from actors.store.schema import MigrationFault, unapplied
 from channels.http.client import HttpClient
 from channels.redaction import Redactor

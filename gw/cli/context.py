@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.changes import heard_by_all
-from actors.store.database import Database, Session
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.database import Database
+from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.store.schema import migrate
+from actors.store.session import Session
 from gw.admin.audit import Actor
 from gw.cli.output import Result
 from gw.config.config import Config

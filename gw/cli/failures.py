@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.media_store.storage import BucketFault
-from actors.store.connection import SessionsNotKept, StoreError
-from actors.store.embedded.access import EmbeddedFault
+from actors.media_store.bucket import BucketFault
+from actors.store.embedded.errors import EmbeddedFault
+from actors.store.errors import SessionsNotKept, StoreError
 from actors.store.schema import MigrationFault
 from gw.admin import refusals
 from gw.admin.refusals import Invalid, Refused

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.media_store.storage import BucketFault
+from actors.media_store.bucket import BucketFault
 from gw.admin import bases
 from gw.admin.audit import Actor
 from gw.admin.bases import BaseView

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from actors.store.database import Session
+from actors.store.session import Session
 from actors.wallet.money import format_usd
 from actors.wallet.quarantine import UnknownQuarantined, adopt, book, waiting
 from actors.wallet.repair import CallRow, Repair

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.wallet.money import format_usd
 from gw.cli.arguments import add_command, add_noun, count
 from gw.cli.context import find_config, opened

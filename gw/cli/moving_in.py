@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.store.database import Session
+from actors.store.session import Session
 from actors.wallet.money import format_usd
 from gw.admin import audit
 from gw.admin.audit import Actor

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from actors.media_store.links import BucketSpec
+from actors.media_store.specs import BucketSpec
 from channels.authorizers.specs import AuthorizerSpec
 from channels.http.transport import Transport
 from channels.kinds import KINDS

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal, get_args
 
-from actors.media_store.links import BucketSpec
+from actors.media_store.specs import BucketSpec
 from channels.registry import Registry
 from gw.config.faults import Caution
 

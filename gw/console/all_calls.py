@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from actors.store.database import Statements
 from actors.store.queries import load
+from actors.store.session import Statements
 from gw.api.logs.list_query import EPOCH, STATUSES, Window, read_window
 from gw.api.logs.pages import LogRow
 from gw.console.pages import ConsoleHandler

@@ -19,8 +19,8 @@ import msgspec
 from actors.channel import ChannelActor
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.store.connection import StoreError
 from actors.store.database import Database
+from actors.store.errors import StoreError
 from actors.store.queries import load
 from channels.shares import Shares
 from gw.config.live import LiveConfig

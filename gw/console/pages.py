@@ -21,9 +21,9 @@ from tornado.web import HTTPError, RequestHandler
 
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
-from actors.store.database import Session as Transaction
+from actors.store.errors import StoreError, StoreUnavailable
+from actors.store.session import Session as Transaction
 from actors.wallet.ledger import UnknownAccount
 from channels.http.interfaces import UpstreamClient
 from channels.shares import OWNER

@@ -14,9 +14,9 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Literal
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Statements
+from actors.store.errors import ConstraintViolated
 from actors.store.queries import load
+from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 from gw.admin import audit
 from gw.admin.audit import Actor

@@ -20,8 +20,9 @@ from itertools import islice
 from typing import Protocol
 
 from actors.clock import Clock
-from actors.store.connection import StoreUnavailable, in_time
-from actors.store.database import Statements
+from actors.store.errors import StoreUnavailable
+from actors.store.session import Statements
+from actors.store.waits import in_time
 from gw.keys import store
 from gw.keys.entries import GRACE_SECONDS, KeyEntries, KeyEntry, owners_of
 from gw.keys.hashing import KeyHasher, legacy_hash

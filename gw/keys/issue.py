@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.keys import store
 from gw.keys.hashing import KeyHasher
 from gw.keys.key_text import PREFIX, new_key_text, shown_prefix

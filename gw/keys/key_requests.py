@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import IssuedKey, KeyWish, issue_key, new_key_id
 from gw.keys.principal import AGENT

@@ -6,7 +6,7 @@ lists the requests that do not count as a use).
 
 from __future__ import annotations
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.keys import store
 from gw.keys.cache import KeyCache
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.keys import store
 from gw.keys.hashing import KeyHasher
 from gw.keys.sealing import KeySealer

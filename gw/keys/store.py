@@ -14,9 +14,9 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Statements
+from actors.store.errors import ConstraintViolated
 from actors.store.queries import load, settings
+from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 from gw.keys.agreed_prices import AgreedPrices
 from gw.keys.principal import Agent, Principal, RefusalReason

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.keys.store import SQL
 
 

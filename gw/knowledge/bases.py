@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Database, Session, Statements
+from actors.store.database import Database
+from actors.store.errors import ConstraintViolated
 from actors.store.queries import load
+from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
 
 SQL = load("gw.knowledge", "knowledge.sql")

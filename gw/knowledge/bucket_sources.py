@@ -6,8 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from actors.media_store.links import BucketSpec
-from actors.media_store.storage import BucketFault, S3Client
+from actors.media_store.bucket import BucketFault, S3Client
+from actors.media_store.specs import BucketSpec
 from gw.knowledge.sources import ROOT, disposition
 
 CONNECTIONS: Final = 4

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.knowledge.bases import SQL, BaseRecord
 from gw.knowledge.sources import SourceStore
 

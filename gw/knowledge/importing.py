@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import ConstraintViolated
+from actors.store.session import Session
 from actors.wallet.ledger import UnknownAccount
 from gw.knowledge.bases import PERSONAL, SQL, alias_key
 from gw.knowledge.fields import field_parts

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.knowledge.bases import Base
 from gw.knowledge.reading import first_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base, alias_key
 
 # Bodies are truncated to a number of characters; no body is longer than this.

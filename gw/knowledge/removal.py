@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
-from actors.store.connection import StoreError
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import StoreError
+from actors.store.session import Session
 from gw.knowledge.bases import SQL, Base, UnknownBase
 from gw.knowledge.importing import (
     ImportTarget,

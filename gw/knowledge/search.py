@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from actors.store.database import Statements
+from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base
 from gw.knowledge.fields import lexeme_prefix
 from gw.knowledge.query import NEAR_TERMS_MAX, Term, near_tsquery, parse_query

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.session import Session
 from gw import accounts as accounts
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import KeyWish, issue_key

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from actors.clock import Clock
 from actors.heartbeat import Heartbeat
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
 from gw.http.connection import DRAIN_GRACE_SECONDS

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.clock import SystemClock
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.postgres import EmbeddedPostgres
 from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND, Connection, Seen
 from loadtests.rig.machine import available_cores, children, free_ports
 from loadtests.rig.processes import started

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.store.embedded.cluster import find
+from actors.store.embedded.binaries import find_binaries
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it
@@ -130,7 +130,9 @@ def free_ports(count: int) -> list[int]:
 
 def description() -> list[str]:
     """The machine and the versions, one line each."""
-    server = subprocess.check_output([find(os.environ).path("postgres"), "--version"], text=True)
+    server = subprocess.check_output(
+        [find_binaries(os.environ).path("postgres"), "--version"], text=True
+    )
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     info = Path("/proc/cpuinfo").read_text().partition("model name")[2].partition("\n")[0]
     cpu, cores = info.partition(":")[2].strip() or platform.machine(), os.sched_getaffinity(0)

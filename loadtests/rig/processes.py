@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from actors.store.database import Database
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.wallet.money import NANO_PER_USD
 from gw import accounts
 from gw.config.load import load

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.store.embedded.cluster import find
+from actors.store.embedded.binaries import find_binaries
 from tests.support.house import House, channel, house, model
 from tests.support.postgres import PostgresForTests
 from tests.support.waiting import until
@@ -23,7 +23,10 @@ SETTINGS: dict[str, Any] = {"channels": [channel("one")], "models": [model("sim-
 def postgres_tool(name: str, *arguments: str) -> None:
     """Run a program of PostgreSQL's own."""
     done = subprocess.run(
-        [find(os.environ).path(name), *arguments], capture_output=True, text=True, check=False
+        [find_binaries(os.environ).path(name), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from actors.jobs.service import new_job_id
 from actors.limits.accounts import LimitExceeded
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import CallFacts
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken

@@ -7,7 +7,7 @@ from typing import Any
 import ujson
 
 from actors.media_store.store import SQL
-from actors.media_store.worker import SQL as SCANNER_SQL
+from actors.media_store.task_scanner import SQL as SCANNER_SQL
 from tests.support.fake_jobs import FakeJobs
 
 UNDER_WAY = ("waiting", "dropping")

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from actors.media_store.copier import FetchFault, FileLocation, Opened
+from actors.media_store.copies import Copy, CopyProgress, Kept
+from actors.media_store.fetch import FetchFault, FileLocation, Opened
 from actors.media_store.storage import Busy, LocalFile, Lost, StorageFault
-from actors.media_store.store import Copy, Kept, Progress
 from channels.errors import UpstreamCut
 from tests.simulation.upstreams import Upstreams
 from tests.unit.calls.world import FOR_EVER, FakeResponse, Head, Step
@@ -148,10 +148,10 @@ class SimulatedWriting:
         self._part.content.clear()
         self.done = 0
 
-    async def save(self) -> Progress | None:
+    async def save(self) -> CopyProgress | None:
         safe = len(self._part.content)
         await self._files.step()
-        return Progress(safe, None)
+        return CopyProgress(safe, None)
 
     async def finish(self, content_type: str) -> None:
         await self._files.step()

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.neighbours import CHANNEL as NEIGHBOURS_CHANNEL
 from gw.accounts import SQL as ACCOUNT_SQL
 from gw.keys.store import SQL as KEY_SQL

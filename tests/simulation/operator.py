@@ -10,8 +10,8 @@ from random import Random
 from typing import Any, cast
 
 from actors.changes import HEARD_CHANNEL, heard_by_all
-from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
 from gw.accounts import LimitChanges, set_limits
 from gw.keys import store
 from gw.keys.store import KeyIsRevoked, NewKeyRow, UnknownKey

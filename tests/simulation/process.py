@@ -18,10 +18,14 @@ from actors.jobs.upstreams import JobUpstreams
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
-from actors.media_store.copier import Copier, FileLocation, Throttle
+from actors.media_store.copier import Copier
+from actors.media_store.copies import Copy
+from actors.media_store.fetch import FileLocation
 from actors.media_store.links import LinkSigner
-from actors.media_store.store import Copy, CopyStore
-from actors.media_store.worker import MediaStore, TaskScanner
+from actors.media_store.store import CopyStore
+from actors.media_store.task_scanner import TaskScanner
+from actors.media_store.throttle import Throttle
+from actors.media_store.worker import MediaStore
 from actors.process import ProcessIdentity
 from actors.recovery import Recovery
 from actors.store.database import Database

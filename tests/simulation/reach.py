@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from actors.media_store.worker import SQL as SCANNER_SQL
-from actors.store.connection import StoreUnavailable
+from actors.media_store.task_scanner import SQL as SCANNER_SQL
+from actors.store.errors import StoreUnavailable
 from actors.wallet import ledger
 from tests.simulation.keys import Subscription
 from tests.simulation.loop import OWNER

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from channels.prices import PriceSpec
 from channels.registry import HealthSpec
 from tests.simulation.clients import Call, Kind, SlowClient

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from actors.store.database import Database
-from actors.store.embedded.access import EmbeddedFault
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.errors import EmbeddedFault
+from actors.store.embedded.postgres import EmbeddedPostgres
 
 
 async def use(data_dir: Path) -> int:

@@ -17,7 +17,7 @@ import ujson
 
 from actors.jobs.store import SQL as JOBS_SQL
 from actors.process import SQL as PROCESS_SQL
-from actors.store.connection import StatementRefused, StoreUnavailable
+from actors.store.errors import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
 from actors.wallet.batch import BURIED
 from actors.wallet.quarantine import SQL as QUARANTINE_SQL

@@ -19,7 +19,7 @@ from psycopg2 import sql
 
 from actors.store.database import Database
 from actors.store.embedded.access import ROLE, SUPERUSER
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.store.schema import migrate
 from tests.support.servers import server_of
 from tests.support.waiting import until

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from actors.media_store.links import BucketSpec
+from actors.media_store.specs import BucketSpec
 
 BUCKET = "films"
 REGION = "us-east-1"

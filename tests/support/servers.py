@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from actors.store.embedded.cluster import Postmaster
+from actors.store.embedded.postmaster import Postmaster
 from tests.support.waiting import until
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from actors.store.database import Session
+from actors.store.session import Session
 from actors.wallet.money import format_usd
 from channels.registry import Registry
 from gw.admin import accounts, audit, keys

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from actors.clock import Clock
 from actors.limits.limiter import Limiter
-from actors.store.connection import StoreUnavailable
-from actors.store.database import Session
+from actors.store.errors import StoreUnavailable
+from actors.store.session import Session
 from gw.admin import tokens
 from gw.admin.audit import SQL, Actor
 from gw.admin.refusals import Invalid, Refused, refusal_of

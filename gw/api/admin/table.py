@@ -16,7 +16,8 @@ from msgspec import Struct
 from actors.changes import heard_by_all
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.session import Session
 from channels.http.interfaces import UpstreamClient
 from channels.registry import Registry
 from gw.admin.audit import Actor

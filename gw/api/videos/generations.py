@@ -17,8 +17,8 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.content import ContentUnavailable
 from actors.jobs.job import Job
 from actors.jobs.service import new_job_id
+from actors.media_store.copies import Kept
 from actors.media_store.storage import LocalFile, StorageFault
-from actors.media_store.store import Kept
 from actors.wallet.piece_prices import MediaPrice
 from channels.errors import UpstreamError
 from channels.families import VIDEOS

@@ -15,7 +15,7 @@ import pytest
 
 from actors.store.connection import Row
 from actors.store.database import Database
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded.postgres import EmbeddedPostgres
 from gw.cli import check_config
 from gw.keys.key_text import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw

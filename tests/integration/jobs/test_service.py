@@ -20,8 +20,8 @@ from actors.jobs.store import SQL
 from actors.jobs.upstreams import JobUpstreams
 from actors.partitions import Partitions
 from actors.process import SQL as PROCESSES
-from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
 from actors.wallet.ledger import SQL as LEDGER
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.rows import encode_void

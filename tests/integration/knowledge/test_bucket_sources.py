@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from actors.media_store.storage import BucketFault, S3Client
+from actors.media_store.bucket import BucketFault, S3Client
 from actors.store import connection
 from gw.knowledge import importing
 from gw.knowledge.bucket_sources import BucketSources

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.session import Session
 from gw.knowledge import importing
 from gw.knowledge import search as searching
 from gw.knowledge.bases import SQL

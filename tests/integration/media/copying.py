@@ -11,10 +11,14 @@ import aiohttp
 from yarl import URL
 
 from actors.clock import SystemClock
-from actors.media_store.copier import Copier, FileLocation, Locate, Throttle
+from actors.media_store.copier import Copier, Locate
+from actors.media_store.copies import Copy, Kept, SucceededTask
+from actors.media_store.fetch import FileLocation
+from actors.media_store.folder import FolderStorage
 from actors.media_store.links import LinkSigner
-from actors.media_store.storage import CopyStorage, FolderStorage
-from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
+from actors.media_store.storage import CopyStorage
+from actors.media_store.store import CopyStore
+from actors.media_store.throttle import Throttle
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.media.canonical import VideoResult

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from actors.media_store.storage import FolderStorage
+from actors.media_store.folder import FolderStorage
 from tests.integration.media.copying import storing
 
 

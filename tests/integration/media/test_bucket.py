@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.media_store.storage import BucketStorage
+from actors.media_store.bucket import BucketStorage
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import fetch, film_bytes, film_link, storing
 from tests.support.s3 import StorageServer, running_storage

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.media_store.copier import FileLocation
-from actors.media_store.storage import Busy, FolderStorage, FolderWriting
-from actors.media_store.store import Copy
+from actors.media_store.copies import Copy
+from actors.media_store.fetch import FileLocation
+from actors.media_store.folder import FolderStorage, FolderWriting
+from actors.media_store.storage import Busy
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link, simulated, storing
 from tests.support.aio import eventually

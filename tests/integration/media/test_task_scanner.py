@@ -8,9 +8,10 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.jobs.service import Jobs, Links
-from actors.media_store.copier import FetchFault, FileLocation, opened
-from actors.media_store.storage import FolderStorage
-from actors.media_store.worker import MediaStore, TaskScanner
+from actors.media_store.fetch import FetchFault, FileLocation, opened
+from actors.media_store.folder import FolderStorage
+from actors.media_store.task_scanner import TaskScanner
+from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.http.client import address_of
 from channels.http.transport import Proxy, Transport

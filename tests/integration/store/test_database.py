@@ -12,7 +12,8 @@ from decimal import Decimal
 
 import pytest
 
-from actors.store.connection import (
+from actors.store.database import WAITING_EACH_MAX, Database
+from actors.store.errors import (
     ConstraintViolated,
     ContentRefused,
     DatabaseRefused,
@@ -21,7 +22,7 @@ from actors.store.connection import (
     StoreError,
     StoreUnavailable,
 )
-from actors.store.database import WAITING_EACH_MAX, Database, Session, carried_through
+from actors.store.session import Session, carried_through
 from channels.shares import OWNER
 from tests.support.aio import eventually
 from tests.support.logs import logs

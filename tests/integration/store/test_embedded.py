@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-from actors.store.connection import ConstraintViolated
 from actors.store.database import Database
-from actors.store.embedded import cluster
-from actors.store.embedded.access import (
-    PASSWORD_FILE,
-    PRIVATE_UIDS,
-    ROLE,
-    SUPERUSER,
-    EmbeddedFault,
-    Identity,
-)
-from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.embedded import binaries
+from actors.store.embedded.access import PASSWORD_FILE, ROLE, SUPERUSER
+from actors.store.embedded.errors import EmbeddedFault
+from actors.store.embedded.identity import PRIVATE_UIDS, Identity
+from actors.store.embedded.postgres import EmbeddedPostgres
+from actors.store.errors import ConstraintViolated
 from actors.store.schema import migrate
 from tests.support.aio import eventually, run
 from tests.support.logs import logs
@@ -247,7 +242,7 @@ def open_cluster(data_dir: Path) -> Path:
     """Make a cluster as versions before this one did, and leave it stopped; return its folder."""
     folder = data_dir / "postgres"
     folder.mkdir()
-    found = cluster.find({})
+    found = binaries.find_binaries({})
     owner = Identity(uid=STRANGER, gid=STRANGER if IS_ROOT else os.getgid(), is_switched=IS_ROOT)
     for name in ("data", "run", "log"):
         owner.make_folder(folder / name)
@@ -263,7 +258,7 @@ def start_as_before(folder: Path) -> str:
     """Start the open cluster; return the URL that earlier versions used."""
     owner = Identity(uid=STRANGER, gid=STRANGER if IS_ROOT else os.getgid(), is_switched=IS_ROOT)
     options = f"-c listen_addresses='' -c unix_socket_directories={folder / 'run'}"
-    command = [cluster.find({}).path("pg_ctl"), "start", "-D", "data", "-w", "-s"]
+    command = [binaries.find_binaries({}).path("pg_ctl"), "start", "-D", "data", "-w", "-s"]
     code, output = owner.run(
         [*command, "-l", "log/postgres.log", "-o", options], cwd=folder, timeout_seconds=60
     )

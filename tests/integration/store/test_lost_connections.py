@@ -16,8 +16,9 @@ import pytest
 from psycopg2 import extensions
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from actors.store.connection import StoreUnavailable
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
+from actors.store.session import Session
 from tests.support.aio import both_loops, eventually
 
 FIELDS = b"SFATAL\0C57P01\0Mterminating connection due to unexpected postmaster exit\0\0"

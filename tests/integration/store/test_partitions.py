@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from actors.partitions import SQL, Partitions, first_kept
-from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold

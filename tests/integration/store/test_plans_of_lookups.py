@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.session import Session
 from gw.keys.store import SQL as KEYS
 
 MANY = 3000

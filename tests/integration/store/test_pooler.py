@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import psycopg2
 import pytest
 
-from actors.store.connection import SessionsNotKept
 from actors.store.database import Database
+from actors.store.errors import SessionsNotKept
 from actors.store.schema import migrate
 from tests.support.aio import eventually
 from tests.support.packaged import PGBOUNCER, libraries, programs

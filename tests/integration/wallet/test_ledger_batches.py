@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import ConstraintViolated
+from actors.store.session import Session
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply
 from actors.wallet.claims import Claim, KeptResponse

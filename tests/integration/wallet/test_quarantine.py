@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from actors.store.connection import ContentRefused
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import ContentRefused
+from actors.store.session import Session
 from actors.wallet.ledger import read_balance
 from actors.wallet.messages import CallFacts
 from actors.wallet.quarantine import UnknownQuarantined, book, decode, waiting

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from actors.store.connection import StoreError
-from actors.store.database import Database, Session
+from actors.store.database import Database
+from actors.store.errors import StoreError
+from actors.store.session import Session
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply
 from actors.wallet.claims import Claim

@@ -12,8 +12,8 @@ import ujson
 from actors.heartbeat import Heartbeat
 from actors.process import SQL, ProcessIdentity
 from actors.recovery import Recovery
-from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
+from actors.store.errors import StoreError, StoreUnavailable
 from actors.wallet import ledger
 from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import CallFacts, Hold, Outcome

@@ -10,7 +10,7 @@ import pytest
 
 from actors.actor import Actor
 from actors.mailbox import ActorStopped, KeyedMailbox, Mailbox, MailboxFull
-from actors.store.embedded.access import EmbeddedFault
+from actors.store.embedded.errors import EmbeddedFault
 from actors.supervisor import OUT_OF_FILES_SECONDS, Supervisor
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually

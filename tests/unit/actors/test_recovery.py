@@ -11,7 +11,7 @@ from uuid import UUID
 
 from actors.heartbeat import BREAK_SECONDS, Heartbeat
 from actors.process import ProcessIdentity, is_process_alive
-from actors.store.connection import DatabaseRefused, StatementRefused
+from actors.store.errors import DatabaseRefused, StatementRefused
 from actors.wallet.live_calls import Delivered
 from actors.wallet.rows import encode_void
 from tests.support.aio import eventually

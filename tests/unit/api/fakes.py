@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.claims import Claim, ClaimState
 from actors.wallet.ledger import Spending
 from channels.registry import Registry

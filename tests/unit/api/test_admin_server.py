@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.limits.limiter import Limiter
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from gw.admin.tokens import PREFIX
 from gw.admin_services import ROUTES
 from gw.api.admin.openapi import description

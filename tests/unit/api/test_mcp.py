@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.knowledge.services import WikiServices
 from gw.api.mcp.handler import McpHandler

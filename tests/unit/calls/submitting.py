@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from actors.jobs.schedule import Schedule
 from actors.jobs.service import Jobs, new_job_id
 from actors.jobs.upstreams import UpstreamJob
-from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import Outcome
 from actors.wallet.piece_prices import MediaPrice
 from channels.media.canonical import ContentItem, GeneralVideo

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.piece_prices import MediaPrice
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
 from channels.media.canonical import Done, SpeechAudio, SpeechRequest

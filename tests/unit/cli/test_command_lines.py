@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.connection import (
+from actors.store.embedded.errors import EmbeddedFault
+from actors.store.errors import (
     ConstraintViolated,
     StatementRefused,
     StatementTimedOut,
     StoreUnavailable,
 )
-from actors.store.embedded.access import EmbeddedFault
 from actors.store.schema import MigrationFault
 from actors.wallet.ledger import UnknownAccount
 from gw.cli.arguments import (

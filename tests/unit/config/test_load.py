@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.media_store.links import BucketSpec
+from actors.media_store.specs import BucketSpec
 from channels.prices import PriceSpec
 from channels.registry import Binding, HealthSpec, VideoSpec
 from gw.config.config import AgentsSpec, KbStore, ListenAddress, Tasks, Timeouts

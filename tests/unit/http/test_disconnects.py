@@ -12,7 +12,7 @@ from tornado.iostream import StreamClosedError
 
 from actors.limits.accounts import AccountLimits, Permit
 from actors.limits.limiter import Limiter
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING
 from tests.support.aio import eventually

@@ -16,7 +16,7 @@ from actors.jobs.job import Job
 from actors.jobs.link_renewal import LinkRenewal
 from actors.jobs.settlement import LINK_SECONDS
 from actors.jobs.store import SQL
-from actors.store.connection import StatementRefused
+from actors.store.errors import StatementRefused
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Transport
 from channels.media.canonical import AvatarResult, TaskResult, VideoResult

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from gw.keys.cache import KeyCache
 from gw.keys.hashing import KeyHasher, legacy_hash
 from gw.keys.key_text import shown_prefix

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from gw.keys.cache import REREAD_SECONDS, RETRY_SECONDS
 from gw.keys.entries import GRACE_SECONDS
 from gw.keys.key_text import new_key_text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.connection import StoreUnavailable
+from actors.store.errors import StoreUnavailable
 from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.sheets import price_of
 from channels.dialects.token_counts import Usage

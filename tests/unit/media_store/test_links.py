@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.media_store.copier import FileLocation, Throttle
+from actors.media_store.bucket import BucketWriting
+from actors.media_store.copies import Copy, CopyProgress, Kept, SucceededTask, sources_of
+from actors.media_store.fetch import FileLocation
 from actors.media_store.links import LINK_SECONDS, LinkSigner, period_end
-from actors.media_store.storage import BucketWriting, Lost
-from actors.media_store.store import Copy, Kept, Progress, SucceededTask, sources_of
-from actors.media_store.worker import with_own_links
+from actors.media_store.own_links import with_own_links
+from actors.media_store.storage import Lost
+from actors.media_store.throttle import Throttle
 from channels.http.transport import Proxy, Transport
 from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from gw.config import relations
@@ -158,7 +160,7 @@ async def test_parts_are_whole_and_the_rest_waits_for_the_end() -> None:
     writing = BucketWriting(copy_of(), storage.ask, part_bytes=4)
     for piece in (b"abc", b"defgh", b"i"):
         await writing.write(piece)
-    assert await writing.save() == Progress(8, None, "up", ("tag1", "tag2"))
+    assert await writing.save() == CopyProgress(8, None, "up", ("tag1", "tag2"))
     assert await writing.save() is None
     assert writing.done == 9
     await writing.finish("video/mp4")

