@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from actors.clock import Clock
-from actors.store.connection import in_time
 from actors.store.database import Database
 from actors.store.queries import load
+from actors.store.waits import in_time
 from actors.wallet.claims import Claim, ClaimState, KeptResponse
 
 SQL = load("gw.idempotency", "idempotency.sql")

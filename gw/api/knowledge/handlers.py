@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from actors.store.database import Session
+from actors.store.session import Session
 from gw.api.handler import ApiHandler
 from gw.api.knowledge.bodies import base_entry, page_body
 from gw.api.knowledge.query import ids, limit_of, offset_of, search_text, text

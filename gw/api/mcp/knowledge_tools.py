@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from actors.store.database import Session
+from actors.store.session import Session
 from gw.api.knowledge.bodies import page_body
 from gw.api.knowledge.services import WikiServices
 from gw.api.mcp.arguments import Arguments, ids_of, limit_of, offset_of, search_text, text
