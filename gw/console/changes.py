@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from actors.changes import heard_by_all
-from actors.store.database import Session as Transaction
+from actors.store.session import Session as Transaction
 from gw.admin import refusals
 from gw.admin.audit import Actor
 from gw.console.pages import ConsoleHandler, ShownError
