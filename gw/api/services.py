@@ -21,6 +21,7 @@ from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
+from actors.store.errors import StoreUnavailable
 from actors.wallet.wallets import Wallets
 from channels.answers import ANSWERS_BYTES, AnswerBudget
 from channels.offload.pool import OffloadPool

@@ -284,7 +284,7 @@ def test_number_taken_by_another_program_is_stale(tmp_path: Path) -> None:
 HOLD_A_PLACE = """
 import sys
 from pathlib import Path
-from actors.store.embedded.access import Users
+from actors.store.embedded.users import Users
 users = Users(Path(sys.argv[1]))
 with users.alone():
     users.join()
