@@ -10,8 +10,6 @@ from pathlib import PurePosixPath
 from gw.knowledge.front_matter import SourceEntry, parse_head, split_head
 from gw.knowledge.markdown import first_heading, links
 
-# The faults and warnings of a folder of pages, all of them reported together.
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class FolderFault:

@@ -170,9 +170,6 @@ def test_processes_end_with_their_parent(h: House) -> None:
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="no orphan left")
 
 
-# Without Redis: the parent keeps the limits of all.
-
-
 def statuses(h: House, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
     """So many calls at once, each over a connection of its own; how often each status came."""
     seen = [Stream() for _ in range(count)]

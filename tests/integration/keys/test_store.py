@@ -1,33 +1,18 @@
-"""Keys and accounts on a real PostgreSQL."""
+"""The tables of keys and accounts on a real PostgreSQL."""
 
-import asyncio
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
-from actors.clock import SystemClock
 from actors.store.database import Database
 from actors.wallet.ledger import BalanceOutOfRange
 from gw import accounts
-from gw.agents import table as agents
-from gw.agents.table import NewAgent
 from gw.keys import store
-from gw.keys.cache import KeyCache
-from gw.keys.hashing import KeyHasher, legacy_hash
-from gw.keys.issue import KeyWish, import_hash, issue_key
+from gw.keys.hashing import legacy_hash
+from gw.keys.issue import KeyWish, import_hash
 from gw.keys.key_text import new_key_text
-from gw.keys.last_use import LastUse
-from gw.keys.principal import KeyRefused
-from gw.keys.sealing import KeySealer
-from gw.keys.secret import Secret
 from gw.keys.store import UnknownKey
 from tests.integration.keys.table import HASHER, account_in, found_by, issue
-from tests.support.aio import eventually
-from tests.unit.keys.fakes import CacheCounter
 
 
 async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(database_url: str) -> None:
@@ -114,9 +99,6 @@ async def test_refusal_has_one_reason(database_url: str) -> None:
         assert await reason() == "revoked"
 
 
-# --- When keys were last used, on a real PostgreSQL ---
-
-
 async def test_key_that_is_not_there_is_named(database_url: str) -> None:
     async with Database(database_url) as database:
         with pytest.raises(UnknownKey, match="key_none"):
@@ -151,226 +133,6 @@ async def test_account_has_so_many_keys_and_its_list_so_many_pages(
 
         assert await pages(newest_first=False) == [made[:2], made[2:4], made[4:]]
         assert await pages(newest_first=True) == [made[:2:-1], made[2:0:-1], made[:1]]
-
-
-async def test_last_use_only_moves_forward(database_url: str) -> None:
-    async with Database(database_url) as database:
-        account_id = await account_in(database)
-        first, second = [await issue(database, account_id) for _ in range(2)]
-        base = datetime(2026, 11, 21, tzinfo=UTC)
-
-        async def used() -> list[datetime | None]:
-            keys = await store.list_of_account(database, account_id, limit=100)
-            return [key.last_used_at for key in keys]
-
-        assert await used() == [None, None]
-        at = base.timestamp()
-        await store.write_last_use(database, {first.id: at, "key_none": at})
-        assert await used() == [base, None]
-        await store.write_last_use(database, {first.id: at - 1, second.id: at + 1.5})
-        assert await used() == [base, base + timedelta(seconds=1.5)]
-        await store.write_last_use(database, {})
-
-
-# Makes the server look keys up one by one, in the order they are given, as it does in large tables.
-LOOK_UP_ONE_BY_ONE = """
-DO $$
-DECLARE
-    kind text;
-BEGIN
-    FOREACH kind IN ARRAY ARRAY['hashjoin', 'mergejoin', 'seqscan'] LOOP
-        EXECUTE format('ALTER DATABASE %I SET enable_%s = off', current_database(), kind);
-    END LOOP;
-END $$
-"""
-
-
-async def test_last_uses_written_from_many_sides_do_not_block_each_other(database_url: str) -> None:
-    async with Database(database_url) as database:
-        await database.execute(LOOK_UP_ONE_BY_ONE)
-        account_id = await account_in(database)
-        ids = [(await issue(database, account_id)).id for _ in range(30)]
-    async with Database(database_url, size=8) as database:
-        rng = random.Random(7)
-
-        async def write(seconds: float) -> None:
-            shuffled = rng.sample(ids, k=len(ids))
-            await store.write_last_use(database, dict.fromkeys(shuffled, seconds))
-
-        await asyncio.gather(*(write(float(seconds)) for seconds in range(1, 101)))
-        keys = await store.list_of_account(database, account_id, limit=100)
-        assert {key.last_used_at for key in keys} == {datetime.fromtimestamp(100, UTC)}
-
-
-# --- A change made elsewhere reaches the cache of a running gateway by push ---
-
-SECRET = Secret("integration")
-PUSH_HASHER, PUSH_SEALER = KeyHasher(SECRET), KeySealer(SECRET)
-
-
-@dataclass
-class Running:
-    """The part of a gateway that authenticates, and another process's connection."""
-
-    cache: KeyCache
-    mine: Database
-    other: Database
-    pushes: list[str]
-    account_id: str
-    key_id: str
-    text: str
-
-    async def reason(self) -> str | None:
-        try:
-            await self.cache.authenticate(self.text)
-        except KeyRefused as refused:
-            return refused.reason
-        return None
-
-    async def becomes(self, reason: str | None) -> None:
-        async def is_so() -> bool:
-            return await self.reason() == reason
-
-        await eventually(is_so, what=f"the reason {reason}")
-
-
-@asynccontextmanager
-async def running(url: str) -> AsyncIterator[Running]:
-    async with Database(url) as mine, Database(url) as other:
-        # Entries never go out of date by themselves: only a push can change the answer.
-        cache = KeyCache(mine, PUSH_HASHER, SystemClock(), CacheCounter(), ttl_seconds=1e9)
-        pushes: list[str] = []
-
-        def on_push(payload: str) -> None:
-            pushes.append(payload)
-            cache.invalidate(payload)
-
-        account = await accounts.create(other, "Ann")
-        wish = KeyWish(account_id=account.id, name="n")
-        issued = await issue_key(other, wish, hasher=PUSH_HASHER, sealer=PUSH_SEALER)
-        await mine.listen("gw_changes", on_push, cache.clear)
-        yield Running(cache, mine, other, pushes, account.id, issued.id, issued.text)
-
-
-Change = Callable[[Running], Awaitable[None]]
-
-
-async def revoke(world: Running) -> None:
-    await store.revoke(world.other, world.key_id)
-
-
-async def disable(world: Running) -> None:
-    await store.change(world.other, world.key_id, {"enabled": False})
-
-
-async def disable_account(world: Running) -> None:
-    await accounts.set_enabled(world.other, world.account_id, enabled=False)
-
-
-async def remove(world: Running) -> None:
-    async with world.other.transaction() as session:
-        await session.execute("DELETE FROM key_spend WHERE key_id = %s", (world.key_id,))
-        await session.execute("DELETE FROM keys WHERE id = %s", (world.key_id,))
-
-
-async def move(world: Running) -> None:
-    closed = await accounts.create(world.other, "Bob")
-    await accounts.set_enabled(world.other, closed.id, enabled=False)
-    moved = "UPDATE keys SET account_id = %s WHERE id = %s"
-    await world.other.execute(moved, (closed.id, world.key_id))
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (revoke, "revoked"),
-        (disable, "disabled"),
-        (disable_account, "account_inactive"),
-        (remove, "unknown"),
-        (move, "account_inactive"),
-    ],
-)
-async def test_key_refused_elsewhere_is_refused_here(
-    database_url: str, change: Change, reason: str
-) -> None:
-    async with running(database_url) as world:
-        assert await world.reason() is None
-        await change(world)
-        await world.becomes(reason)
-
-
-async def test_edited_key_and_limited_account_are_seen(database_url: str) -> None:
-    async with running(database_url) as world:
-        assert (await world.cache.authenticate(world.text)).allowed_models is None
-        await store.change(world.other, world.key_id, {"allowed_models": []})
-        await accounts.set_limits(world.other, world.account_id, {"concurrency_limit": 3})
-
-        async def is_so() -> bool:
-            principal = await world.cache.authenticate(world.text)
-            return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
-
-        await eventually(is_so)
-
-
-async def test_changed_agent_and_its_organisations_models_are_seen(database_url: str) -> None:
-    async with running(database_url) as world:
-        agent = NewAgent(
-            account_id=world.account_id,
-            name="n",
-            user_name="ann",
-            system_prompt="Be brief.",
-            model=None,
-            temperature=None,
-            web_search=False,
-            image_generation=True,
-            kbs=["default", "a,b"],
-        )
-        agent_id = await agents.create(world.other, agent)
-        wish = KeyWish(account_id=world.account_id, name="n", kind="agent", agent_id=agent_id)
-        text = (await issue_key(world.other, wish, hasher=PUSH_HASHER, sealer=PUSH_SEALER)).text
-        found = (await world.cache.authenticate(text)).agent
-        assert found is not None
-        assert (found.id, found.user, found.kbs) == (agent_id, "ann", ("default", "a,b"))
-        assert (found.image_generation, found.enabled, found.allowed_models) == (True, True, None)
-        await agents.change(world.other, agent_id, {"enabled": False, "temperature": 0.25})
-        await accounts.set_models(
-            world.other, world.account_id, {"allowed_models": [], "default_model": "m"}
-        )
-
-        async def is_so() -> bool:
-            found = (await world.cache.authenticate(text)).agent
-            assert found is not None
-            seen = (found.enabled, found.temperature, found.allowed_models, found.default_model)
-            return seen == (False, 0.25, frozenset(), "m")
-
-        await eventually(is_so)
-        elsewhere = (await accounts.create(world.other, "Bob")).id
-        foreign = KeyWish(account_id=elsewhere, name="n", kind="agent", agent_id=agent_id)
-        text = (await issue_key(world.other, foreign, hasher=PUSH_HASHER, sealer=PUSH_SEALER)).text
-        assert (await world.cache.authenticate(text)).agent is None
-
-
-async def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:
-    async with running(database_url) as world:
-        world.text = new_key_text()
-        assert await world.reason() == "unknown"
-        wish = KeyWish(account_id=world.account_id, name="early")
-        await import_hash(world.other, wish, sha256=legacy_hash(world.text))
-        await world.becomes(None)
-
-
-async def test_last_use_is_written_without_a_push(database_url: str) -> None:
-    async with running(database_url) as world:
-        await world.cache.authenticate(world.text)
-        await LastUse(keys=world.cache, database=world.mine).write()
-        await disable(world)  # a push of its own, so that one before it would be here
-        await eventually(lambda: bool(world.pushes))
-        assert world.pushes == [f"key:{world.key_id}"]
-        used_at = (await store.show(world.other, world.key_id)).last_used_at
-        assert used_at is not None
-
-
-# --- The table of accounts on a real PostgreSQL ---
 
 
 async def test_account_whose_credit_fails_is_not_there(database_url: str) -> None:

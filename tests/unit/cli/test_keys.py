@@ -1,22 +1,18 @@
-"""`gw key` and `gw ledger`."""
+"""`gw key`."""
 
 from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from actors.wallet.verify import VerifyReport
 from gw.admin.keys import check_changes, status
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import canonical_models
 from gw.cli.key_options import read_changes
 from gw.cli.key_results import key_result
-from gw.cli.ledger import verify_result
 from gw.cli.main import make_parser
-from gw.cli.output import to_json
 from gw.keys.store import KeyRecord
 from tests.support.rows import cases
 from tests.unit.config.reading import channel, read
@@ -155,40 +151,3 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
     assert "allowed_models  none\n" in key_result(replace(KEY, allowed_models=[])).text
     capped = key_result(replace(KEY, spend_cap_nano_usd=0, spent_nano_usd=0)).record
     assert (capped["spend_cap_usd"], capped["spent_usd"]) == ("0", "0")
-
-
-# --- What `gw ledger verify` makes of a report ---
-
-
-def test_checkpoint_a_proof_stands_on_and_those_it_writes_are_shown() -> None:
-    report = VerifyReport(
-        counts={"entries": 3}, faults=[], since="2026-10-01", sealed=["2026-11-01"]
-    )
-    answer = verify_result(report)
-    assert answer.text == (
-        "entries  3\nsince    2026-10-01\n\nthe ledger adds up\nsealed until 2026-11-01"
-    )
-
-
-def test_rows_that_break_an_invariant_are_shown_and_fail() -> None:
-    faults: list[dict[str, Any]] = [
-        {"invariant": "balance", "account": "a", "sum": Decimal(5)},
-        {"invariant": "once", "call": "c", "settlements": 2},
-        {"invariant": "balance", "account": "b", "sum": None},
-    ]
-    answer = verify_result(VerifyReport(counts={"accounts": 2}, faults=faults))
-    assert answer.exit_code == 1
-    assert answer.record["ok"] is False
-    assert '"sum": 5' in to_json(answer.record)
-    assert answer.text == (
-        "accounts  2\n"
-        "\n"
-        "balance does not hold\n"
-        "account  sum\n"
-        "a        5\n"
-        "b        -\n"
-        "\n"
-        "once does not hold\n"
-        "call  settlements\n"
-        "c     2"
-    )

@@ -19,7 +19,7 @@ from gw.config.reload import APPLIED, CHANGES_MAX, changes, check_price_moves, n
 from gw.config.schema import TOP
 from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, faults_of, model, read
-from tests.unit.config.test_upstream import url_of
+from tests.unit.config.test_kinds import url_of
 
 RUNNING = read("")
 # Another value for each key that waits.

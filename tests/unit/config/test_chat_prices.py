@@ -259,9 +259,6 @@ def media_written(
     )
 
 
-# --- Wires ---
-
-
 def test_wire_names_the_dialect_of_a_protocol() -> None:
     channel = read(media_written(wire="{videos: ark, avatars: }")).registry.channels["ark"]
     assert channel.wire == {"videos": "ark"}
@@ -312,9 +309,6 @@ def test_channel_whose_protocols_were_refused_is_not_blamed_for_its_wire() -> No
     assert places_of(text) == [(5, "channels[0].protocols")]
 
 
-# --- What a video model takes ---
-
-
 @cases(
     "model_id, video, spec",
     ("film", "{}", VideoSpec()),
@@ -350,9 +344,6 @@ def test_tier_that_is_none_of_them() -> None:
     assert "lite, mini, fast, full" in tier.allowed
 
 
-# --- Prices ---
-
-
 def test_price_by_resolution_stands_beside_the_usual_one() -> None:
     text = media_written(
         price='{per_second: "0.1", per_second_by_resolution: {1080p: "0.2", 4k: 0.5}}'
@@ -382,9 +373,6 @@ def test_price_by_resolution_needs_the_usual_one_and_a_video() -> None:
     assert fault.path == "models[0].price.per_second_by_resolution"
 
 
-# --- Where clients reach it ---
-
-
 @cases(
     "text, expected",
     ("''", ""),
@@ -407,9 +395,6 @@ def test_public_url_that_cannot_be(text: str) -> None:
     fault = fault_of(f"public_url: {text}")
     assert (fault.line, fault.path) == (1, "public_url")
     assert "hidden" not in repr(fault)
-
-
-# --- What is hardly meant ---
 
 
 def test_model_whose_channels_do_not_speak_what_it_needs() -> None:

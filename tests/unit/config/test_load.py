@@ -14,54 +14,8 @@ from channels.registry import Binding, HealthSpec, VideoSpec
 from gw.config.config import AgentsSpec, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
-from gw.config.path import find_path
 from tests.support.rows import cases
 from tests.unit.config.reading import SOURCE, channel, model, read
-
-
-def fault_of_find(path_argument: str | None, environ: dict[str, str], cwd: Path) -> Fault:
-    with pytest.raises(ConfigFaults) as caught:
-        find_path(path_argument, environ, cwd)
-    (fault,) = caught.value.faults
-    return fault
-
-
-def test_argument_goes_before_the_variable_and_the_folder(tmp_path: Path) -> None:
-    for name in ("argument.yaml", "variable.yaml", "gw.yaml"):
-        (tmp_path / name).touch()
-    environ = {"GW_CONFIG": "variable.yaml"}
-    assert find_path("argument.yaml", environ, tmp_path) == tmp_path / "argument.yaml"
-    assert find_path(None, environ, tmp_path) == tmp_path / "variable.yaml"
-    assert find_path(None, {}, tmp_path) == tmp_path / "gw.yaml"
-    assert find_path("", {"GW_CONFIG": ""}, tmp_path) == tmp_path / "gw.yaml"
-
-
-def test_absolute_path_stands_for_itself(tmp_path: Path) -> None:
-    path = tmp_path / "elsewhere.yaml"
-    path.touch()
-    assert find_path(str(path), {}, Path("/")) == path
-
-
-def test_absent_file_says_who_named_it(tmp_path: Path) -> None:
-    (tmp_path / "gw.yaml").touch()
-    fault = fault_of_find("none.yaml", {}, tmp_path)
-    assert fault.file == str(tmp_path / "none.yaml")
-    assert fault.found == "no such file or directory, named by --config"
-    fault = fault_of_find(None, {"GW_CONFIG": "none.yaml"}, tmp_path)
-    assert fault.found == "no such file or directory, named by $GW_CONFIG"
-
-
-def test_absent_default_says_how_to_name_one(tmp_path: Path) -> None:
-    fault = fault_of_find(None, {}, tmp_path)
-    assert fault.file == str(tmp_path / "gw.yaml")
-    assert fault.found == "no such file or directory"
-    assert "--config" in fault.hint
-    assert "GW_CONFIG" in fault.hint
-
-
-def test_path_that_no_file_can_have_is_a_fault(tmp_path: Path) -> None:
-    assert "null" in fault_of_find("a\0b", {}, tmp_path).found
-
 
 EXAMPLE = Path(__file__).parents[3] / "ops" / "examples" / "gw.yaml"
 EXAMPLE_ENVIRON = {
@@ -272,9 +226,6 @@ def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     assert (config.secret, config.drain_seconds) == ("sixteen-letters-", 1.0)
 
 
-# --- What is taken beside the obvious, and what it becomes ---
-
-
 @cases(
     "written, host, port, text",
     ("127.0.0.1:8080", "127.0.0.1", 8080, "127.0.0.1:8080"),
@@ -343,105 +294,3 @@ def test_whole_numbers_may_have_underscores_and_signs() -> None:
     models = read(model("context_size: 400_000")).registry.models
     assert models["m"].context_size == 400_000
     assert read(channel("priority: -3")).registry.channels["a"].priority == -3
-
-
-# --- What is served all the same, and told: who configures it hardly means it ---
-
-GOOD = """
-channels:
-  - id: one
-    base_url: https://a.example
-    api_key: key-of-one
-    protocols: [chat]
-models:
-  - id: m
-    channels: [one]
-    price: {input: 1, output: 2}
-"""
-
-
-def told(text: str) -> list[tuple[int | None, str, str]]:
-    """Line, path and message of each caution."""
-    return [(one.line, one.path, one.message) for one in read(text).cautions]
-
-
-@cases("address", "0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0")
-def test_inner_listener_on_every_interface(address: str) -> None:
-    for name in ("admin_listen", "console_listen"):
-        ((line, path, message),) = told(f"{name}: {address}{GOOD}")
-        assert (line, path) == (1, name)
-        assert "every interface" in message
-
-
-@cases(
-    "end",
-    "/v1/chat/completions",
-    "/chat/completions",
-    "/v1/messages",
-    "/api/v3/responses",
-    "/v1/images/generations",
-    "/v1/audio/speech",
-    "/v1/videos/generations",
-    "/v1/rerank/",
-)
-def test_address_that_ends_in_an_endpoint(end: str) -> None:
-    text = GOOD.replace("https://a.example", f"https://a.example{end}")
-    assert [path for _, path, _ in told(text)] == ["channels[0].base_url"]
-    whole = text.replace("    api_key", "    paths: {chat: /v1/chat/completions}\n    api_key")
-    assert told(whole) == []
-
-
-@cases("end", "", "/api", "/openai", "/chat", "/messages-api", "/v1/gateways/completions-of-ours")
-def test_address_with_another_prefix_is_fine(end: str) -> None:
-    assert told(GOOD.replace("https://a.example", f"https://a.example{end}")) == []
-
-
-@cases("key, is_told", ('"key-of-one"', True), ("'key-of-one'", True), ('key-"of"-one', False))
-def test_key_with_quotes_of_an_env_file_is_told_and_not_shown(key: str, is_told: bool) -> None:
-    text = GOOD.replace("key-of-one", "${THE_KEY}")
-    found = read(text, THE_KEY=key).cautions
-    assert [one.path for one in found] == ["channels[0].api_key"] * is_told
-    assert not any("key-of" in one.message for one in found)
-
-
-@cases("address", "127.0.0.1:9090", '"[::1]:9090"', "localhost:9090")
-def test_inner_listener_on_one_interface_is_fine(address: str) -> None:
-    assert told(f"admin_listen: {address}{GOOD}") == []
-    assert told(f"console_listen: {address.replace('9090', '9080')}{GOOD}") == []
-
-
-def test_public_listener_on_every_interface_is_meant() -> None:
-    assert told(f"listen: 0.0.0.0:8080{GOOD}") == []
-
-
-def test_channel_that_no_model_uses() -> None:
-    ((line, path, message),) = told(GOOD.replace("[one]", "[]"))
-    assert (line, path, message) == (3, "channels[0].id", "no model uses this channel")
-
-
-@cases("name, is_told", ("a", True), ("ab", True), ("abc", False))
-def test_channel_id_that_is_too_short_to_be_masked(name: str, is_told: bool) -> None:
-    found = told(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
-    assert [path for _, path, _ in found] == ["channels[0].id"] * is_told
-
-
-@cases("key, is_told", ("abcde", True), ("abcdef", False), ('""', False))
-def test_key_that_is_too_short_to_be_masked_is_told_and_not_shown(key: str, is_told: bool) -> None:
-    found = told(GOOD.replace("key-of-one", key))
-    assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_told
-    assert not any("abcde" in message for _, _, message in found)
-
-
-def test_cautions_come_with_their_lines_and_change_nothing_else() -> None:
-    config = read(model())
-    assert [(one.line, one.path) for one in config.cautions] == [
-        (2, "channels[0].id"),
-        (4, "channels[0].api_key"),
-    ]
-    assert str(config.cautions[0]).startswith("/etc/gateway/gw.yaml:2:5 channels[0].id: too short")
-    assert set(config.registry.models) == {"m"}
-
-
-def test_file_with_a_fault_tells_the_fault() -> None:
-    with pytest.raises(Exception, match="drain_seconds"):
-        read("drain_seconds: soon\n" + channel())

@@ -152,8 +152,6 @@ class CacheCounter:
         self.misses += not hit
 
 
-# --- A cache of keys with everything around it under the control of a test ---
-
 KEY = "sk-platform-" + "a" * 64
 OTHER = "sk-platform-" + "b" * 64
 

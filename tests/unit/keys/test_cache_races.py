@@ -139,8 +139,6 @@ async def _play(steps: list[tuple[str, object]]) -> None:
     assert world.table.reads <= len(steps) + 1
 
 
-# --- How long the cache believes what the database vouches for, without reading it again ---
-
 TTL_SECONDS = 5.0
 
 

@@ -1,18 +1,12 @@
-"""The secret of a gateway, and the texts of keys."""
+"""The secret of a gateway, and what it seals and hashes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gw.keys.hashing import KeyHasher, legacy_hash
-from gw.keys.key_text import is_key_text, new_key_text
+from gw.keys.hashing import KeyHasher
 from gw.keys.sealing import KeySealer, WrongSecret
 from gw.keys.secret import Secret, load_secret
-from gw.keys.secret_file import SecretFault, read_or_make
 from tests.support.rows import cases
 
 SECRET = Secret("correct horse")
@@ -94,104 +88,3 @@ def test_previous_secret_opens_and_finds_what_was_made_under_it() -> None:
     assert KeyHasher(old).previous_hash(KEY) is None
     assert both.subkeys("a use") == (both.subkey("a use"), old.subkey("a use"))
     assert "horse" not in repr(both)
-
-
-# --- The generated secret: made once, private, whatever happens at the same time ---
-
-READ = "import sys, pathlib; sys.stdin.read(); " + (
-    "from gw.keys.secret import read_or_make; print(read_or_make(pathlib.Path(sys.argv[1])))"
-)
-
-
-def test_secret_is_made_once_and_private(tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "var"
-    made = read_or_make(folder)
-    assert len(made) == 64
-    assert read_or_make(folder) == made
-    (file,) = folder.iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
-
-
-def test_processes_that_start_together_get_one_secret(tmp_path: Path) -> None:
-    readers = [
-        subprocess.Popen(
-            [sys.executable, "-c", READ, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(8)
-    ]
-    for reader in readers:  # all have started: now let them go
-        assert reader.stdin is not None
-        reader.stdin.close()
-        reader.stdin = None
-    outputs = {reader.communicate(timeout=60)[0] for reader in readers}
-    assert len(outputs) == 1
-    assert len(outputs.pop().strip()) == 64
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_secret_is_read_without_its_line_end(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("mine\r\n")
-    assert read_or_make(tmp_path) == "mine"
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [(b"", "is empty"), (b" \n", "is empty"), (b"\xff\xfe\xff", "is not text")],
-)
-def test_spoilt_file_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
-    (tmp_path / "secret").write_bytes(content)
-    with pytest.raises(SecretFault, match=reason):
-        read_or_make(tmp_path)
-
-
-def test_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SecretFault, match=r"file/secret cannot be read"):
-        read_or_make(tmp_path / "file")
-    (tmp_path / "secret").mkdir()
-    with pytest.raises(SecretFault, match="cannot be read"):
-        read_or_make(tmp_path)
-
-
-# --- Key texts: made, recognised, shown in part ---
-
-GOOD = "sk-platform-" + "0123456789abcdef" * 4
-
-
-def test_new_keys_are_well_formed_and_differ() -> None:
-    keys = [new_key_text() for _ in range(100)]
-    assert all(map(is_key_text, keys))
-    assert {len(key) for key in keys} == {76}
-    assert len(set(keys)) == 100
-
-
-@cases(
-    "text",
-    "",
-    "sk-platform-",
-    GOOD[:-1],
-    GOOD + "0",
-    GOOD + "\n",
-    " " + GOOD[:-1],
-    GOOD.upper(),
-    "SK-platform-" + GOOD[12:],
-    "sk-platform" + GOOD[11:].replace("-", "0"),
-    GOOD[12:],
-)
-def test_anything_else_is_malformed(text: str) -> None:
-    assert not is_key_text(text)
-    assert len(legacy_hash(text)) == 32
-
-
-@given(
-    position=st.integers(min_value=0, max_value=75), character=st.characters(exclude_categories=())
-)
-def test_one_changed_character_is_accepted_only_as_a_hex_digit(
-    position: int, character: str
-) -> None:
-    text = GOOD[:position] + character + GOOD[position + 1 :]
-    is_same = text == GOOD
-    assert is_key_text(text) == (is_same or (position >= 12 and character in "0123456789abcdef"))

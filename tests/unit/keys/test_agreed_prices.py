@@ -1,14 +1,13 @@
-"""Prices agreed with an account, and when its keys were last used."""
+"""Prices agreed with an account."""
 
 from decimal import Decimal
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.errors import StoreUnavailable
 from actors.wallet.piece_prices import ImagePrice
 from actors.wallet.sheets import price_of
 from channels.dialects.token_counts import Usage
@@ -17,8 +16,6 @@ from channels.registry import Binding
 from gw.admin.prices import read_factor, read_patterns, read_prices
 from gw.admin.refusals import Invalid
 from gw.keys.agreed_prices import AgreedPrices
-from gw.keys.last_use import LastUse
-from gw.keys.store import SQL
 from tests.support.prices import spec_of
 from tests.support.rows import cases
 from tests.support.specs import make_model
@@ -119,61 +116,3 @@ def test_patterns_are_bounded() -> None:
     for wrong in ([""], ["x" * 201], ["a\nb"], [str(n) for n in range(101)]):
         with pytest.raises(Invalid):
             read_patterns(wrong)
-
-
-# --- Writing when keys were last used ---
-
-
-class FakeCache:
-    def __init__(self) -> None:
-        self.uses: dict[str, float] = {}
-
-    @property
-    def touched_count(self) -> int:
-        return len(self.uses)
-
-    def touched(self, most: int) -> dict[str, float]:
-        return {key_id: self.uses.pop(key_id) for key_id in list(self.uses)[:most]}
-
-
-class FakeStore:
-    def __init__(self) -> None:
-        self.written: list[Any] = []
-        self.is_down = False
-
-    async def execute(self, sql: str, params: Any = ()) -> int:
-        assert sql == SQL["write_last_use"]
-        if self.is_down:
-            raise StoreUnavailable("down")
-        self.written.append(dict(zip(params["ids"], params["seconds"], strict=True)))
-        return len(params["ids"])
-
-    fetch_all = fetch_one = NotImplemented
-
-
-async def test_uses_are_written_once_and_a_part_of_many_with_each_beat() -> None:
-    cache, database = FakeCache(), FakeStore()
-    last_use = LastUse(keys=cast(Any, cache), database=cast(Any, database))
-
-    cache.uses = dict.fromkeys(map(str, range(30_000)), 1.0)
-    await last_use.write()
-    assert [len(uses) for uses in database.written] == [256, 244]  # a sixtieth of all
-    await last_use.write_all()
-    assert not cache.uses
-    assert sum(map(len, database.written)) == 30_000
-
-
-async def test_uses_are_kept_while_the_database_is_away() -> None:
-    cache, database = FakeCache(), FakeStore()
-    last_use = LastUse(keys=cast(Any, cache), database=cast(Any, database))
-
-    database.is_down = True
-    for uses in ({"key_1": 1.0, "key_2": 1.0}, {"key_1": 2.0}):
-        cache.uses = dict(uses)
-        with pytest.raises(StoreUnavailable):
-            await last_use.write()
-    assert repr(last_use) == "<LastUse 2 pending>"
-    database.is_down = False
-    await last_use.write()
-    assert database.written == [{"key_1": 2.0, "key_2": 1.0}]
-    assert repr(last_use) == "<LastUse 0 pending>"
