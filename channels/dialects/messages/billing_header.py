@@ -19,13 +19,13 @@ _PREFIX = "x-anthropic-billing-header:"
 FIELD = f"system.{_PREFIX[:-1]}"
 
 
-class _Block(msgspec.Struct, gc=False):
+class _SystemBlock(msgspec.Struct, gc=False):
     type: str = ""
     text: str = ""
 
 
 _BLOCKS = msgspec.json.Decoder(list[Raw] | str)
-_BLOCK = msgspec.json.Decoder(_Block)
+_BLOCK = msgspec.json.Decoder(_SystemBlock)
 
 
 def without_line(text: str) -> str | None:

@@ -11,7 +11,8 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from channels.dialects.messages.blocks import ORIGIN, BlockReader
+from channels.dialects.messages.blocks import BlockReader
+from channels.dialects.messages.members import ORIGIN
 from channels.errors import InvalidRequest
 from channels.translation.body_members import Members
 from channels.translation.model import (

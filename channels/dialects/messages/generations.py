@@ -21,7 +21,7 @@ from channels.translation.model import Effort
 LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
-class Generation(Struct, frozen=True):
+class MessagesGeneration(Struct, frozen=True):
     """What the models of one generation take; the rest is a 400.
 
     `efforts` are the values of `output_config.effort`. `takes_budgets` and `is_adaptive` are the
@@ -48,22 +48,24 @@ class Generation(Struct, frozen=True):
         return below[-1] if below else self.efforts[0]
 
 
-_ADAPTIVE = Generation(efforts=LEVELS, is_adaptive=True, takes_sampling=False)
+_ADAPTIVE = MessagesGeneration(efforts=LEVELS, is_adaptive=True, takes_sampling=False)
 _ALWAYS = replace(_ADAPTIVE, off="never")
-_BUDGETS = Generation(takes_budgets=True)
+_BUDGETS = MessagesGeneration(takes_budgets=True)
 # Each generation with the version before which it ends.
-_ROWS: tuple[tuple[tuple[int, int], Generation], ...] = (
-    ((3, 7), Generation(off="default")),
+_ROWS: tuple[tuple[tuple[int, int], MessagesGeneration], ...] = (
+    ((3, 7), MessagesGeneration(off="default")),
     ((4, 6), _BUDGETS),
     (
         (4, 7),
-        Generation(efforts=("low", "medium", "high", "max"), takes_budgets=True, is_adaptive=True),
+        MessagesGeneration(
+            efforts=("low", "medium", "high", "max"), takes_budgets=True, is_adaptive=True
+        ),
     ),
     ((5, 0), replace(_ADAPTIVE, off="default")),
 )
 # The only one of its generation that takes levels.
 _OPUS_4_5 = replace(_BUDGETS, efforts=("low", "medium", "high"))
-_OTHERS = Generation(efforts=LEVELS, takes_budgets=True, is_adaptive=True)
+_OTHERS = MessagesGeneration(efforts=LEVELS, takes_budgets=True, is_adaptive=True)
 
 _MAKER = re.compile(r"claude|anthropic|\b(?:opus|sonnet|haiku)\b")
 # The first number of at most two digits, and one that follows it: longer ones are dates.
@@ -79,7 +81,7 @@ _OPUS_ALWAYS = (5, 5)
 
 
 @lru_cache(maxsize=1024)
-def generation_of(model: str) -> Generation:
+def generation_of(model: str) -> MessagesGeneration:
     """Return the generation of a model, by its upstream name."""
     name = model.lower()
     if _MAKER.search(name) is None:

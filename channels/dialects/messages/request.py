@@ -8,176 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
 from channels.dialects.faults import described
 from channels.dialects.logged_parameters import counts, names_of, settings
 from channels.dialects.messages.billing_header import body_without
-from channels.dialects.validation import (
-    INTEGER_MAX,
-    MODEL_CHARACTERS_MAX,
-    TOOL_TYPE_CHARACTERS_MAX,
-    Count,
-    Tables,
-    check_model,
-    lookalikes_of,
-    read_members,
+from channels.dialects.messages.members import (
+    ALLOWED,
+    InputMessage,
+    LenientMessagesBody,
+    LenientMessagesTool,
+    MessagesBody,
+    MessagesTool,
+    MessagesToolChoice,
 )
+from channels.dialects.validation import Tables, check_model, lookalikes_of, read_members
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
 from channels.registry import ChannelSpec, ModelSpec
-
-# The members of a messages request, as types and in words (spec: Chat, messages protocol).
-#
-# `MessagesBody` has the documented types, `LenientBody` those that the gateway itself needs;
-# `ALLOWED` has the same in words, for error messages. Other members are forwarded unread.
-
-
-class Object(Struct, gc=False):
-    """Any object; the upstream validates its members."""
-
-
-class Block(Struct, gc=False):
-    """One block of content: text, image, document, thinking, a tool's call or result."""
-
-    type: str
-    text: str | UnsetType = UNSET
-    id: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    input: Object | UnsetType = UNSET
-    tool_use_id: str | UnsetType = UNSET
-    source: Object | str | UnsetType = UNSET  # a string only in a search result: its origin
-
-
-class Message(Struct, gc=False):
-    """One turn. Instructions within a conversation have their own role."""
-
-    role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
-
-
-class Tool(Struct, gc=False):
-    """A tool of the client's, or, with a type other than `custom`, one defined by the provider."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
-    name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
-    input_schema: Object | UnsetType = UNSET
-
-
-class ToolChoice(Struct, gc=False):
-    """Whether tools must be used, and which."""
-
-    type: Literal["auto", "any", "tool", "none"]
-    name: str | UnsetType = UNSET
-    disable_parallel_tool_use: bool | UnsetType | None = UNSET
-
-
-class Thinking(Struct, gc=False):
-    """Whether and how much the model thinks."""
-
-    type: str
-    budget_tokens: int | UnsetType | None = UNSET
-
-
-class MessagesBody(Struct, gc=False):
-    """The members that the gateway reads, and their types."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    max_tokens: Count
-    messages: Annotated[list[Message], Meta(min_length=1)]
-    system: str | list[Block] | None = None
-    stream: bool | None = None
-    tools: list[Tool] | None = None
-    tool_choice: ToolChoice | None = None
-    thinking: Thinking | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop_sequences: list[str] | None = None
-    metadata: Object | None = None
-    inference_geo: str | None = None
-
-
-class LenientMessage(Struct, gc=False):
-    """One turn of any content."""
-
-    role: Literal["user", "assistant", "system"]
-    content: str | list[Raw]
-
-
-class LenientTool(Struct, gc=False):
-    """A tool, of which only the type is needed."""
-
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
-
-
-class LenientBody(Struct, gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the rest."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    max_tokens: Count
-    messages: Annotated[list[LenientMessage], Meta(min_length=1)]
-    system: str | list[Raw] | None = None
-    stream: bool | None = None
-    tools: list[LenientTool] | None = None
-    tool_choice: Object | None = None
-    temperature: float | None = None
-    inference_geo: str | None = None  # priced
-
-
-_BLOCK = {
-    "": "an object with type",
-    ".type": "a string such as text",
-    ".text": "a string",
-    ".id": "a string",
-    ".name": "a string",
-    ".input": "an object",
-    ".tool_use_id": "a string",
-    ".source": "an object with type",
-}
-
-# The allowed values of each member, in words; `[]` stands for any index.
-ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
-    "max_tokens": f"an integer from 1 to {INTEGER_MAX}",
-    "messages": "a non-empty array of messages",
-    "messages[]": "an object with role and content",
-    "messages[].role": "one of user, assistant, system",
-    "messages[].content": "a string or an array of content blocks",
-    **{f"messages[].content[]{member}": words for member, words in _BLOCK.items()},
-    "system": "a string or an array of text blocks",
-    **{f"system[]{member}": words for member, words in _BLOCK.items()},
-    "stream": "a boolean",
-    "tools": "an array of tools",
-    "tools[]": "an object with name and input_schema",
-    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as custom",
-    "tools[].name": "a non-empty string",
-    "tools[].description": "a string",
-    "tools[].input_schema": "an object that holds a JSON schema",
-    "tool_choice": "an object with type",
-    "tool_choice.type": "one of auto, any, tool, none",
-    "tool_choice.name": "a string",
-    "tool_choice.disable_parallel_tool_use": "a boolean",
-    "thinking": "an object with type",
-    "thinking.type": "a string such as enabled",
-    "thinking.budget_tokens": "an integer",
-    "temperature": "a number",
-    "top_p": "a number",
-    "top_k": "an integer",
-    "stop_sequences": "an array of strings",
-    "stop_sequences[]": "a string",
-    "metadata": "an object",
-    "inference_geo": "a string such as us",
-}
-
-
-# The parameters of a messages request, for the call log.
 
 _SETTINGS = frozenset(
     (
@@ -196,13 +49,15 @@ _SETTINGS = frozenset(
 )
 
 
-def parameters(raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientBody) -> dict[str, str]:
-    """Return the parameters by protocol name, with the number of `messages` and `images`.
+def parameters(
+    raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientMessagesBody
+) -> dict[str, str]:
+    """Return the parameters for the call log, with the number of `messages` and `images`.
 
     Tools and images are only recognised in a documented body.
     """
     shown = settings(raw, _SETTINGS)
-    if isinstance(read, LenientBody):
+    if isinstance(read, LenientMessagesBody):
         return shown | counts(messages=len(read.messages))
     if read.thinking is not None and isinstance(read.thinking.budget_tokens, int):
         shown["thinking.budget_tokens"] = str(read.thinking.budget_tokens)
@@ -221,7 +76,7 @@ def _effort(raw: msgspec.Raw) -> dict[str, str]:
     return settings(config, ("effort",), within="output_config.")
 
 
-def _name(tool: Tool) -> str:
+def _name(tool: MessagesTool) -> str:
     return (tool.type or "") if tool.name is msgspec.UNSET else tool.name
 
 
@@ -233,7 +88,7 @@ def _images(read: MessagesBody) -> int:
     return found
 
 
-_TABLES = Tables(MessagesBody, LenientBody, ALLOWED)
+_TABLES = Tables(MessagesBody, LenientMessagesBody, ALLOWED)
 _NAMES = lookalikes_of((*MessagesBody.__struct_fields__, "thread"))
 
 # A provider's tools have the date of their version in their type: web_search_20250305.
@@ -340,7 +195,7 @@ def _fault(read: MessagesBody) -> InvalidRequest | None:
     return choice or _fault_of_sources(read.messages) or _fault_of_tools(read.tools or ())
 
 
-def _fault_of_choice(choice: ToolChoice) -> InvalidRequest | None:
+def _fault_of_choice(choice: MessagesToolChoice) -> InvalidRequest | None:
     if choice.type != "tool" or choice.name:
         return None
     return InvalidRequest(
@@ -348,7 +203,7 @@ def _fault_of_choice(choice: ToolChoice) -> InvalidRequest | None:
     )
 
 
-def _fault_of_sources(messages: Iterable[Message]) -> InvalidRequest | None:
+def _fault_of_sources(messages: Iterable[InputMessage]) -> InvalidRequest | None:
     for position, message in enumerate(messages):
         if isinstance(message.content, str):
             continue
@@ -361,7 +216,7 @@ def _fault_of_sources(messages: Iterable[Message]) -> InvalidRequest | None:
     return None
 
 
-def _fault_of_tools(tools: Iterable[Tool]) -> InvalidRequest | None:
+def _fault_of_tools(tools: Iterable[MessagesTool]) -> InvalidRequest | None:
     for index, tool in enumerate(tools):
         if _kind(tool) == "custom":
             for name, value in (("name", tool.name), ("input_schema", tool.input_schema)):
@@ -372,11 +227,11 @@ def _fault_of_tools(tools: Iterable[Tool]) -> InvalidRequest | None:
     return None
 
 
-def _kind(tool: Tool | LenientTool) -> str:
+def _kind(tool: MessagesTool | LenientMessagesTool) -> str:
     """Return a tool's type without its date."""
     return "custom" if tool.type is None else _DATE.sub("", tool.type)
 
 
-def _builtin_tools(tools: Iterable[Tool | LenientTool]) -> tuple[str, ...]:
+def _builtin_tools(tools: Iterable[MessagesTool | LenientMessagesTool]) -> tuple[str, ...]:
     kinds = dict.fromkeys(map(_kind, tools))
     return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)

@@ -1,4 +1,4 @@
-"""Messages responses, streamed and whole: decode an upstream's, and encode a client's.
+"""Messages streams, to canonical events and back.
 
 Blocks have their own indices; of the tools only the client's are calls, which are numbered. Unknown
 events, blocks and deltas are ignored. Nothing that an upstream sends raises. `events.py` decodes
@@ -7,29 +7,20 @@ the events.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from channels.dialects.messages.blocks import (
-    BlockReader,
-    arguments_of,
-    read_explanation,
-    read_finish,
-    write_finish,
-)
-from channels.dialects.messages.events import Event as UpstreamEvent
-from channels.dialects.messages.events import Message, UsageReader, read_message
-from channels.dialects.token_counts import Usage, UsageParts
-from channels.dialects.usage_details import hour_member, tools_member
-from channels.errors import UpstreamMalformed
+from channels.dialects.messages.block_queue import BlockQueue, PendingBlock, arguments_delta
+from channels.dialects.messages.blocks import arguments_of
+from channels.dialects.messages.events import MessagesEvent, StatedMessage, read_message
+from channels.dialects.messages.signatures import thinking_block
+from channels.dialects.messages.stop_reasons import read_explanation, read_finish, write_finish
+from channels.dialects.messages.usage import MessagesUsageReader, write_usage
 from channels.families import MESSAGES
-from channels.json.lenient import NULL, dumps, raw_of, read_json, read_loosely, text_of
-from channels.translation.call_arguments import Arguments, arguments_object
+from channels.json.lenient import NULL, dumps, read_json, read_loosely, text_of
+from channels.translation.call_arguments import Arguments
 from channels.translation.error_names import UNNAMED, failure_in, failure_named
 from channels.translation.event_encoder import EventEncoder
 from channels.translation.events import (
@@ -46,12 +37,12 @@ from channels.translation.events import (
 )
 from channels.translation.identifiers import made_id
 from channels.translation.media import markdown
-from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
+from channels.translation.model import Media, Thinking
 from channels.translation.signatures import UNSIGNED, opened, sealed
 
 
 @dataclass(slots=True)
-class _Call:
+class _OpenToolUse:
     """A block that is a call; `given` are arguments that its start already had."""
 
     index: int
@@ -59,24 +50,24 @@ class _Call:
     has_arguments: bool = False
 
 
-class StreamDecoder:
+class MessagesStreamDecoder:
     """Decodes one stream. Made for one attempt, used from one task."""
 
     __slots__ = ("_began", "_calls", "_count", "_ended", "_id", "_stated")
 
     def __init__(self) -> None:
-        self._calls: dict[int, _Call] = {}  # open calls, by their block's index
+        self._calls: dict[int, _OpenToolUse] = {}  # open calls, by their block's index
         self._count = 0
-        self._stated = UsageReader()
+        self._stated = MessagesUsageReader()
         self._id = ""
         self._began = False
         self._ended = False
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<messages.StreamDecoder {state}, {self._count} calls>"
+        return f"<MessagesStreamDecoder {state}, {self._count} calls>"
 
-    def take(self, read: UpstreamEvent | None) -> list[Event]:
+    def take(self, read: MessagesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; none for pings. Never raises."""
         if read is None or self._ended:
             return []
@@ -92,7 +83,7 @@ class StreamDecoder:
         self._ended = True
         return []
 
-    def _take_delta(self, read: UpstreamEvent) -> list[Event]:
+    def _take_delta(self, read: MessagesEvent) -> list[Event]:
         delta = read.delta
         if delta is None:
             return []
@@ -116,7 +107,7 @@ class StreamDecoder:
         if usage := self._stated.displayed:
             events.insert(len(events) - self._ended, UsageStated(usage))
 
-    def _take(self, read: UpstreamEvent) -> list[Event]:
+    def _take(self, read: MessagesEvent) -> list[Event]:
         kind = read.type
         if kind == "content_block_start":
             return self._start_block(read)
@@ -136,7 +127,7 @@ class StreamDecoder:
         return []
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
-        message = read_message(raw) or Message()
+        message = read_message(raw) or StatedMessage()
         self._stated.take(message.usage, is_start=True, container=message.container)
         # A second start belongs to a restarted response, with other blocks.
         events = self._close()
@@ -146,7 +137,7 @@ class StreamDecoder:
             events.append(Began(message.id, message.model))
         return events
 
-    def _start_block(self, read: UpstreamEvent) -> list[Event]:
+    def _start_block(self, read: MessagesEvent) -> list[Event]:
         block = read_json(bytes(read.content_block))
         if not isinstance(block, dict):
             return []
@@ -160,7 +151,7 @@ class StreamDecoder:
             return [ThinkingDelta(redacted=data, signer=signer)]
         if kind == "tool_use":
             given = block.get("input")
-            call = _Call(self._count, arguments_of(given))
+            call = _OpenToolUse(self._count, arguments_of(given))
             self._count += 1
             self._calls[read.index or 0] = call
             call_id = text_of(block.get("id")) or made_id(self._id, str(call.index))
@@ -168,7 +159,7 @@ class StreamDecoder:
             return [CallBegan(call.index, call_id, name)]
         return []
 
-    def _take_message_delta(self, read: UpstreamEvent) -> list[Event]:
+    def _take_message_delta(self, read: MessagesEvent) -> list[Event]:
         events: list[Event] = []
         delta = read.delta
         if delta is not None and delta.stop_reason:
@@ -191,7 +182,7 @@ class StreamDecoder:
         return events
 
 
-def _closing(call: _Call) -> list[Event]:
+def _closing(call: _OpenToolUse) -> list[Event]:
     """Return the arguments of a call without deltas: those of its start, or an empty object."""
     return [] if call.has_arguments else [CallDelta(call.index, call.given)]
 
@@ -210,123 +201,18 @@ def _thinking_of(block: dict[str, Any]) -> list[Event]:
     return [ThinkingDelta(text)] if text else []
 
 
-# Content blocks of a messages stream, one open at a time.
-#
-# The protocol sends one block after the other; elsewhere tool calls may be interleaved. The first
-# block is open on the wire, the following ones wait until it is complete: a text as soon as another
-# block follows, a call when its arguments are a JSON object.
-
-_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
-
-
-@dataclass(slots=True, eq=False)
-class PendingBlock:
-    """One block: its `content_block` at the start, and the deltas not yet written.
-
-    `arguments` are a call's; None for other blocks.
-    """
-
-    kind: str
-    start: dict[str, Any]
-    waiting: list[bytes] = field(default_factory=list)
-    arguments: Arguments | None = None
-    is_finished: bool = False
-
-    def is_whole(self) -> bool:
-        """Whether the block is complete."""
-        return self.arguments is None or self.arguments.is_whole()
-
-
-class BlockQueue:
-    """Encodes the blocks of one response, numbered from 0."""
-
-    __slots__ = ("_head", "_index", "_queue")
-
-    def __init__(self) -> None:
-        self._queue: deque[PendingBlock] = deque()
-        self._index = -1
-        self._head = b""  # prefix of a delta of the open block
-
-    def __repr__(self) -> str:
-        return f"<BlockQueue {self._index + 1} begun, {len(self._queue)} unfinished>"
-
-    def last(self) -> PendingBlock | None:
-        """The last block begun, unless it is finished."""
-        return self._queue[-1] if self._queue else None
-
-    def add(self, block: PendingBlock) -> bytes:
-        """Append a block; its start is returned if it can be written at once."""
-        self._queue.append(block)
-        if len(self._queue) == 1:
-            return self._begin()
-        return self._advance()
-
-    def write(self, block: PendingBlock, delta: bytes) -> bytes:
-        """Write a JSON delta into a block; it may have to wait."""
-        if self._queue and block is self._queue[0]:
-            written = self._head + delta + b"}\n\n"
-            if len(self._queue) > 1:
-                return written + self._advance()
-            return written
-        if not block.is_finished:
-            block.waiting.append(delta)
-            return self._advance()
-        return b""  # it is finished: the arguments were complete
-
-    def close(self) -> bytes:
-        """Finish every block; a call without arguments gets an empty object."""
-        pieces = []
-        while self._queue:
-            block = self._queue[0]
-            if block.arguments is not None and not block.arguments.text().strip():
-                pieces.append(self._head + arguments_delta("{}") + b"}\n\n")
-            pieces.append(self._finish())
-        return b"".join(pieces)
-
-    def _advance(self) -> bytes:
-        """Finish the open block while it is complete and another one waits."""
-        pieces = []
-        while len(self._queue) > 1 and self._queue[0].is_whole():
-            pieces.append(self._finish())
-        return b"".join(pieces)
-
-    def _finish(self) -> bytes:
-        stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
-        written = stop % self._index
-        self._queue.popleft().is_finished = True
-        return written + self._begin() if self._queue else written
-
-    def _begin(self) -> bytes:
-        """Write the start of the first block, and its waiting deltas."""
-        block = self._queue[0]
-        self._index += 1
-        self._head = _DELTA % self._index
-        start = {"type": "content_block_start", "index": self._index, "content_block": block.start}
-        pieces = [b"event: content_block_start\ndata: " + dumps(start) + b"\n\n"]
-        pieces += [self._head + delta + b"}\n\n" for delta in block.waiting]
-        block.waiting.clear()
-        return b"".join(pieces)
-
-
-def arguments_delta(arguments: str) -> bytes:
-    """Encode the delta for a piece of a call's arguments."""
-    return b'{"type":"input_json_delta","partial_json":' + dumps(arguments) + b"}"
-
-
-# Encodes canonical events as a messages stream.
-#
-# message_start, blocks, message_delta, message_stop, in this order. The start is kept until there
-# is content, so that another channel may still be tried; the end until the upstream has ended: a
-# cut stream has no stop reason and no `message_stop` (spec: Stream failure behaviour).
-
 _TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 # A keep-alive is an event of the protocol.
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-class StreamEncoder(EventEncoder):
+class MessagesStreamEncoder(EventEncoder):
     """Encodes one response's stream. Made for one attempt, used from one task.
+
+    message_start, blocks, message_delta, message_stop, in this order. The start is kept until there
+    is content, so that another channel may still be tried; the end until the upstream has ended: a
+    cut stream has no stop reason and no `message_stop` (spec: Stream failure behaviour).
 
     The protocol always states usage, so `include_usage` has no effect, and neither has `created`.
     """
@@ -357,7 +243,7 @@ class StreamEncoder(EventEncoder):
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "open" if self._has_started else "new"
-        return f"<messages.StreamEncoder {state}, {self._queue}>"
+        return f"<MessagesStreamEncoder {state}, {self._queue}>"
 
     def _text(self, text: str) -> bytes:
         return self._words("text", text)
@@ -452,124 +338,3 @@ class StreamEncoder(EventEncoder):
 def _error(event: StreamFailed) -> bytes:
     error = {"type": failure_named(event.code).messages_type, "message": event.message}
     return b"event: error\ndata: " + dumps({"type": "error", "error": error}) + b"\n\n"
-
-
-# Whole messages responses, both ways.
-#
-# Blocks of the provider's own tools are ignored: the response is the model's text around them. They
-# must be equivalent to the streams.
-
-
-def decode_response(body: bytes) -> Response:
-    """Decode a whole response. Raises UpstreamMalformed if it has no content."""
-    value = read_json(body)
-    content = value.get("content") if isinstance(value, dict) else None
-    if content is None and isinstance(value, dict) and value.get("stop_reason") == "refusal":
-        content = []  # all content was withheld
-    if not isinstance(value, dict) or not isinstance(content, list):
-        raise UpstreamMalformed("a message without content")
-    stated = UsageReader()
-    container = raw_of(value.get("container"))
-    stated.take(raw_of(value.get("usage")), is_start=False, container=container)
-    reason, stopped = value.get("stop_reason"), value.get("stop_sequence")
-    response_id, model = value.get("id"), value.get("model")
-    return Response(
-        id=response_id if isinstance(response_id, str) else None,
-        model=model if isinstance(model, str) else None,
-        parts=_parts(content),
-        finish=read_finish(reason) if isinstance(reason, str) else None,
-        stop_sequence=stopped if isinstance(stopped, str) else None,
-        usage=stated.displayed,
-        explanation=read_explanation(value.get("stop_details")),
-    )
-
-
-def _parts(content: list[Any]) -> tuple[Part, ...]:
-    """Return the parts; adjacent texts are one, as in a stream."""
-    parts: list[Part] = []
-    read = BlockReader({}).read(content)
-    kept = (part for part in read if isinstance(part, Text | ToolCall | Thinking))
-    for is_text, run in groupby(kept, lambda part: isinstance(part, Text)):
-        if is_text:
-            parts.append(Text("".join([part.text for part in run if isinstance(part, Text)])))
-        else:
-            parts += [replace(one, extras={}) if isinstance(one, ToolCall) else one for one in run]
-    return tuple(parts)
-
-
-def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Encode a whole response under this id; the protocol states no creation time."""
-    blocks = [block for part in response.parts if (block := _block(part)) is not None]
-    message: dict[str, Any] = {
-        "id": id,
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": blocks,
-        **write_finish(
-            response.finish,
-            stop_sequence=response.stop_sequence,
-            explanation=response.explanation,
-            has_calls=any(isinstance(part, ToolCall) for part in response.parts),
-            has_refusal=any(isinstance(part, Refusal) for part in response.parts),
-        ),
-        "usage": write_usage(response.usage),
-    }
-    return dumps(message)
-
-
-def _block(part: Part) -> dict[str, Any] | None:
-    if isinstance(part, Text | Refusal):
-        return {"type": "text", "text": part.text} if part.text else None
-    if isinstance(part, ToolCall):
-        return {
-            "type": "tool_use",
-            "id": part.id,
-            "name": part.name,
-            "input": arguments_object(part.arguments),
-        }
-    if isinstance(part, Thinking):
-        return thinking_block(part)
-    # The protocol's responses have no media.
-    return {"type": "text", "text": markdown(part)} if isinstance(part, Media) else None
-
-
-def thinking_block(part: Thinking) -> dict[str, Any] | None:
-    """Return the block of a thought; None for one that says nothing."""
-    if part.redacted:
-        data = sealed(part.redacted, part.signer, own=MESSAGES.protocol)
-        return {"type": "redacted_thinking", "data": data}
-    if part.signature:
-        signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
-    elif part.text:
-        signature = UNSIGNED
-    else:
-        return None
-    return {"type": "thinking", "thinking": part.text, "signature": signature}
-
-
-def write_usage(usage: Usage | None) -> dict[str, Any]:
-    """Return the `usage` member, which the protocol requires; zeros if it is unknown yet."""
-    if usage is None:
-        return {"input_tokens": 0, "output_tokens": 0}
-    members: dict[str, Any] = {
-        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "cache_read_input_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-    if usage.reasoning_tokens:
-        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    if usage.parts is not None:
-        members.update(_write_parts(usage, usage.parts))
-    return members
-
-
-def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
-    """Return the members for parts of the usage; there are none for audio and images."""
-    members = {**hour_member(usage), **tools_member(parts)}
-    if parts.service_tier == "fast":
-        members["speed"] = "fast"
-    elif parts.service_tier is not None:
-        members["service_tier"] = parts.service_tier
-    return members

@@ -9,7 +9,8 @@ from channels.dialects.gemini.members import GeminiBody
 from channels.dialects.gemini.request import GeminiRequest
 from channels.dialects.gemini.request import read_request as read_gemini_body
 from channels.dialects.gemini.request import upstream_body as gemini_upstream
-from channels.dialects.messages.request import ALLOWED, MessagesBody, read_request, upstream_body
+from channels.dialects.messages.members import ALLOWED, MessagesBody
+from channels.dialects.messages.request import read_request, upstream_body
 from channels.dialects.responses.members import ALLOWED as RESPONSES_ALLOWED
 from channels.dialects.responses.members import ResponsesBody
 from channels.dialects.responses.request import read_request as read_responses_body

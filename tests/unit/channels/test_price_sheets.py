@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import token_price
-from channels.dialects.messages.converse import messages_body
+from channels.dialects.messages.converse_response import messages_body
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from gw.config.faults import FaultReport

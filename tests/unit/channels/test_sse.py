@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.gemini.array_stream import ArrayFraming
-from channels.dialects.messages.dialect import InvokeStream
+from channels.dialects.messages.hostings import InvokeStream
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed
 from channels.http.sse import (
     EVENT_LINES_MAX,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from channels.dialects.messages.blocks import LONG_BYTES_MIN
+from channels.dialects.messages.cache_marks import LONG_BYTES_MIN
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
 from tests.support.rows import cases

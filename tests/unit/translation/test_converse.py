@@ -12,9 +12,10 @@ from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
 from channels.dialects.hosting import hosting_for
-from channels.dialects.messages.converse import ConverseStream, converse_body, messages_body
-from channels.dialects.messages.dialect import HOSTINGS
-from channels.dialects.messages.events import MessagesMeter
+from channels.dialects.messages.converse_request import converse_body
+from channels.dialects.messages.converse_response import ConverseStream, messages_body
+from channels.dialects.messages.hostings import HOSTINGS
+from channels.dialects.messages.meter import MessagesMeter
 from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventStreamDecoder

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from channels.dialects.chat.members import ORIGIN as CHAT
 from channels.dialects.chat.strict_schemas import fits_strict
 from channels.dialects.gemini.members import ORIGIN as GEMINI
-from channels.dialects.messages.blocks import ORIGIN as MESSAGES
+from channels.dialects.messages.members import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps, read_json
 from channels.translation.body_members import Members

@@ -3,7 +3,7 @@
 from typing import Any
 
 from channels.dialects.chat.stream import ChatStreamEncoder
-from channels.dialects.messages.stream import StreamEncoder as MessagesEncoder
+from channels.dialects.messages.stream import MessagesStreamEncoder as MessagesEncoder
 from channels.dialects.token_counts import Usage
 from channels.translation.events import (
     Began,

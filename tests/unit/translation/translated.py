@@ -1,7 +1,8 @@
 """What the translator tests say over and over: translate a request, read a stream, fold its events.
 
-`folded` is the meaning of a stream by the words of `translation/events.py`: what its events
-say as one whole answer. A stream and the whole answer of the same thing must fold and decode alike.
+`folded` is the meaning of a stream by the words of `channels/translation/events.py`: what its
+events say as one whole answer. A stream and the whole answer of the same thing must fold and decode
+alike.
 """
 
 import json

@@ -1,0 +1,133 @@
+"""Meters a messages response as it is passed on: usage, characters, how it ended.
+
+The caller passes on the bytes; nothing here changes or delays them. An unreadable event is passed
+on and counted in `malformed_events`: it must not end a stream.
+
+Usage has two parts: `message_start` has the input, `message_delta` the output so far, and changed
+values again. Its numbers are running totals. The output in `message_start` is only the first
+moment's, and is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from channels.dialects.messages.events import (
+    TOOL_BLOCK,
+    MessagesEvent,
+    StatedMessage,
+    block_characters,
+    content_characters,
+    read_event,
+    read_message,
+)
+from channels.dialects.messages.usage import MessagesUsageReader
+from channels.dialects.meter import ResponseMeter, fit_name
+from channels.dialects.token_counts import PartialUsage, Usage
+from channels.errors import UpstreamMalformed
+from channels.json.lenient import NULL, UNREADABLE, is_stated, read_loosely
+
+_END = "message_stop"
+_NO_CONTENT = (NULL, msgspec.Raw(b"[]"))
+
+
+class MessagesMeter(ResponseMeter[MessagesEvent]):
+    """Meters one response. `finished`: `message_stop` was received, or the response is whole."""
+
+    _error_names: ClassVar[tuple[str, ...]] = ("type", "code")
+
+    def __init__(self) -> None:
+        self._stated = MessagesUsageReader()
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        return self._stated.partial
+
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
+
+    read = staticmethod(read_event)
+
+    def body(self, body: bytes) -> None:
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+        message = read_message(body)
+        if message is None:
+            raise UpstreamMalformed("not a JSON object")
+        self._take_message(message, is_whole=True)
+        self._note_error(message.error)
+        self.finished = True
+
+    def take(self, event: MessagesEvent | None) -> bool:
+        """Meter a decoded event. True: every client gets it."""
+        if event is None:
+            self.malformed_events += 1
+            return True
+        delta = event.delta
+        if delta is not None:
+            if delta.text is not None:
+                self.characters += len(delta.text)
+            if delta.partial_json is not None:
+                self.characters += len(delta.partial_json)
+            if delta.thinking is not None:
+                self.characters += len(delta.thinking)
+            if delta.stop_reason is not None:
+                self.finish_reason = fit_name(delta.stop_reason)
+        # The default is shared, so an absent member costs no comparison of bytes.
+        if event.usage is not NULL:
+            container = NULL if delta is None else delta.container
+            self._take_usage(event.usage, is_start=False, container=container)
+        if event.content_block is not NULL:
+            self.has_choice = True
+            self.characters += block_characters(event.content_block)
+            self._see_search(event.content_block)
+        if event.message is not NULL:
+            message = read_message(event.message)
+            if message is None:
+                self.malformed_events += 1
+            else:
+                self._take_message(message, is_whole=False)
+        if event.error is not NULL:
+            self._note_error(event.error)
+        if event.type == _END:
+            self.finished = True
+        return True
+
+    def _take_message(self, message: StatedMessage, *, is_whole: bool) -> None:
+        self._note_names(message.id, message.model)
+        if message.stop_reason is not None:
+            self.finish_reason = fit_name(message.stop_reason)
+        self.has_choice = self.has_choice or message.content not in _NO_CONTENT
+        self.characters += content_characters(message.content)
+        self._take_usage(message.usage, is_start=not is_whole, container=message.container)
+
+    def _take_usage(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw) -> None:
+        if not is_stated(stated):
+            return
+        if not self._stated.take(
+            stated, is_start=is_start, container=container, characters=self.characters
+        ):
+            self.malformed_events += 1
+
+    def _see_search(self, block: msgspec.Raw) -> None:
+        """Count a search of a stream, whose usage may never be stated."""
+        try:
+            found = TOOL_BLOCK.decode(block)
+        except UNREADABLE:
+            return
+        if found.type == "server_tool_use" and found.name == "web_search":
+            self._stated.saw_search()
+        elif found.type == "web_search_tool_result" and bytes(found.content)[:1] == b"{":
+            self._stated.saw_search(failed=True)  # in a list's place there is an error
+
+
+def ends(data: bytes) -> bool:
+    """Whether an event without its final blank line ends the stream."""
+    value = read_loosely(data, mends=False)
+    return isinstance(value, dict) and value.get("type") == _END
