@@ -11,7 +11,17 @@ from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
 from gw.admin.channel_states import ChannelStates
 from gw.admin.ledger import LedgerProofs
-from gw.api.admin import accounts, agents, channels
+from gw.api.admin import (
+    accounts,
+    agents,
+    audit,
+    channels,
+    keys,
+    knowledge_bases,
+    ledger,
+    models,
+    tasks,
+)
 from gw.api.admin.openapi import description
 from gw.api.admin.server import AdminApi
 from gw.api.admin.table import AdminServices, Route
@@ -21,7 +31,8 @@ from gw.keys.secret import Secret
 from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 
-ROUTES: tuple[Route, ...] = (*accounts.ROUTES, *agents.ROUTES, *channels.ROUTES)
+_NOUNS = (accounts, keys, audit, agents, knowledge_bases, tasks, channels, models, ledger)
+ROUTES: tuple[Route, ...] = tuple(route for noun in _NOUNS for route in noun.ROUTES)
 
 
 def make_admin_api(

@@ -10,21 +10,10 @@ from typing import Any
 
 from channels.dialects.responses import dialect as responses
 from gw.api.application import GatewayApplication
-from gw.api.audio.speech import (
-    MusicHandler,
-    MusicTaskHandler,
-    SpeechHandler,
-    SpeechTaskHandler,
-    TranscriptHandler,
-    VoicesHandler,
-)
-from gw.api.avatars import (
-    AvatarHandler,
-    AvatarsHandler,
-    PresetAvatarsHandler,
-    TemplateHandler,
-    TemplatesHandler,
-)
+from gw.api.audio.music import MusicHandler, MusicTaskHandler
+from gw.api.audio.speech import SpeechHandler, SpeechTaskHandler
+from gw.api.audio.transcripts import TranscriptHandler
+from gw.api.audio.voices import VoicesHandler
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.chat.compact import CompactHandler
 from gw.api.chat.completions import CompletionsHandler
@@ -33,6 +22,7 @@ from gw.api.chat.dialect_handler import endpoint
 from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.messages import MessagesHandler
 from gw.api.chat.socket import serve_socket
+from gw.api.embeddings import EmbeddingsHandler
 from gw.api.handler import ApiHandler
 from gw.api.images.handlers import EditsHandler, ImagesHandler
 from gw.api.knowledge import handlers as wiki
@@ -40,17 +30,19 @@ from gw.api.knowledge.download import DownloadHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp.handler import McpHandler
 from gw.api.measured import ModerationsHandler, RerankHandler, TranscriptionsHandler
+from gw.api.media_files import MediaFileHandler
 from gw.api.models.handlers import (
-    EmbeddingsHandler,
     ModelHandler,
     ModelsHandler,
     NativeModelHandler,
     NativeModelsHandler,
-    PublicCatalog,
-    PublicCatalogHandler,
 )
+from gw.api.models.public_catalog import PublicCatalog, PublicCatalogHandler
 from gw.api.services import Services
-from gw.api.videos.generations import ContentHandler, MediaFileHandler, VideoHandler, VideosHandler
+from gw.api.videos.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
+from gw.api.videos.clip_templates import TemplateHandler, TemplatesHandler
+from gw.api.videos.content import ContentHandler
+from gw.api.videos.generations import VideoHandler, VideosHandler
 
 Route = tuple[str, type[ApiHandler]] | tuple[str, type[ApiHandler], dict[str, Any]]
 

@@ -40,8 +40,8 @@ from gw.admin_services import make_admin_api
 from gw.api.application import GatewayApplication
 from gw.api.call_ids import new_call_id
 from gw.api.knowledge.services import make_sources, make_wiki
-from gw.api.logs.list_query import CursorSeal
-from gw.api.logs.summary import SummaryCache
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusalRate, RefusalRows
 from gw.api.services import LogServices, Services
 from gw.app import make_application

@@ -71,3 +71,15 @@ def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page
 def cursor_of(position: Any) -> str:
     """Return the text of a position."""
     return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()
+
+
+def page_in_order(rows: Sequence[T], query: PageQuery, name: Callable[[T], str]) -> Page[T]:
+    """Return a page of rows in the configuration's order. Raises Invalid."""
+    last = query.position(str)
+    start = 0
+    if last is not None:
+        names = [name(row) for row in rows]
+        if last not in names:
+            raise Invalid("cursor: what it names is no longer there")
+        start = names.index(last) + 1
+    return page_of(rows[start : start + query.limit + 1], query.limit, name)

@@ -16,17 +16,16 @@ from gw.api.handler import ApiHandler
 from gw.api.services import until_settled
 from gw.error_bodies import dumps
 
-# The money of one key, spendable and spent, as the balance endpoints show it.
-#
-# Pure arithmetic on the ledger's figures (spec: Balance; contract §3). All figures are computed
-# from the same integers, so that they add up to the last digit.
-
 CENTS_PER_USD = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """One key's money, in nano-USD."""
+    """One key's money, spendable and spent, in nano-USD.
+
+    Pure arithmetic on the ledger's figures (spec: Balance; contract §3). All figures that the
+    endpoints show are computed from the same integers, so that they add up to the last digit.
+    """
 
     remaining_nano_usd: int
     used_nano_usd: int

@@ -2,7 +2,7 @@
 
 An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: some ten lines
 that read, call one use-case and render. Endpoints share further code by calling it
-(`model_call.py`, `submit.py`), not by inheritance. The checks are in `checks.py`;
+(`model_call.py`, …), not by inheritance. The checks are in `checks.py`;
 `gw/http/request.py` handles bodies and disconnects. Errors are rendered only here.
 """
 

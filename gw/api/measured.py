@@ -26,8 +26,9 @@ from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span
 from gw.api.handler import ApiHandler
+from gw.api.keyed_handler import KeyedHandler, guarded
+from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall, first_of
-from gw.api.submit import KeyedHandler, guarded, media_of
 from gw.calls.bills import NO_TOKENS, tokens_of_bytes
 from gw.calls.measured import Amount, Measured, MeasuredBill
 from gw.calls.media import PieceCall

@@ -29,8 +29,8 @@ from channels.resources import BODIES_BYTES, BodyBudget
 from channels.shares import halves
 from gw.api.knowledge.services import WikiServices
 from gw.api.link_readers import FILES_MAX, LinkReaders
-from gw.api.logs.list_query import CursorSeal
-from gw.api.logs.summary import SummaryCache
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusedCall
 from gw.api.videos.content_links import ContentLinks
 from gw.calls.chat import ChatCalls

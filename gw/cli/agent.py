@@ -14,7 +14,7 @@ from gw.admin import agents as admin
 from gw.admin.values import read_chat_model
 from gw.agents import table
 from gw.agents.table import AgentChanges, AgentRecord
-from gw.api.logs.summary import read_usage
+from gw.api.logs.agent_usage import read_usage
 from gw.cli.agent_options import (
     add_create_options,
     add_set_options,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gw.admin.values import PROMPT_BYTES_MAX, prompt, read_chat_model
 from gw.agents.table import AgentChanges
-from gw.api.logs.list_query import Parameters, Window, read_window
+from gw.api.logs.parameters import Parameters
+from gw.api.logs.window import Window, read_window
 from gw.cli.arguments import label, or_none, temperature, user_name
 from gw.cli.context import Context
 from gw.cli.failures import UsageFault

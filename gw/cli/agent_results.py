@@ -11,9 +11,10 @@ import msgspec
 from actors.wallet.money import format_credits, format_usd
 from gw.admin import agents as admin
 from gw.agents.table import AgentRecord
-from gw.api.logs.list_query import STATUSES, Window
-from gw.api.logs.list_query import show as show_instant
-from gw.api.logs.summary import KeyUsage, total
+from gw.api.logs.agent_usage import KeyUsage, total
+from gw.api.logs.filters import STATUSES
+from gw.api.logs.instants import show as show_instant
+from gw.api.logs.window import Window
 from gw.cli.output import Result, sheet, table
 
 COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enabled")

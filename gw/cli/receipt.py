@@ -12,14 +12,8 @@ from uuid import UUID
 
 from actors.wallet.money import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
-from gw.api.logs.record import (
-    CallRecord,
-    find_ref,
-    gateway_pairs,
-    read_ref,
-    request_pairs,
-    upstream_pairs,
-)
+from gw.api.logs.detail import gateway_pairs, request_pairs, upstream_pairs
+from gw.api.logs.record import CallRecord, find_ref, read_ref
 from gw.cli.arguments import add_command
 from gw.cli.context import Context, with_database
 from gw.cli.failures import EXIT_REFUSED, CommandRefused

@@ -12,8 +12,10 @@ from gw.accounts import Account
 from gw.admin import accounts as handled
 from gw.admin import values
 from gw.admin.refusals import Invalid
-from gw.api.logs.list_query import Visibility, Window, midnight, read_window, show
+from gw.api.logs.instants import midnight, show
 from gw.api.logs.summary import read_sums
+from gw.api.logs.visibility import Visibility
+from gw.api.logs.window import Window, read_window
 from gw.console.changes import change, in_force
 from gw.console.csv_file import start_csv, write_csv
 from gw.console.cursors import read_cursor, write_cursor

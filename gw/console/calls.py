@@ -12,30 +12,22 @@ from uuid import UUID
 
 from actors.wallet.money import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
-from gw.api.logs.list_query import (
-    STATUSES,
-    TOKEN_BILLED,
-    UNIT_TYPES,
-    Cursor,
-    LogListQuery,
-    PagePosition,
-    Scope,
-    Visibility,
-    read_list_query,
-    show,
-)
-from gw.api.logs.pages import InFlightJob, LogRow, read_in_flight, read_page
-from gw.api.logs.record import (
+from gw.api.logs.cursor import LogCursor, PagePosition
+from gw.api.logs.detail import (
     OUTCOMES,
     PASSED_OVER,
-    CallRecord,
-    find_ref,
     gateway_pairs,
     kind_of,
-    read_ref,
     request_pairs,
     upstream_pairs,
 )
+from gw.api.logs.filters import STATUSES, TOKEN_BILLED, UNIT_TYPES
+from gw.api.logs.instants import show
+from gw.api.logs.list_query import LogListQuery, read_list_query
+from gw.api.logs.pages import read_in_flight, read_page
+from gw.api.logs.record import CallRecord, find_ref, read_ref
+from gw.api.logs.rows import InFlightJob, LogRow
+from gw.api.logs.visibility import Scope, Visibility
 from gw.console.csv_file import start_csv, write_csv
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
@@ -138,7 +130,7 @@ class CallsHandler(ListedHandler):
         if not has_more:
             return None
         position = PagePosition(rows[-1].created_at, rows[-1].id)
-        cursor = Cursor(query.window, query.order, position)
+        cursor = LogCursor(query.window, query.order, position)
         kept = {
             name: value
             for name in (*FILTERS, "order", "limit")

@@ -11,7 +11,7 @@ from gw.admin import values
 from gw.admin.keys import status
 from gw.admin.refusals import Invalid
 from gw.agents import table
-from gw.api.logs.list_query import NotAnInstant, midnight, read_date, read_instant
+from gw.api.logs.instants import NotAnInstant, midnight, read_date, read_instant
 from gw.console.changes import change, in_force
 from gw.console.client_setups import setups
 from gw.console.cursors import read_cursor, write_cursor

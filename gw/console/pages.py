@@ -29,7 +29,8 @@ from channels.http.interfaces import UpstreamClient
 from channels.shares import OWNER
 from gw import accounts
 from gw.accounts import Account
-from gw.api.logs.list_query import CursorSeal, Parameters
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.parameters import Parameters
 from gw.config.live import LiveConfig
 from gw.console import sessions
 from gw.console.figures import Figures

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from xml.sax.saxutils import escape, quoteattr
 
-from gw.api.logs.summary import Sums
+from gw.api.logs.summary import CallSums
 
 WIDTH, HEIGHT = 720, 160
 BASE = 136  # above the dates
@@ -26,7 +26,7 @@ def usd_text(nano_usd: int) -> str:
     return f"{sign}{whole:,}.{f'{fraction:09d}'.rstrip('0').ljust(2, '0')} USD"
 
 
-def days_plot(days: Sequence[Sums], first: date, last: date, label: str) -> str:
+def days_plot(days: Sequence[CallSums], first: date, last: date, label: str) -> str:
     """Return a bar for each day from `first` to `last`, with days without calls."""
     costs = {one.name: one.cost_nano_usd for one in days}
     count = (last - first).days + 1
@@ -50,7 +50,7 @@ def days_plot(days: Sequence[Sums], first: date, last: date, label: str) -> str:
     return _svg(HEIGHT, label, line + "".join(bars) + marks)
 
 
-def models_plot(models: Sequence[Sums], label: str) -> str:
+def models_plot(models: Sequence[CallSums], label: str) -> str:
     """Return a bar for each of the models of the highest cost."""
     shown = sorted(models, key=lambda one: (-one.cost_nano_usd, one.name))[:MODELS_MAX]
     most = max([one.cost_nano_usd for one in shown] + [1])

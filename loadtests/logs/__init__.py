@@ -28,17 +28,11 @@ from tornado.escape import parse_qs_bytes
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.store.schema import migrate
-from gw.api.logs.list_query import (
-    Cursor,
-    CursorSeal,
-    LogListQuery,
-    PagePosition,
-    Scope,
-    Visibility,
-    read_list_query,
-)
+from gw.api.logs.cursor import CursorSeal, LogCursor, PagePosition
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
+from gw.api.logs.visibility import Scope, Visibility
 from loadtests.rig.machine import available_cores, cpu_seconds, free_ports
 from loadtests.rig.processes import database_in, gw, started
 
@@ -144,7 +138,7 @@ def _list_query(query: str, now: datetime) -> LogListQuery:
     if "cursor=middle" in query:
         first = _list_query("scope=account", now)
         middle = first.window.start + (first.window.end - first.window.start) / 2
-        cursor = Cursor(first.window, first.order, PagePosition(middle, 2**40))
+        cursor = LogCursor(first.window, first.order, PagePosition(middle, 2**40))
         query = query.replace("cursor=middle", "cursor=" + SEAL.write(cursor, first.visibility))
     return read_list_query(parse_qs_bytes(query), see=_see, seal=SEAL, now=now)
 

@@ -19,7 +19,7 @@ from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
-from gw.api.images.handlers import ImageBill
+from gw.api.images.bill import ImageBill
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobBill
 from gw.calls.media import (

@@ -24,6 +24,7 @@ ENDPOINTS = {
     "gw/api/chat/counting.py": {"messages", "responses"},
     "gw/api/chat/gemini.py": {"gemini"},
     "gw/api/chat/messages.py": {"messages"},
+    "gw/api/models/entries.py": {"gemini"},
     "gw/api/models/handlers.py": {"gemini"},
     "gw/api/chat/socket.py": {"responses"},
     "gw/config/cautions.py": {"messages"},  # whose upstreams alone keep a cache for an hour
@@ -55,8 +56,8 @@ WORDS = {
     "gw/api/chat/conversation.py": "a member of the body",
     "gw/api/chat/gemini.py": "a route's label",
     "gw/api/chat/messages.py": "a route's label",
-    "gw/api/logs/record.py": "how a channel was spoken to",
-    "gw/api/logs/list_query.py": "rows billed by tokens",
+    "gw/api/logs/detail.py": "how a channel was spoken to",
+    "gw/api/logs/filters.py": "rows billed by tokens",
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo/summary.py": "first calls to be pasted",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gw.api.logs.list_query import quoted, refuse
+from gw.api.logs.parameters import quoted, refuse
 
 QUERY_CHARACTERS_MAX = 500
 LIMIT_DEFAULT, LIMIT_MAX = 20, 50

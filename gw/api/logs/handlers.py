@@ -1,4 +1,7 @@
-"""`GET /v1/logs` and `GET /v1/logs/summary` (spec: Call logs).
+"""`GET /v1/logs`, `/v1/logs/summary` and `/v1/logs/{id}` (spec: Call logs; Call log detail).
+
+Free at any balance and outside the account's limits (contract §5); a use of the key. A request
+counts once its key is valid, whatever its result.
 
 The handlers wait for pending writes of every process, so that a client finds the row of a call that
 it has seen end.
@@ -13,30 +16,20 @@ from actors.clock import Clock
 from actors.limits.status import LimitStatus
 from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.handler import ApiHandler
-from gw.api.logs.list_query import (
-    Cursor,
-    LogListQuery,
-    PagePosition,
-    Scope,
-    Visibility,
-    of_scope,
-    read_list_query,
-    show,
-    widest,
-)
-from gw.api.logs.pages import CURRENCY, LogRow, Rendering, read_in_flight, read_page
-from gw.api.logs.record import find, gateway_pairs, kind_of, read_ref, request_pairs, upstream_pairs
+from gw.api.logs.cursor import LogCursor, PagePosition
+from gw.api.logs.detail import gateway_pairs, kind_of, request_pairs, upstream_pairs
+from gw.api.logs.instants import show
+from gw.api.logs.list_query import LogListQuery, read_list_query
+from gw.api.logs.pages import read_in_flight, read_page
+from gw.api.logs.record import find, read_ref
+from gw.api.logs.rows import CURRENCY, LogRow, Rendering
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
+from gw.api.logs.visibility import Scope, Visibility, of_scope, widest
 from gw.api.services import LogServices, until_settled
 from gw.error_bodies import dumps
 from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
 from gw.http.tornado.headers import spelled
 from gw.keys.principal import AGENT
-
-# The base of the three endpoints of the call log: their rate, its headers, no agents.
-#
-# Free at any balance and outside the account's limits (contract §5); a use of the key. A request
-# counts once its key is valid, whatever its result.
 
 REQUESTS_PER_MINUTE = 60
 
@@ -137,7 +130,7 @@ class LogListHandler(LogsHandler):
         next_cursor = None
         if has_more:
             last = PagePosition(rows[-1].created_at, rows[-1].id)
-            cursor = Cursor(query.window, query.order, last)
+            cursor = LogCursor(query.window, query.order, last)
             next_cursor = self.logs.cursors.write(cursor, query.visibility)
         return {
             "object": "list",
@@ -171,9 +164,6 @@ class SummaryHandler(LogsHandler):
 
 def _now(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
-
-
-# `GET /v1/logs/{id}`: the details of one call (spec: Call log detail).
 
 
 class LogDetailHandler(LogsHandler):

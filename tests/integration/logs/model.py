@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-from gw.api.logs.list_query import Scope, Visibility
+from gw.api.logs.visibility import Scope, Visibility
 from tests.integration.logs.table import NOW
 from tests.support.call_log import Row
 

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from gw.api.logs.list_query import EPOCH, Window
+from gw.api.logs.instants import EPOCH
+from gw.api.logs.window import Window
 from gw.console import all_calls
 from gw.console.all_calls import FILTERS, find_calls, first_id
 from tests.integration.logs.table import NOW, Table, fill

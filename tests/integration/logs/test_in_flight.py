@@ -6,8 +6,10 @@ from uuid import UUID
 
 from tornado.escape import parse_qs_bytes
 
-from gw.api.logs.list_query import CursorSeal, read_list_query
-from gw.api.logs.pages import Rendering, read_in_flight
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.list_query import read_list_query
+from gw.api.logs.pages import read_in_flight
+from gw.api.logs.rows import Rendering
 from tests.integration.logs.model import see
 from tests.integration.logs.table import NOW, Table
 

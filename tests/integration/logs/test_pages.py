@@ -14,14 +14,9 @@ from tornado.escape import parse_qs_bytes
 
 from actors.store.database import Database
 from gw.api.logs import pages
-from gw.api.logs.list_query import (
-    STATUSES,
-    Cursor,
-    CursorSeal,
-    LogListQuery,
-    PagePosition,
-    read_list_query,
-)
+from gw.api.logs.cursor import CursorSeal, LogCursor, PagePosition
+from gw.api.logs.filters import STATUSES
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from tests.integration.logs.model import expected, see, window_of
@@ -132,7 +127,7 @@ async def listed(database: Database, parameters: dict[str, str]) -> list[int]:
         if len(found) <= query.limit:
             return ids
         last = PagePosition(page[-1].created_at, page[-1].id)
-        cursor = Cursor(query.window, query.order, last)
+        cursor = LogCursor(query.window, query.order, last)
         now += timedelta(days=40)
         text = SEAL.write(cursor, query.visibility)
         query = read({**parameters, "cursor": text}, now)

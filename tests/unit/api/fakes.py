@@ -17,8 +17,8 @@ from actors.wallet.ledger import Spending
 from channels.registry import Registry
 from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.application import GatewayApplication
-from gw.api.logs.list_query import CursorSeal
-from gw.api.logs.summary import SummaryCache
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.summary_cache import SummaryCache
 from gw.api.refusals import RefusedCall
 from gw.api.services import LogServices, Services
 from gw.app import make_application

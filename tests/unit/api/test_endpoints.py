@@ -17,9 +17,9 @@ from channels.registry import Registry
 from gw.api.application import GatewayApplication
 from gw.api.chat.conversation import number_of
 from gw.api.handler import ApiHandler
+from gw.api.keyed_handler import DetachableWriter, detached
 from gw.api.link_readers import FILMS_MAX, LINK_READERS_MAX, LinkReaders
 from gw.api.model_call import ModelCall, permitted_model
-from gw.api.submit import DetachableWriter, detached
 from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.drain import RequestsInFlight

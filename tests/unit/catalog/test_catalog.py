@@ -11,7 +11,8 @@ from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.prices import PriceSpec
 from channels.registry import ChannelSpec, ModelSpec, Registry
 from gw.api.matrix import MatrixCell, compatibility
-from gw.api.models.handlers import PAGE_MAX, PublicCatalog, public_entries, supported_protocols
+from gw.api.models.pages import PAGE_MAX
+from gw.api.models.public_catalog import PublicCatalog, public_entries, supported_protocols
 from gw.config.config import Config
 from gw.config.load import load, load_text
 from tests.support.rows import cases

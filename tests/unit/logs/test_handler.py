@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
 from gw.api.application import GatewayApplication
-from gw.api.logs import summary
+from gw.api.logs import summary_cache
 from gw.api.logs.handlers import LogsHandler
-from gw.api.logs.list_query import Scope, Visibility, Window
-from gw.api.logs.summary import SummaryCache, SummaryQuery, cover, read_summary_query
+from gw.api.logs.summary import SummaryQuery, read_summary_query
+from gw.api.logs.summary_cache import SummaryCache
+from gw.api.logs.visibility import Scope, Visibility
+from gw.api.logs.window import Window
+from gw.api.logs.window_parts import cover
 from gw.error_bodies import dumps
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import run
@@ -212,7 +215,7 @@ def test_a_failure_is_told_and_forgotten() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(summary_cache, "ENTRIES_MAX", 2)
 
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         for question in "abc":

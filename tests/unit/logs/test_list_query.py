@@ -9,20 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
-from gw.api.logs.list_query import (
-    EARLIEST,
-    LATEST,
-    Cursor,
-    CursorSeal,
-    Filters,
-    LogListQuery,
-    PagePosition,
-    Scope,
-    Visibility,
-    Window,
-    read_list_query,
-)
+from gw.api.logs.cursor import CursorSeal, LogCursor, PagePosition
+from gw.api.logs.filters import Filters
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import enough
+from gw.api.logs.visibility import Scope, Visibility
+from gw.api.logs.window import EARLIEST, LATEST, Window
 from gw.errors import GatewayError
 from tests.support.rows import cases
 
@@ -280,7 +272,7 @@ def test_whatever_comes_is_read_or_refused(query: dict[str, list[bytes]]) -> Non
 # Cursors
 
 PLACE = PagePosition(utc(2026, 11, 3, 4, 5, 6, 7), 2**40)
-CURSOR = Cursor(Window(utc(2026, 10, 1), utc(2026, 11, 5)), "asc", PLACE)
+CURSOR = LogCursor(Window(utc(2026, 10, 1), utc(2026, 11, 5)), "asc", PLACE)
 
 
 def test_a_cursor_carries_window_order_and_place() -> None:

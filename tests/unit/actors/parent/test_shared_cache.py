@@ -14,7 +14,7 @@ from actors.parent.link import ParentLink, ParentUnavailable
 from actors.parent.protocol import RESPONSE_BYTES_MAX, LineBuffer
 from actors.parent.server import ParentServer
 from actors.parent.shared_cache import SharedCache
-from gw.api.logs.summary import SummaryCache
+from gw.api.logs.summary_cache import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 

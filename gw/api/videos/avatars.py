@@ -1,4 +1,4 @@
-"""Avatars: registered, listed and deleted; presets; templates of smart edit (spec: Avatars)."""
+"""Avatars: registered, listed and deleted; presets (spec: Avatars)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from typing import Any
 
 import msgspec
 
-from actors.catalogs import Catalogs, CatalogUnavailable
+from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.dialects.faults import described
 from channels.families import AVATARS
-from channels.media.canonical import AvatarRequest, Canvas, Template, TemplateDetail
-from channels.media.outcomes import identifier
+from channels.media.canonical import AvatarRequest
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
+from gw.api.keyed_handler import KeyedHandler
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.model_call import ModelCall, first_of
-from gw.api.submit import KeyedHandler, MediaSubmit, media_of
 from gw.error_bodies import dumps
-from gw.errors import INVALID_REQUEST, MODEL_NOT_ALLOWED, NOT_FOUND, GatewayError
-from gw.media.clips import TEMPLATE_SCENES
+from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError
 from gw.media.sounds import read_avatar
-from gw.media.videos import CLIP
 from gw.upstream_errors import as_http_status
 
 LIST_MAX = 200
@@ -139,77 +136,3 @@ def _record(
 
 def _unknown() -> GatewayError:
     return GatewayError(NOT_FOUND, "There is no avatar of this id.")
-
-
-# The templates of smart edit: lists, and single ones (spec: Avatars; contract §6).
-
-
-class TemplatesApi(ApiHandler):
-    """Free, for keys that may use at least one clip model."""
-
-    limited = True
-
-    @property
-    def catalogs(self) -> Catalogs:
-        """The lists of upstreams."""
-        return self.services.media.catalogs
-
-    def require_clips(self) -> None:
-        """Raise GatewayError for a key whose allowlist names no clip model."""
-        allowed = self.principal.allowed_models
-        if allowed is not None and not any(model.startswith(CLIP) for model in allowed):
-            raise GatewayError(
-                MODEL_NOT_ALLOWED, "This API key may use no clip model.", http_status=403
-            )
-
-
-class TemplatesHandler(TemplatesApi):
-    """`GET /v1/videos/clip-templates`: the templates of one scene, or of all scenes in turn."""
-
-    route = "clip_templates"
-
-    async def on_get(self) -> None:
-        scene = self.get_query_argument("scene", "")
-        if scene and scene not in TEMPLATE_SCENES:
-            raise GatewayError(
-                INVALID_REQUEST,
-                f"scene: expected one of {', '.join(TEMPLATE_SCENES)}, found {described(scene)}.",
-                param="scene",
-            )
-        self.require_clips()
-        listed: dict[str, Template] = {}
-        try:
-            for one in (scene,) if scene else TEMPLATE_SCENES:
-                for template in await self.catalogs.templates(one):
-                    listed.setdefault(template.id, template)
-        except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.current.redactor) from failure
-        self.write(dumps({"templates": [_shown(template) for template in listed.values()]}))
-
-
-class TemplateHandler(TemplatesApi):
-    """`GET /v1/videos/clip-templates/{id}`: canvas and layers of one template."""
-
-    route = "clip_template"
-
-    async def on_get(self, template_id: str) -> None:
-        self.require_clips()
-        template: TemplateDetail | None = None
-        if identifier(template_id) is not None:
-            try:
-                template = await self.catalogs.template(template_id)
-            except CatalogUnavailable as failure:
-                raise unavailable(failure, self.services.current.redactor) from failure
-        if template is None:
-            raise GatewayError(NOT_FOUND, "There is no template of this id.")
-        shown = _shown(template) | {
-            "scene": template.scene,
-            "canvas": msgspec.to_builtins(template.canvas or Canvas()),
-            "layers": msgspec.to_builtins(template.layers),
-        }
-        self.write(dumps(shown))
-
-
-def _shown(template: Template) -> dict[str, Any]:
-    """Return a template as lists show it."""
-    return {name: getattr(template, name) for name in Template.__struct_fields__}

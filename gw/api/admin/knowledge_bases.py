@@ -1,0 +1,124 @@
+"""Routes of knowledge bases."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from actors.store.database import Session
+from gw.admin import bases
+from gw.admin.bases import BaseView, Removed
+from gw.admin.pagination import Page, PageQuery, page_in_order
+from gw.admin.values import identifier
+from gw.api.admin.member_types import Id, User
+from gw.api.admin.table import Call, Route
+from gw.knowledge.bases import PERSONAL
+from gw.knowledge.importing import ImportTarget
+
+
+class OneBase(Struct, frozen=True, forbid_unknown_fields=True):
+    """Selects a base by its id: a user's personal one, or the named one."""
+
+    user: User | None = None
+
+
+class WhatOfBase(OneBase, frozen=True):
+    """Selects a part of a base: all of it, or one page by its id or an alias."""
+
+    page: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+
+
+class Grantee(Struct, forbid_unknown_fields=True):
+    """The grantee: a user of the base's account, or all users of another account."""
+
+    user: User | None = None
+    account_id: Id | None = None
+
+
+def _target(call: Call) -> ImportTarget:
+    user = getattr(call.query, "user", None)
+    kb_id = call.path["kb_id"]
+    if user is None and kb_id == PERSONAL:
+        user = "owner"
+    account_id = identifier(call.path["account_id"])
+    return ImportTarget(account_id=account_id, kb_id=kb_id, user=user)
+
+
+async def list_bases(call: Call) -> Page[BaseView]:
+    found = await bases.list_all(call.services.database, call.path["account_id"])
+    return page_in_order(found, call.query, lambda one: f"{one.kb_id}/{one.user or ''}")
+
+
+async def show_base(call: Call) -> BaseView:
+    return bases.view(await bases.find(call.services.database, _target(call)))
+
+
+async def remove_base(call: Call) -> Removed:
+    services = call.services
+    return await bases.remove(
+        services.database, call.actor, _target(call), services.sources, page=call.query.page
+    )
+
+
+async def grant_base(call: Call, session: Session) -> BaseView:
+    whom: Grantee = call.body
+    return await bases.grant(
+        session, call.actor, _target(call), user=whom.user, account=whom.account_id
+    )
+
+
+async def revoke_base(call: Call, session: Session) -> BaseView:
+    whom: Grantee = call.body
+    return await bases.revoke(
+        session, call.actor, _target(call), user=whom.user, account=whom.account_id
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="accounts/{account_id}/kbs",
+        name="list_kbs",
+        summary="Knowledge bases of an account. `gw kb import` fills them.",
+        query=PageQuery,
+        response=Page[BaseView],
+        read=list_bases,
+    ),
+    Route(
+        method="GET",
+        path="accounts/{account_id}/kbs/{kb_id}",
+        name="show_kb",
+        summary="One knowledge base.",
+        query=OneBase,
+        response=BaseView,
+        read=show_base,
+    ),
+    Route(
+        method="DELETE",
+        path="accounts/{account_id}/kbs/{kb_id}",
+        name="remove_kb",
+        summary="Remove a knowledge base, or one page of it.",
+        query=WhatOfBase,
+        response=Removed,
+        read=remove_base,
+    ),
+    Route(
+        method="POST",
+        path="accounts/{account_id}/kbs/{kb_id}/grant",
+        name="grant_kb",
+        summary="Let a user, or another account, read a named base.",
+        body=Grantee,
+        response=BaseView,
+        change=grant_base,
+    ),
+    Route(
+        method="POST",
+        path="accounts/{account_id}/kbs/{kb_id}/revoke",
+        name="revoke_kb",
+        summary="Take such a grant back.",
+        body=Grantee,
+        response=BaseView,
+        change=revoke_base,
+    ),
+)

@@ -1,0 +1,45 @@
+"""Routes of the ledger's verification."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gw.admin.ledger import ProofState
+from gw.api.admin.table import Call, Route
+
+
+class Proof(Struct, forbid_unknown_fields=True):
+    """What to verify besides the balances: each call's cost, everything since the first entry."""
+
+    costs: bool = False
+    all: bool = False
+
+
+async def show_proof(call: Call) -> ProofState:
+    return await call.services.proofs.state()
+
+
+async def run_proof(call: Call) -> ProofState:
+    body: Proof = call.body
+    return await call.services.proofs.run(call.actor, with_costs=body.costs, is_everything=body.all)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="ledger/proof",
+        name="show_proof",
+        summary="What the last proof of the ledger found, and whether one runs.",
+        response=ProofState,
+        read=show_proof,
+    ),
+    Route(
+        method="POST",
+        path="ledger/proof",
+        name="run_proof",
+        summary="Prove the ledger; the response waits ten seconds for the end at most.",
+        body=Proof,
+        response=ProofState,
+        read=run_proof,
+    ),
+)

@@ -1,0 +1,60 @@
+"""`POST /v1/transcripts/extract`: the spoken script of a short video (contract §6)."""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+
+from channels.families import TRANSCRIPTS
+from channels.media.canonical import Done, TranscriptResult
+from channels.redaction import Redactor
+from gw.api.audio.voices import JSON
+from gw.api.keyed_handler import KeyedHandler
+from gw.api.media_submit import MediaSubmit, media_of
+from gw.api.model_call import ModelCall, first_of
+from gw.calls.bills import UnitBill
+from gw.calls.media import Delivery, SubmitResult
+from gw.error_bodies import dumps
+from gw.media.sounds import read_transcript
+
+(ENDPOINT_TYPE,) = (one.name for one in TRANSCRIPTS.endpoint_types)
+
+
+class TranscriptHandler(KeyedHandler):
+    """Extracts one script, billed per call."""
+
+    route = "transcripts"
+    protocol = TRANSCRIPTS.protocol
+
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        media, submit = media_of(self), MediaSubmit(begun, "text")
+        default_model = first_of(self.services.current.registry, ENDPOINT_TYPE)
+        request = await submit.read(read_transcript, default_model, model=lambda read: read.model)
+        transcript_id = f"trs_{uuid.uuid4().hex}"
+        redactor = self.services.current.redactor
+
+        async def deliver(made: SubmitResult) -> Delivery:
+            return await _script_delivered(made, transcript_id, redactor)
+
+        call = submit.call(
+            request,
+            bill=UnitBill(submit.price(), 1),
+            cheaper="or ask for less.",
+            made_id=transcript_id,
+            deliver=deliver,
+        )
+        await submit.run(call, media.transcript)
+
+
+async def _script_delivered(made: SubmitResult, transcript_id: str, redactor: Redactor) -> Delivery:
+    """Return the script in the gateway's form, without members that identify the channel."""
+    assert isinstance(made.reply, Done), made
+    script = made.reply.result
+    assert isinstance(script, TranscriptResult), script
+    members = msgspec.to_builtins(script)
+    shown = {"id": transcript_id} | {name: members[name] for name in _SCRIPT_MEMBERS}
+    return Delivery(JSON, await redactor.responses.redact_whole(dumps(shown)))
+
+
+_SCRIPT_MEMBERS = ("text", "title", "language", "duration_sec", "segments")

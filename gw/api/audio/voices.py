@@ -1,0 +1,75 @@
+"""`/v1/audio/voices`: voices are cloned from recordings and listed (contract §6)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.catalogs import CatalogUnavailable
+from channels.families import VOICES
+from channels.media.canonical import Done, VoiceResult
+from gw.api.failures import unavailable
+from gw.api.keyed_handler import KeyedHandler
+from gw.api.media_submit import MediaSubmit, media_of
+from gw.api.model_call import ModelCall
+from gw.calls.bills import UnitBill
+from gw.calls.media import Delivery, SubmitResult
+from gw.error_bodies import dumps
+from gw.media.sounds import read_voice
+from gw.voices import Voice, new_voice_id
+
+JSON = "application/json"
+
+
+class VoicesHandler(KeyedHandler):
+    """Clones voices for their price, and lists them for free."""
+
+    route = "audio_voices"
+    protocol = VOICES.protocol
+
+    async def on_get(self) -> None:
+        """List presets, then the account's voices, newest first."""
+        media = media_of(self)
+        try:
+            offers = await media.catalogs.preset_voices()
+        except CatalogUnavailable as failure:
+            raise unavailable(failure, self.services.current.redactor) from failure
+        own = await media.voices.of_account(self.principal.account_id)
+        presets = [{**msgspec.to_builtins(offer.item), "kind": "preset"} for offer in offers]
+        cloned = [
+            {"id": voice.id, "name": voice.name, "language": None, "preview_url": None}
+            | {"kind": "cloned"}
+            for voice in own
+        ]
+        shown = [{name: one[name] for name in _SHOWN} for one in (*presets, *cloned)]
+        self.write(dumps({"voices": shown}))
+
+    async def on_submit(self, begun: ModelCall, /) -> None:
+        """Clone a voice; after a disconnect the client finds the voice in the list."""
+        submit, voice_id = MediaSubmit(begun, "voice"), new_voice_id()
+        request = await submit.read(read_voice, model=lambda read: read.model)
+        call = submit.call(
+            request,
+            bill=UnitBill(submit.price(), 1),
+            cheaper="or use a preset voice.",
+            made_id=voice_id,
+            deliver=lambda made: self._delivered(made, voice_id, request.name),
+        )
+        await submit.run_detached(call, media_of(self).voice)
+
+    async def _delivered(self, made: SubmitResult, voice_id: str, name: str) -> Delivery:
+        """Return the voice, stored for its account before it is charged."""
+        assert isinstance(made.reply, Done), made
+        result = made.reply.result
+        assert isinstance(result, VoiceResult), result
+        now = self.services.clock.now()
+        await media_of(self).voices.add(
+            Voice(voice_id, name, made.candidate.channel_id, result.upstream_id),
+            account_id=self.principal.account_id,
+            call_id=self.call_id,
+            created_at=now,
+        )
+        shown = {"id": voice_id, "name": name, "kind": "cloned", "status": "ready"}
+        return Delivery(JSON, dumps({**shown, "created_at": int(now)}))
+
+
+_SHOWN = ("id", "name", "kind", "language", "preview_url")

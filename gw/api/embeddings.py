@@ -1,0 +1,23 @@
+"""`POST /v1/embeddings`: the endpoint exists, its models do not (spec: Embeddings)."""
+
+from __future__ import annotations
+
+from channels.families import EMBEDDINGS
+from gw.api.handler import ApiHandler
+from gw.errors import MODEL_NOT_FOUND, GatewayError
+
+
+class EmbeddingsHandler(ApiHandler):
+    """Authenticates like any billed endpoint, then refuses every model."""
+
+    route = "embeddings"
+    protocol = EMBEDDINGS.protocol
+    limited = True
+    billed = True
+
+    async def on_post(self) -> None:
+        raise GatewayError(
+            MODEL_NOT_FOUND,
+            "Embedding models have been withdrawn; none can be called here.",
+            http_status=404,
+        )

@@ -1,0 +1,127 @@
+"""A row of the call log as stored and as shown (spec: Call log row)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from actors.wallet.money import format_credits
+from gw.api.logs.instants import show
+
+CURRENCY = "points"  # the specification's name for credits
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One row, its members in the order of the columns of the view `call_log_rows`."""
+
+    id: int
+    created_at: datetime
+    submitted_at: datetime
+    account_id: str
+    key_id: str
+    key_name: str | None
+    key_prefix: str | None
+    request_id: str
+    model: str
+    status: str
+    error_code: str | None
+    error_message: str | None
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    unit_count: int | None
+    unit_type: str | None
+    cost_nano_usd: int
+    latency_ms: int
+    task_id: str | None
+    result_urls: Sequence[str] | None
+    result_expires_at: datetime | None
+    attempts: Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightJob:
+    """An async job that has not settled, its members in the order of the query `in_flight`."""
+
+    task_id: str
+    request_id: str
+    submitted_at: datetime
+    key_id: str
+    key_name: str | None
+    key_prefix: str | None
+    model: str | None
+    hold_nano_usd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """How rows are shown: costs in credits, messages redacted once more."""
+
+    credits_per_usd: Decimal
+    redact: Callable[[str], str]
+
+    def row(self, row: LogRow, *, with_attempts: bool) -> dict[str, Any]:
+        """Return one row; `attempts` and their count only on request.
+
+        The row's `detail` is never shown here, because it names channels.
+        """
+        attempts = row.attempts or ()
+        shown: dict[str, Any] = {
+            "object": "log",
+            "id": row.id,
+            "created_at": show(row.created_at),
+            "submitted_at": show(row.submitted_at),
+            "key_id": row.key_id,
+            "key_name": row.key_name,
+            "key_prefix": row.key_prefix,
+            "model": row.model,
+            "status": row.status,
+            "error_code": row.error_code,
+            "error_message": self._message(row.error_message),
+            "input_tokens": row.input_tokens,
+            "output_tokens": row.output_tokens,
+            "cached_tokens": row.cached_tokens,
+            "unit_count": row.unit_count,
+            "unit_type": row.unit_type,
+            "cost": format_credits(row.cost_nano_usd, self.credits_per_usd),
+            "latency_ms": row.latency_ms,
+            "request_id": UUID(row.request_id).hex,
+            "task_id": row.task_id,
+            "result_urls": list(row.result_urls or ()),
+            "result_expires_at": show(row.result_expires_at) if row.result_expires_at else None,
+            "attempts_count": len(attempts) if with_attempts else None,
+        }
+        if with_attempts:
+            shown["attempts"] = [self._attempt(attempt) for attempt in attempts]
+        return shown
+
+    def job(self, job: InFlightJob) -> dict[str, Any]:
+        """Return one job under way: the facts known before its row exists, and its hold."""
+        return {
+            "object": "log.in_flight",
+            "task_id": job.task_id,
+            "request_id": UUID(job.request_id).hex,
+            "submitted_at": show(job.submitted_at),
+            "key_id": job.key_id,
+            "key_name": job.key_name,
+            "key_prefix": job.key_prefix,
+            "model": job.model,
+            "held": format_credits(job.hold_nano_usd, self.credits_per_usd),
+        }
+
+    def _attempt(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "seq": attempt["seq"],
+            "created_at": show(datetime.fromtimestamp(attempt["created_at"], UTC)),
+            "latency_ms": attempt["latency_ms"],
+            "error_code": attempt["error_code"],
+            "error_message": self._message(attempt["error_message"]),
+        }
+
+    def _message(self, message: str | None) -> str | None:
+        return None if message is None else self.redact(message)

@@ -1,0 +1,98 @@
+"""`GET /api/v1/models/public`: the public view of the registry (spec: Model discovery).
+
+Pure functions of a Registry. Prices are list prices: the multiplier is shown beside them, not
+applied (contract §7, Catalog). A model billed by the piece has `unit_prices`, under their names
+in the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES, UNIT_PRICES
+from channels.registry import CAPABILITIES, ModelSpec, Registry
+from gw.api.handler import ApiHandler
+from gw.error_bodies import dumps
+
+
+class PublicCatalog:
+    """The body of the public catalog, rendered once for each registry."""
+
+    def __init__(self) -> None:
+        self._registry: Registry | None = None
+        self._body = b""
+
+    def body(self, registry: Registry) -> bytes:
+        """Return the catalog of `registry` as JSON."""
+        if registry is not self._registry:
+            self._body = dumps({"models": public_entries(registry)})
+            self._registry = registry
+        return self._body
+
+
+def public_entries(registry: Registry) -> list[dict[str, Any]]:
+    """Return every model as the public catalog shows it (contract §5), in the file's order."""
+    return [_entry(registry, model) for model in registry.models.values()]
+
+
+def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
+    """Return the client protocols for which one of the model's channels is a passthrough.
+
+    A model with an endpoint of its own is not served on the chat endpoints at all (spec: Model
+    catalog entry), whatever else its channel supports.
+    """
+    if model.endpoint_type is not None:
+        return []
+    spoken: set[str] = set()
+    for binding in model.bindings:
+        channel = registry.channels[binding.channel_id]
+        spoken |= channel.spoken(binding.upstream_model or model.id)
+    return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
+
+
+def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": model.id,
+        "display_name": model.display_name,
+        "context_size": model.context_size,
+        "input_price": _price(model.price.input),
+        "output_price": _price(model.price.output),
+        "cached_input_price": _price(model.price.cached_input),
+        "capabilities": {name: name in model.capabilities for name in CAPABILITIES},
+        "callable": model.callable,
+        "endpoint_type": model.endpoint_type,
+        "supported_protocols": supported_protocols(registry, model),
+    }
+    units = {name: _unit_price(getattr(model.price, name)) for name in UNIT_PRICES}
+    if any(units.values()):
+        entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
+    if model.multiplier != 1:
+        entry["price_multiplier"] = _price(model.multiplier)
+    return entry
+
+
+def _unit_price(price: Decimal | Mapping[str, Decimal] | None) -> Any:
+    """Return one price, or the prices by name."""
+    if isinstance(price, Mapping):
+        return {name: _price(one) for name, one in price.items()}
+    return _price(price)
+
+
+def _price(price: Decimal | None) -> str | None:
+    """Return a price as configured, but without an exponent."""
+    return None if price is None else format(price, "f")
+
+
+class PublicCatalogHandler(ApiHandler):
+    """The catalog with prices and capabilities, for anyone."""
+
+    route = "public_catalog"
+    auth = "none"
+
+    def initialize(self, catalog: PublicCatalog) -> None:
+        self.catalog = catalog
+
+    async def on_get(self) -> None:
+        self.write(self.catalog.body(self.services.current.registry))
