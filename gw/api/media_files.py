@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from actors.media_store.copies import Kept
 from actors.media_store.storage import LocalFile, StorageFault
-from actors.media_store.store import Kept
 from gw.api.handler import ApiHandler
 from gw.errors import (
     INVALID_REQUEST,

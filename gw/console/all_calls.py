@@ -20,7 +20,6 @@ from actors.store.queries import load
 from actors.store.session import Statements
 from gw.api.logs.filters import STATUSES
 from gw.api.logs.instants import EPOCH
-from gw.api.logs.list_query import EPOCH, STATUSES, Window
 from gw.api.logs.rows import LogRow
 from gw.api.logs.window import Window, read_window
 from gw.console.pages import ConsoleHandler

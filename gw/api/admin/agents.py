@@ -6,7 +6,6 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from actors.store.database import Session
 from actors.store.session import Session
 from gw.admin import agents
 from gw.admin.agents import AgentQuery, AgentView

@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
-from actors.store.database import Session
+from actors.store.session import Session
 from gw.admin.audit import SQL
 from gw.admin.refusals import Invalid, Refused
 from gw.idempotency.store import KEPT_DAYS

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from actors.store.database import Session
+from actors.store.session import Session
 from channels.registry import Registry
 from gw.admin import keys
 from gw.admin.keys import KEYS_AT_ONCE_MAX, KeyQuery, KeyView, KeyWithText, WishRefused, with_text

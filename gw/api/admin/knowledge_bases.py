@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from actors.store.database import Session
+from actors.store.session import Session
 from gw.admin import bases
 from gw.admin.bases import BaseView, Removed
 from gw.admin.pagination import Page, PageQuery, page_in_order

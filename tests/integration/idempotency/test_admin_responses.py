@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Awaitable, Callable
 
-from actors.store.database import Database, Session
+from actors.store.database import Database
 from actors.store.session import Session
 from gw.api.admin.idempotency import once
 from gw.idempotency.store import FORGET_KEYS_MAX, ExpiredKeys
