@@ -177,13 +177,13 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
     )
     memory.channels.configure(process.current.registry.channels)
     orders = ChannelOrders(database, memory.channels, clock)
-    await orders.load()
-    start("channel_orders", orders.run)
+    await orders.load_orders()
+    start("channel_orders", orders.apply_changes)
     pushes = Pushes(
         keys=keys,
         limiter=memory.limiter,
         jobs_changed=memory.jobs_changed,
-        channel_changed=orders.changed,
+        channel_changed=orders.note_change,
     )
     feed = ChangeFeed(
         database=database,
@@ -192,7 +192,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         on_change=pushes.take,
         on_gap=pushes.lost,
         on_heard=keys.vouch,
-        before_reply=orders.load,
+        before_reply=orders.load_orders,
         report=partial(report_of, memory.channels, identity, clock),
     )
     last_use = LastUse(keys=keys, database=database)

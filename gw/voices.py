@@ -49,7 +49,9 @@ class Voices:
         self._clock = clock
         self._log = EventLog("gw.voices")
 
-    async def add(self, voice: Voice, *, account_id: str, call_id: UUID, created_at: float) -> None:
+    async def add_voice(
+        self, voice: Voice, *, account_id: str, call_id: UUID, created_at: float
+    ) -> None:
         """Store a voice made by a call at that instant (Unix seconds).
 
         Waits for an unreachable database without a timeout, because the upstream has made the
@@ -67,7 +69,7 @@ class Voices:
             ),
         )
 
-    async def find(self, voice_id: str, *, account_id: str) -> Voice | None:
+    async def find_voice(self, voice_id: str, *, account_id: str) -> Voice | None:
         """Return a voice of the account; None for any other. Raises StoreUnavailable."""
         row = await in_time(self._database.fetch_one(SQL["one"], (voice_id, account_id)))
         return None if row is None else Voice(*row)

@@ -79,12 +79,12 @@ class ChannelOrders:
     def __repr__(self) -> str:
         return f"<ChannelOrders {'stale' if self._stale else 'in force'}>"
 
-    def changed(self, channel_id: str = "") -> None:
+    def note_change(self, channel_id: str = "") -> None:
         """Mark a channel whose change was pushed, or may have been missed."""
         self._stale.add(channel_id)
         self._changed.set()
 
-    async def load(self) -> None:
+    async def load_orders(self) -> None:
         """Return when earlier pushes are applied. Raises StoreUnavailable."""
         async with self._reading:
             stale, self._stale = self._stale, set()
@@ -97,13 +97,13 @@ class ChannelOrders:
                 raise
             self._channels.withdraw(orders, reopened=stale - orders.keys())
 
-    async def run(self) -> None:
+    async def apply_changes(self) -> None:
         """Apply pushed changes until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await self.load()
+                await self.load_orders()
             except StoreError as error:
                 self._log.warning("channel_orders_unread", error=str(error))
                 await self._clock.sleep(RETRY_SECONDS)

@@ -312,7 +312,7 @@ async def reveal(
     return await _noted(session, actor, "key.reveal", key_id, {}), text
 
 
-async def ask(
+async def request_key(
     session: Session,
     actor: Actor,
     *,

@@ -95,7 +95,7 @@ class LedgerProofs:
         rows = await self._database.fetch_all(SQL["proof_runs"], {"key": LOCK_KEY})
         return ProofState(bool(rows), _view(await last_proof(self._database)))
 
-    async def run(self, actor: Actor, *, with_costs: bool, is_everything: bool) -> ProofState:
+    async def run_proof(self, actor: Actor, *, with_costs: bool, is_everything: bool) -> ProofState:
         """Begin a verification and wait for its end for a while; it continues afterwards.
 
         Raises Refused while another one runs, StoreError.

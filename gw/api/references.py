@@ -30,7 +30,7 @@ async def own_voice(named: str, voices: Voices, *, account_id: str) -> Reference
     """
     if not is_voice_id(named):
         return None
-    voice = await voices.find(named, account_id=account_id)
+    voice = await voices.find_voice(named, account_id=account_id)
     if voice is None:
         _refuse("voice", "this account has no voice of this id")
     return Reference(voice.upstream_id, (Pin(voice.channel_id, "voice"),))

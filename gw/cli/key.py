@@ -185,7 +185,7 @@ async def import_hash_(context: Context, options: Namespace) -> Result:
 
 async def request(context: Context, options: Namespace) -> Result:
     async with context.change() as (session, actor):
-        made = await admin.ask(
+        made = await admin.request_key(
             session,
             actor,
             account_id=options.account,

@@ -79,7 +79,7 @@ class AllCallsHandler(ConsoleHandler):
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedFilters:
     """The filters with ids in place of names; or the filter whose name several have.
 
     Of each of those its id and, of a key, the name of its account.
@@ -90,7 +90,7 @@ class Named:
     namesakes: Sequence[tuple[str, str | None]] = ()
 
 
-async def find_named(database: Statements, chosen: Mapping[str, str]) -> Named:
+async def find_named(database: Statements, chosen: Mapping[str, str]) -> NamedFilters:
     """Find the account and the key that are given by their names."""
     found = dict(chosen)
     for name, statement in (("account", "named_account"), ("key_id", "named_key")):
@@ -103,10 +103,10 @@ async def find_named(database: Statements, chosen: Mapping[str, str]) -> Named:
         }
         rows = await database.fetch_all(_TEXTS[statement], params)
         if len(rows) > 1:
-            return Named(chosen, name, [(row[0], row[1]) for row in rows])
+            return NamedFilters(chosen, name, [(row[0], row[1]) for row in rows])
         if rows:
             found[name] = rows[0][0]
-    return Named(found)
+    return NamedFilters(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class SystemHandler(ConsoleHandler):
     async def post(self) -> None:
         """Prove the ledger; a long proof continues after the response."""
         with in_words():
-            await self.proofs.run(actor_of(self.who), with_costs=False, is_everything=False)
+            await self.proofs.run_proof(actor_of(self.who), with_costs=False, is_everything=False)
         self.redirect("/system", status=303)
 
 

@@ -62,7 +62,7 @@ class AgreedPrices:
     )
 
     @classmethod
-    def read(cls, rows: Sequence[Mapping[str, Any]]) -> AgreedPrices:
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> AgreedPrices:
         """What the database has of them."""
         return cls(tuple(_agreed(row) for row in rows))
 

@@ -127,7 +127,7 @@ class KeyCache:
             self._entries.drop_key(name)
         else:
             self._entries.drop_of(payload)
-        self._reads.note(payload)
+        self._reads.note_change(payload)
 
     def clear(self) -> None:
         """Believe nothing read so far: pushes may have been lost.
@@ -136,7 +136,7 @@ class KeyCache:
         """
         self._epoch += 1
         self._unknown.clear()
-        self._reads.note(None)
+        self._reads.note_change(None)
 
     def vouch(self, heard_at: float) -> None:
         """Confirm that every change committed before this moment (monotonic seconds) was pushed."""
@@ -181,7 +181,7 @@ class KeyCache:
             raise KeyRefused("unknown")
         try:
             # Its read may wait for an earlier one that hangs.
-            found = await in_time(self._reads.ask(key_hash, key_text))
+            found = await in_time(self._reads.read_shared(key_hash, key_text))
         except StoreUnavailable:
             found = self._in_grace(key_hash)
             if found is None:
@@ -233,7 +233,7 @@ class KeyCache:
 
     def _keep(self, key_hash: bytes, found: FoundKey | None, *, read_at: float) -> None:
         fresh_until = read_at + self._ttl_seconds
-        self._entries.drop(key_hash)
+        self._entries.drop_entry(key_hash)
         if found is None:
             self._unknown[key_hash] = fresh_until
             if len(self._unknown) > UNKNOWN_CAPACITY:
@@ -246,7 +246,7 @@ class KeyCache:
             fresh_until=fresh_until,
             reread_at=read_at + REREAD_SECONDS,
         )
-        self._entries.add(key_hash, entry)
+        self._entries.add_entry(key_hash, entry)
 
 
 def _refusal(found: FoundKey, now: float) -> RefusalReason | None:

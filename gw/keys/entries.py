@@ -54,7 +54,7 @@ class KeyEntries:
     def __len__(self) -> int:
         return len(self.by_hash)
 
-    def add(self, key_hash: bytes, entry: KeyEntry) -> None:
+    def add_entry(self, key_hash: bytes, entry: KeyEntry) -> None:
         """Add an entry whose hash has none; the oldest one is dropped when there are too many."""
         self.by_hash[key_hash] = entry
         principal = entry.found.principal
@@ -62,9 +62,9 @@ class KeyEntries:
         for owner in owners_of(principal):
             self._hashes_of.setdefault(owner, set()).add(key_hash)
         if len(self.by_hash) > self.capacity:
-            self.drop(next(iter(self.by_hash)))
+            self.drop_entry(next(iter(self.by_hash)))
 
-    def drop(self, key_hash: bytes) -> None:
+    def drop_entry(self, key_hash: bytes) -> None:
         """Drop the entry of this hash, if there is one."""
         entry = self.by_hash.pop(key_hash, None)
         if entry is None:
@@ -80,12 +80,12 @@ class KeyEntries:
     def drop_key(self, key_id: str) -> None:
         """Drop the entry of a key, if there is one."""
         if key_id in self._hash_of_key:
-            self.drop(self._hash_of_key[key_id])
+            self.drop_entry(self._hash_of_key[key_id])
 
     def drop_of(self, owner: str) -> None:
         """Drop all entries of an account or an agent."""
         for key_hash in list(self._hashes_of.get(owner, ())):
-            self.drop(key_hash)
+            self.drop_entry(key_hash)
 
     def drop_idle(self, limit: float) -> None:
         """Drop some of the oldest entries that were to be read again before this moment."""
@@ -93,7 +93,7 @@ class KeyEntries:
             key_hash = next(iter(self.by_hash), None)
             if key_hash is None or self.by_hash[key_hash].reread_at > limit:
                 return
-            self.drop(key_hash)
+            self.drop_entry(key_hash)
 
     def shared(self, found: FoundKey) -> FoundKey:
         """Return the same row with the agent of the other entries, if that is equal."""

@@ -68,14 +68,14 @@ class SharedReads(Generic[Q, T]):
     def __repr__(self) -> str:
         return f"<SharedReads {len(self._under_way)} under way {len(self._next)} waiting>"
 
-    def note(self, change: str | None) -> None:
+    def note_change(self, change: str | None) -> None:
         """Report a change to the read under way; None: what changed is unknown."""
         if change is None:
             self._heard.has_gap = True
         elif self._under_way:
             self._heard.changes.add(change)
 
-    async def ask(self, name: bytes, text: Q) -> T:
+    async def read_shared(self, name: bytes, text: Q) -> T:
         """Return the result for a name, shared with other requests for it.
 
         Raises the error of the read. Cancelling one request does not cancel the read.

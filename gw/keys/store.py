@@ -332,7 +332,7 @@ def _found(row: Sequence[Any]) -> FoundKey:
         concurrency_limit=concurrency,
         user=user,
         agent=None if agent is None else _agent(**agent),
-        prices=None if prices is None else AgreedPrices.read(prices),
+        prices=None if prices is None else AgreedPrices.of_rows(prices),
     )
     refusal: RefusalReason | None = None
     if is_revoked:

@@ -51,7 +51,7 @@ class Fleet:
         """The worker at each index; None while it is being replaced."""
         return self._workers
 
-    async def start(self) -> None:
+    async def start_workers(self) -> None:
         """Start all workers. Raises WorkerFailed, after stopping all, when one does not serve."""
         try:
             # The first one prepares the database and the secret for the others.
@@ -62,7 +62,7 @@ class Fleet:
                 if isinstance(result, BaseException):
                     raise result
         except BaseException:
-            await self.stop()
+            await self.stop_workers()
             raise
         self._watching = asyncio.create_task(self._watch.run())
         self._keepers = [
@@ -83,7 +83,7 @@ class Fleet:
                 self._log.warning("reload_unanswered", place=index, why=str(failed))
         return True
 
-    async def stop(self) -> list[int]:
+    async def stop_workers(self) -> list[int]:
         """Drain all workers at the same time; return their exit codes when the last has ended."""
         # First, the tasks that would replace a worker.
         for keeper in self._keepers:

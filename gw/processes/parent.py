@@ -118,7 +118,7 @@ class Parent:
             self._stack.callback(self._shared.close)
             sweeping = asyncio.create_task(self._forget_idle())
             self._stack.callback(sweeping.cancel)
-            await self._fleet.start()
+            await self._fleet.start_workers()
             await admin.start()
             self.admin_url = admin.url
         except BaseException:
@@ -147,7 +147,7 @@ class Parent:
     async def stop(self) -> int:
         """Drain all workers and end; return the combined exit code."""
         self._is_draining = True
-        codes = await self._fleet.stop()
+        codes = await self._fleet.stop_workers()
         await self._stack.aclose()
         self._log.info("stopped")
         if EXIT_UNSETTLED in codes:

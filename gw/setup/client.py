@@ -74,7 +74,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class CodingAgent:
     """One coding agent: its display name, its protocols, its set-up."""
 
     title: str
@@ -97,7 +97,10 @@ def reached_by(
 
 
 def models_for(
-    client: Client, models: Sequence[ModelSpec], registry: Registry, translations: frozenset[str]
+    client: CodingAgent,
+    models: Sequence[ModelSpec],
+    registry: Registry,
+    translations: frozenset[str],
 ) -> tuple[list[ModelSpec], dict[str, list[str]]]:
     """Return the models callable by the client, and their protocols; native ones first."""
     protocols = {

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from channels.families import CHAT, GEMINI, MESSAGES, PUBLIC_NAMES, RESPONSES
-from gw.setup.client import NAME, Access, Client, ClientFile, ClientSetup
+from gw.setup.client import NAME, Access, ClientFile, ClientSetup, CodingAgent
 
 
 def _known(**sizes: int | None) -> dict[str, int]:
@@ -215,15 +215,15 @@ def _continue(access: Access) -> ClientSetup:
 
 _ANY = (CHAT.protocol, MESSAGES.protocol, RESPONSES.protocol, GEMINI.protocol)
 
-CLIENTS: Mapping[str, Client] = MappingProxyType(
+CLIENTS: Mapping[str, CodingAgent] = MappingProxyType(
     {
-        "claude-code": Client("Claude Code", (MESSAGES.protocol,), _claude_code),
-        "codex": Client("Codex", (RESPONSES.protocol,), _codex),
-        "gemini": Client("Gemini CLI", (GEMINI.protocol,), _gemini),
-        "opencode": Client("opencode", _ANY, _opencode),
-        "cursor": Client("Cursor", (CHAT.protocol,), _cursor),
-        "cline": Client("Cline", (CHAT.protocol,), _cline),
-        "aider": Client("aider", (CHAT.protocol,), _aider),
-        "continue": Client("Continue", (CHAT.protocol,), _continue),
+        "claude-code": CodingAgent("Claude Code", (MESSAGES.protocol,), _claude_code),
+        "codex": CodingAgent("Codex", (RESPONSES.protocol,), _codex),
+        "gemini": CodingAgent("Gemini CLI", (GEMINI.protocol,), _gemini),
+        "opencode": CodingAgent("opencode", _ANY, _opencode),
+        "cursor": CodingAgent("Cursor", (CHAT.protocol,), _cursor),
+        "cline": CodingAgent("Cline", (CHAT.protocol,), _cline),
+        "aider": CodingAgent("aider", (CHAT.protocol,), _aider),
+        "continue": CodingAgent("Continue", (CHAT.protocol,), _continue),
     }
 )

@@ -21,7 +21,9 @@ async def show_proof(call: Call) -> ProofState:
 
 async def run_proof(call: Call) -> ProofState:
     body: Proof = call.body
-    return await call.services.proofs.run(call.actor, with_costs=body.costs, is_everything=body.all)
+    return await call.services.proofs.run_proof(
+        call.actor, with_costs=body.costs, is_everything=body.all
+    )
 
 
 ROUTES: tuple[Route, ...] = (

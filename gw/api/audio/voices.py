@@ -62,7 +62,7 @@ class VoicesHandler(KeyedHandler):
         result = made.reply.result
         assert isinstance(result, VoiceResult), result
         now = self.services.clock.now()
-        await media_of(self).voices.add(
+        await media_of(self).voices.add_voice(
             Voice(voice_id, name, made.candidate.channel_id, result.upstream_id),
             account_id=self.principal.account_id,
             call_id=self.call_id,

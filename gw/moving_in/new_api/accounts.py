@@ -26,7 +26,7 @@ class AccountReader:
         self._quota = quota
         self._groups = groups
 
-    def read(self, users: list[Row], tokens: list[Row], source: str) -> None:
+    def read_accounts(self, users: list[Row], tokens: list[Row], source: str) -> None:
         """Add each user with its keys; `source` distinguishes installations."""
         by_user: dict[Any, list[Row]] = {}
         for token in tokens:

@@ -56,7 +56,7 @@ def plan_of(
     reader.channels(tables["channels"])
     reader.prices()
     accounts = AccountReader(reader.plan, quota, numbers_of(options.get("GroupRatio")))
-    accounts.read(tables["users"], tables["tokens"], source)
+    accounts.read_accounts(tables["users"], tables["tokens"], source)
     return reader.plan
 
 

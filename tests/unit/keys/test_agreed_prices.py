@@ -25,7 +25,7 @@ MODEL = make_model("a", id="gpt-5", multiplier=Decimal("0.5"))
 
 def agreed(*rows: dict[str, Any]) -> AgreedPrices:
     usual = {"models": ["*"], "factor": "2", "prices": None, "valid_from": 0, "valid_until": None}
-    return AgreedPrices.read(
+    return AgreedPrices.of_rows(
         [{"id": str(number), **usual, **row} for number, row in enumerate(rows)]
     )
 

@@ -36,7 +36,7 @@ class Reader:
         }
 
     def ask(self, number: int) -> asyncio.Task[tuple[int, int]]:
-        return asyncio.create_task(self.reads.ask(b"%d" % number, number))
+        return asyncio.create_task(self.reads.read_shared(b"%d" % number, number))
 
     async def begun(self, count: int) -> None:
         await eventually(lambda: len(self.rounds) == count)
@@ -73,7 +73,7 @@ async def test_only_what_a_change_overtook_is_read_again() -> None:
     reader = Reader()
     asked = [reader.ask(number) for number in (1, 2, 3)]
     await reader.begun(1)
-    reader.reads.note("2")
+    reader.reads.note_change("2")
     reader.let_go[0].set_result(False)
     await reader.begun(2)
     assert asked[0].done()
@@ -86,8 +86,8 @@ async def test_change_before_the_read_costs_nothing() -> None:
     reader = Reader()
     asked = reader.ask(1)
     await asyncio.sleep(0)
-    reader.reads.note("1")
-    reader.reads.note(None)
+    reader.reads.note_change("1")
+    reader.reads.note_change(None)
     await reader.begun(1)
     reader.let_go[0].set_result(False)
     assert await asked == (1, 0)
@@ -143,10 +143,10 @@ def test_everyone_gets_the_answer_to_their_own_question(steps: list[tuple[str, i
                 case "leave" if number < len(asked):
                     asked[number].cancel()
                 case "change":
-                    reader.reads.note(str(number))
+                    reader.reads.note_change(str(number))
                     changed(range(number, number + 1))
                 case "gap":
-                    reader.reads.note(None)
+                    reader.reads.note_change(None)
                     changed(range(5))
                 case "answer" | "fail" if reader.let_go and not reader.let_go[-1].done():
                     reader.let_go[-1].set_result(step == "fail")
@@ -171,8 +171,8 @@ async def test_error_of_one_answer_is_its_askers_alone() -> None:
         return {name: Broken() if text == 2 else text for name, text in texts.items()}
 
     reads = SharedReads(read)
-    asked = [reads.ask(b"%d" % number, number) for number in (1, 2, 2, 3)]
+    asked = [reads.read_shared(b"%d" % number, number) for number in (1, 2, 2, 3)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [int, Broken, Broken, int]
     with pytest.raises(Broken):
-        await reads.ask(b"2", 2)
+        await reads.read_shared(b"2", 2)

@@ -76,7 +76,7 @@ class World:
 @logs("process_died")
 async def test_reload_reaches_a_worker_that_was_starting() -> None:
     world = World()
-    await world.fleet.start()
+    await world.fleet.start_workers()
     late = await world.lose_one()
     assert "gw_processes_running 1.0" in world.metrics.render()
     assert "gw_processes_configured 2.0" in world.metrics.render()
@@ -87,15 +87,15 @@ async def test_reload_reaches_a_worker_that_was_starting() -> None:
     await eventually(lambda: None not in world.fleet.workers, what="all in their places")
     assert world.started[1].texts == ["old", "new"]
     assert "gw_processes_running 2.0" in world.metrics.render()
-    await world.fleet.stop()
+    await world.fleet.stop_workers()
 
 
 @logs("process_died")
 async def test_stop_leaves_nobody_who_starts_another() -> None:
     world = World()
-    await world.fleet.start()
+    await world.fleet.start_workers()
     await world.lose_one()
-    stopping = asyncio.create_task(world.fleet.stop())
+    stopping = asyncio.create_task(world.fleet.stop_workers())
     await eventually(world.started[1].end.is_set, what="the other one told to end")
     world.gate.set()
     await stopping

@@ -272,7 +272,7 @@ def test_a_sheet_comes_to_the_sum_by_hand(case: Case) -> None:
     model = make_model(Binding("a", price=own), price=PriceSpec.of_stated(case.price))
     if case.factor is not None:
         row = {"id": "p", "models": ["*"], "factor": case.factor, "prices": None}
-        agreed = AgreedPrices.read([{**row, "valid_from": 0, "valid_until": None}])
+        agreed = AgreedPrices.of_rows([{**row, "valid_from": 0, "valid_until": None}])
         model, _ = agreed.model_at(model, 1)
     price = price_of(model)
     price = price if price.channels is None else price.channels["a"]
