@@ -451,21 +451,21 @@ MUTATIONS = (
         "channels/dialects/messages",
         "output_tokens=None if is_start else output",
         "output_tokens=output",
-        "tests/unit/channels/test_dialect_meters.py::test_cut_messages_stream_tells_its_input",
+        "tests/unit/channels/test_dialect_usages.py::test_cut_messages_stream_tells_its_input",
     ),
     Mutation(
         "responses-cache-overlooked",
         "channels/dialects/responses",
         "cached_tokens=(details.cached_tokens if details else None) or 0",
         "cached_tokens=0",
-        "tests/unit/channels/test_dialect_meters.py::test_responses_usage_is_read_from_every_last_event",
+        "tests/unit/channels/test_dialect_usages.py::test_responses_usage_is_read_from_every_last_event",
     ),
     Mutation(
         "gemini-thoughts-free",
         "channels/dialects/gemini",
         "return candidates + thoughts",
         "return candidates",
-        "tests/unit/channels/test_dialect_meters.py::test_gemini_counts_are_made_into_a_usage",
+        "tests/unit/channels/test_dialect_usages.py::test_gemini_counts_are_made_into_a_usage",
     ),
     # Translation.
     Mutation(
@@ -501,7 +501,7 @@ MUTATIONS = (
         "channels/dialects/gemini",
         '("tool_calls" if has_calls else "stop"), message',
         '"stop", message',
-        "tests/unit/translation/gemini/test_streams.py::test_stream_is_read",
+        "tests/unit/translation/gemini/test_stream_decoder.py::test_stream_is_read",
     ),
     Mutation(
         "image-type-lost",
@@ -748,7 +748,7 @@ MUTATIONS = (
         "channels/dialects/gemini",
         "if request.max_tokens is None and default_max_tokens is not None:",
         "if default_max_tokens is not None:",
-        "tests/unit/channels/test_dialect_requests.py::test_omitted_maximum_is_spliced_into_the_generation_config",
+        "tests/unit/channels/test_gemini_request.py::test_omitted_maximum_is_spliced_into_the_generation_config",
     ),
     Mutation(
         "usage-not-asked-for",

@@ -196,9 +196,6 @@ def test_characters_are_code_points(texts: list[str]) -> None:
     assert meter.characters == sum(map(len, texts))
 
 
-# Whole answers.
-
-
 def answer(message: object, **more: object) -> ChatMeter:
     meter = ChatMeter()
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -221,9 +218,6 @@ def test_whole_answer_is_read() -> None:
 def test_whole_answer_in_odd_shapes_is_read_loosely() -> None:
     meter = answer({"content": [{"type": "text", "text": "abc"}]}, id=7, usage={})
     assert (meter.characters, meter.finished, meter.malformed_events) == (3, True, 1)
-
-
-# --- The usage a chat-completions answer states ---
 
 
 def usage_of(usage: object) -> Usage | None:

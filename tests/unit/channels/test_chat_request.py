@@ -158,8 +158,6 @@ def test_version_of_a_builtin_tool_is_no_part_of_its_name(kind: str, tool: str) 
     assert read_request(json.dumps(body).encode()).builtin_tools == (tool,)
 
 
-# --- Bodies that no chat-completions request may be, and what the client is told of each ---
-
 BAD_MEMBERS = [
     (b'"stream":"true"', "stream", "expected a boolean, found a string of 4 characters"),
     (b'"stream":1', "stream", "found the number 1"),

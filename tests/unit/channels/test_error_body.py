@@ -171,8 +171,6 @@ def test_error_of_more_values_than_an_error_has_is_a_text(
     assert read == []
 
 
-# --- Both families of errors ---
-
 SAYS_MORE = (UnexpectedStatus, UpstreamFailed, ErrorReported)
 PLAIN = [kind for kind in UpstreamError.__subclasses__() if kind not in SAYS_MORE]
 

@@ -134,8 +134,6 @@ def labelled(fields: Fields) -> Fields:
     ]
 
 
-# Plain forms
-
 values = st.lists(
     st.one_of(
         st.binary(max_size=200),
@@ -221,8 +219,6 @@ def test_texts_that_may_stand_several_times(names: tuple[str, ...]) -> None:
 def test_type_of_a_plain_form(content_type: str) -> None:
     assert_read_alike(form(part("model", b"cheap")), content_type)
 
-
-# Everything else
 
 CHEAP = part("model", b"cheap")
 WHOLE = form(part("file", b"12345", "a.wav"), CHEAP)
@@ -369,8 +365,6 @@ def test_model_is_named(parts: list[bytes]) -> None:
         model_of(read(form(*(part("model", one) for one in parts), part("n", b"1"))))
 
 
-# Odd forms of all kinds: refused, or read by everyone as the gateway read them
-
 _odd = st.sampled_from(
     [
         *('"', "\\", ";", "=", "'", "*", "[", "]", " ", "\t", "%22", '\\"', "ü", "\u202f", "=?"),
@@ -418,9 +412,6 @@ def test_odd_forms_are_refused_or_read_alike_by_all(
     except InvalidRequest:
         return
     assert_read_alike(body)
-
-
-# What it costs
 
 
 def hostile(size: int) -> Iterator[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.json.lenient import characters_of, length_of, raw_of, read_loosely
+from channels.json.lenient import characters_of, dumps, length_of, raw_of, read_json, read_loosely
 from tests.support.rows import cases
 
 OBJECTS = st.recursive(
@@ -89,3 +89,10 @@ def test_raw_text_of_a_lone_surrogate_can_be_read() -> None:
 def test_depth_is_no_reason_not_to_count(depth: int) -> None:
     text = b"[" * depth + b"]" * depth
     assert length_of(msgspec.Raw(text)) == 2 * depth
+
+
+def test_JSON_is_read_and_written_forgivingly() -> None:
+    assert read_json(b'{"a": 1e400}') == {"a": float("inf")}
+    assert read_json(b"\xff") is None
+    assert dumps({"a": "é"}) == '{"a":"é"}'.encode()
+    assert dumps({"a": "\ud83dé"}) == b'{"a":"\\ud83d\\u00e9"}'

@@ -140,8 +140,6 @@ def test_unknown_members_are_forwarded(
     assert result == expected
 
 
-# --- What providers refuse is not sent to them, and everything else is sent as it is ---
-
 MISTRAL = HOSTINGS["mistral"]
 USER = {"role": "user", "content": "Hi"}
 
@@ -220,8 +218,6 @@ def test_thoughts_in_its_own_words_stay(mend: Callable[[bytes], bytes], own: str
 def test_what_cannot_be_read_is_the_upstreams_to_judge(messages: bytes) -> None:
     assert for_mistral(messages) is messages
 
-
-# --- The model that a body names which is refused ---
 
 LONGEST = b"m" * MODEL_CHARACTERS_MAX
 

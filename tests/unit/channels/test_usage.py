@@ -270,9 +270,6 @@ def test_a_usage_is_at_least_what_is_stated_and_its_parts_fit(counts: Counts) ->
     assert parts.audio_output_tokens + parts.image_output_tokens <= usage.output_tokens
 
 
-# What is known of a stream that is cut before it states its usage.
-
-
 @cases(
     "protocol, events, parts",
     (

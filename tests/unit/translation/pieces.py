@@ -8,9 +8,6 @@ PDF = "JVBERi0xLjQKJcOkw7zDtsOf"
 CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
-# --- Messages of either protocol ---
-
-
 def user(content: Any, **members: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **members}
 
@@ -33,9 +30,6 @@ def text(words: str, **members: Any) -> dict[str, Any]:
 
 USER = user("hi")
 ASSISTANT = assistant("hello")
-
-
-# --- Parts of chat ---
 
 
 def tool(name: str = "f", **members: Any) -> dict[str, Any]:
@@ -64,9 +58,6 @@ def file(**members: Any) -> dict[str, Any]:
 
 
 SHOWN = image_url(f"data:image/png;base64,{PNG}")
-
-
-# --- Blocks of messages ---
 
 
 def use(call_id: str, given: Any = None, name: str = "f", **members: Any) -> dict[str, Any]:

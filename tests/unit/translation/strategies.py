@@ -82,8 +82,6 @@ def json_texts(value: Any) -> st.SearchStrategy[str]:
     )
 
 
-# --- Chat-completions requests ---
-
 _chat_text = st.builds(lambda text: {"type": "text", "text": text}, words)
 _chat_image = st.builds(
     lambda url, detail: image_url(url, **detail),
@@ -208,8 +206,6 @@ chat_requests = st.builds(
     st.one_of(st.just({}), _chat_tools),
 )
 
-# --- Messages requests ---
-
 _mark = maybe(cache_control=st.just({"type": "ephemeral"}))
 _text = st.builds(lambda text, mark: {"type": "text", "text": text, **mark}, words, _mark)
 _image = st.builds(
@@ -327,8 +323,6 @@ messages_requests = st.builds(
     st.one_of(st.just({}), _tools),
 )
 
-
-# --- Random answers, and the events they come in, in pieces of any size and any order ---
 
 usages = st.builds(
     lambda fresh, read, written, output, thought: Usage(

@@ -19,9 +19,6 @@ AMID = [
 ]
 
 
-# --- Instructions within a conversation ---
-
-
 def test_instructions_amid_a_conversation_become_the_users_words() -> None:
     body = {"system": "first", "messages": AMID}
     sent, dropped = translated("messages", "chat", body, has_system_first=True)
@@ -60,9 +57,6 @@ def test_instructions_at_the_beginning_alone_lose_nothing() -> None:
     sent, dropped = translated("messages", "chat", body, has_system_first=True)
     assert [one["role"] for one in sent["messages"]] == ["system", "user"]
     assert dropped == []
-
-
-# --- The line of a client's bill ---
 
 
 @cases(
@@ -118,8 +112,6 @@ def test_body_with_the_line_in_a_turn_keeps_its_bytes() -> None:
     sent = upstream_body(read_request(raw), upstream_model="m", drops_billing_header=True)
     assert sent == raw
 
-
-# --- The key of the prompt's cache ---
 
 ASKED: dict[str, dict[str, Any]] = {
     "messages": {"messages": [USER]},

@@ -206,8 +206,6 @@ def test_system_in_the_middle_keeps_its_role_where_the_upstream_takes_it() -> No
     assert dropped == []
 
 
-# --- Members of chat requests for upstreams that speak messages ---
-
 TOOLS = [tool("f", parameters={"type": "object", "properties": {}})]
 NAMED = {"type": "function", "function": {"name": "f"}}
 ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [tool("f")]}}

@@ -207,10 +207,8 @@ def test_what_happens_anyway_is_not_listed() -> None:
         assert translated("native", upstream, body)[1] == []
 
 
-# The libraries are imported where they are asked: each takes a second or two of every collection.
-
-
 def test_every_member_the_official_library_of_chat_knows_is_in_the_table() -> None:
+    # Libraries are imported where they are asked: each takes a second or two of every collection.
     from openai.types.chat import completion_create_params
 
     known = set(completion_create_params.CompletionCreateParamsBase.__annotations__)

@@ -60,8 +60,6 @@ def call(name: str, arguments: Any, **members: Any) -> dict[str, Any]:
     return {"index": 0, **members, "function": {"name": name, "arguments": arguments}}
 
 
-# --- Placeholders ---
-
 PLACEHOLDERS: dict[str, dict[str, Any]] = {
     "function_call empty": {"function_call": EMPTY},
     "function_call null": {"function_call": None},
@@ -129,9 +127,6 @@ def test_placeholder_that_a_client_sends_back_is_none(
     assert echoed == plain
 
 
-# --- Arguments ---
-
-
 @IN_ONE
 @pytest.mark.parametrize("arguments", ["null", " null\n", "", "  ", None, "{}", {}], ids=json.dumps)
 def test_arguments_that_are_none_are_an_empty_object(arguments: Any, is_stream: bool) -> None:
@@ -168,9 +163,6 @@ def _events(stream: bytes) -> Any:
     return sse(*(b"[DONE]" if data == "[DONE]" else data for data in data_of(stream)))
 
 
-# --- Answers that were withheld ---
-
-
 @IN_ONE
 @pytest.mark.parametrize("said", [None, {}, {"content": None}, {"content": ""}], ids=json.dumps)
 def test_withheld_answer_is_a_refusal_with_its_usage(
@@ -195,8 +187,6 @@ def test_message_withheld_without_content_is_a_refusal() -> None:
     message = {"type": "message", "stop_reason": "refusal", "usage": {"output_tokens": 1}}
     assert answered("messages", message).finish == "refusal"
 
-
-# --- Thinking among the content ---
 
 THOUGHTS: dict[str, list[Any]] = {
     "in parts": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}],
@@ -256,8 +246,6 @@ def test_choice_that_says_nothing_is_malformed_still() -> None:
         with pytest.raises(UpstreamMalformed):
             codec("chat").decode_response(body)
 
-
-# --- What a translated response states of the parts of a usage ---
 
 PARTS = UsageParts(
     cache_write_1h_tokens=5,

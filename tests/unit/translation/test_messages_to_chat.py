@@ -192,8 +192,6 @@ def test_conversation_is_said_as_chat(name: str) -> None:
     assert report == dropped
 
 
-# --- Members of messages requests for upstreams that speak chat ---
-
 SCHEMA = {
     "type": "object",
     "properties": {"a": {}},

@@ -112,8 +112,6 @@ def test_odd_value_is_carried_listed_or_refused(client: Protocol) -> None:
     assert count > 1000
 
 
-# --- Any value in any place of an answer ends in a translation or is passed over ---
-
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 PATHS = list(TRANSLATIONS)
 REQUESTS = {name: plain for name, (plain, _) in BODIES.items()}

@@ -210,8 +210,6 @@ def test_unsigned_thoughts_come_back_unsigned_from_a_messages_client(texts: list
     assert codec("messages").decode_response(body).parts == parts
 
 
-# --- Properties of the codec ---
-
 OTHERS: list[Protocol] = ["chat", "messages"]
 
 
@@ -308,8 +306,6 @@ def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
     usage = answer.usage  # the protocol has no count for what is written to a cache
     assert found.usage == (None if usage is None else replace(usage, cache_write_tokens=0))
 
-
-# --- Recorded answers of real providers are translated without a crash, and end as they did ---
 
 RECORDED: list[Protocol] = ["chat", "messages", "native"]
 STREAMS = [(protocol, path) for protocol in RECORDED for path in streams(protocol)]

@@ -259,8 +259,6 @@ def test_long_id_of_an_end_user_goes_over_as_a_digest_that_stays_the_same(
     assert sent("u" * 65) != sent("u" * 66)
 
 
-# --- A message without content ---
-
 PATHS: list[tuple[Protocol, Protocol]] = list(TRANSLATIONS)
 # Upstreams' protocols in which a message may be empty.
 SAYS_EMPTY: tuple[Protocol, ...] = ("chat", "responses")
@@ -364,9 +362,6 @@ def test_empty_message_beside_one_of_its_role(
         assert said(upstream, translated(client, upstream, body)[0]) == [("user", "A")]
 
 
-# --- Instructions, which may be none ---
-
-
 @each("client, upstream", PATHS)
 @cases("role", "system", "developer")
 def test_empty_instructions_are_none(client: Protocol, upstream: Protocol, role: str) -> None:
@@ -396,8 +391,6 @@ def test_empty_instructions_alone_are_no_conversation(client: Protocol, upstream
         translated(client, upstream, request(client, message(client, "system", "")))
     assert refusal.value.param == TURNS.get(client, "messages")
 
-
-# --- Messages of which nothing can be said ---
 
 UNSAYABLE: dict[str, tuple[Protocol, Protocol, dict[str, Any]]] = {
     "blank": ("chat", "messages", message("chat", "user", " \n")),

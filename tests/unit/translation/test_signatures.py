@@ -11,6 +11,7 @@ from channels.json.outline import outline
 from channels.translation.losses import LossReport
 from channels.translation.model import Part, Protocol, Reasoning, Response, Text, Thinking, ToolCall
 from channels.translation.session import codec
+from channels.translation.signatures import opened, sealed
 from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import model
 from tests.unit.translation.gemini.pieces import user as asking
@@ -177,8 +178,6 @@ def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> Non
     assert encoded["thinking"] == {"type": "enabled", "budget_tokens": 1999}
 
 
-# --- A conversation that was translated before and is not any more ---
-
 USER: dict[str, Any] = user("Hello")
 OWN: dict[str, Any] = {"type": "thinking", "thinking": "Mine.", "signature": "b3du"}
 TEXT: dict[str, Any] = {"type": "text", "text": "Hi."}
@@ -334,3 +333,14 @@ def test_thoughts_that_nobody_signed_stay_behind_in_messages() -> None:
     assert [block["type"] for block in kept] == ["thinking", "text"]
     body = {"messages": [USER, assistant([OWN, *kept]), USER]}
     assert stripped("messages", body) == {"messages": [USER, assistant([OWN, TEXT]), USER]}
+
+
+def test_own_signature_travels_bare_and_a_foreign_one_tagged() -> None:
+    assert sealed("s", "messages", own="messages") == "s"
+    assert sealed("s", None, own="messages") == "s"
+    assert opened("s", own="messages") == ("s", "messages")
+    tagged = sealed("a:b", "native", own="messages")
+    assert tagged == "translated:native:a:b"
+    assert opened(tagged, own="messages") == ("a:b", "native")
+    for odd in ("translated:", "translated:nobody:s", "translated:native"):
+        assert opened(odd, own="messages") == (odd, "messages")

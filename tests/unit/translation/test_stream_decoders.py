@@ -211,8 +211,6 @@ def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_c
         assert [event.usage for event in found if isinstance(event, UsageStated)] == [Usage(3, 4)]
 
 
-# --- Streams of messages upstreams, as documented and as they are ---
-
 STOP = {"type": "message_stop"}
 
 

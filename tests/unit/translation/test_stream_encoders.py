@@ -157,9 +157,6 @@ def test_half_a_character_is_written_as_it_came() -> None:
     assert b'"content":"\\ud83d"' in written("chat", [TextDelta("\ud83d")])
 
 
-# --- Streams that messages clients get ---
-
-
 def blocks(*events: Event) -> list[Any]:
     """Each block: its start, its deltas, its stop. Asserts that they follow one another."""
     found: list[Any] = []

@@ -213,8 +213,6 @@ def test_what_is_no_message_is_malformed(body: bytes) -> None:
         codec("messages").decode_response(body)
 
 
-# --- Whole native-content answers ---
-
 # name: an answer's body, and what it says.
 ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
     "text": (

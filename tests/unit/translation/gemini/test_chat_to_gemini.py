@@ -212,8 +212,6 @@ def test_detail_of_images_is_the_resolution_of_all(
     assert found == dropped
 
 
-# --- Tools, sampling and the rest of a chat or messages request for upstreams of native-content ---
-
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 

@@ -224,8 +224,6 @@ def test_system_instruction_is_read_in_both_spellings_and_forms() -> None:
             assert dropped == []
 
 
-# --- Tools, config and the rest of a native-content request, read and for upstreams of chat ---
-
 F = {"functionDeclarations": [{"name": "f"}, {"name": "g"}]}
 OBJECT = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]}
 CLOSED = {

@@ -365,8 +365,6 @@ def assert_known(schema: Any) -> None:
         assert_known(inner)
 
 
-# --- Schemas of native-content clients as JSON schemas ---
-
 # name: the protocol's own schema, and the JSON schema.
 OWN_SCHEMAS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "types in capitals": (

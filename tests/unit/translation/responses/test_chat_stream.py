@@ -138,9 +138,6 @@ def test_failed_stream_is_closed_by_the_gateway_once(events: list[Any], message:
     assert not any(one["choices"][0]["finish_reason"] for one in chunks[:-2])
 
 
-# --- Whole transcripts, cut everywhere ---
-
-
 def recorded(path: Path) -> list[SseEvent]:
     """The events of the first answer in a recording."""
     events = []
@@ -181,8 +178,6 @@ def test_recorded_search_cites_the_places_it_was_told_of() -> None:
             assert content[one["start_index"] : one["end_index"]].startswith("([")
             assert one["url"] in content
 
-
-# --- Properties of the way of the built-in tools, for any request and any order of events ---
 
 slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SEARCH = {"type": "web_search"}
