@@ -145,6 +145,10 @@ def _thinking(
     generation = _OWN_GENERATION if origin is ORIGIN else generation_of(model)
     config: dict[str, Any] = {}
     is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
+    if not generation.thinks:
+        if not is_off:
+            report.drop(spelled(origin, _asked_by(reasoning)))
+        return config
     if is_off:
         config.update(_off(reasoning, origin, generation, report))
     elif effort is not None:
@@ -152,8 +156,11 @@ def _thinking(
             report.drop(spelled(origin, "reasoning.budget_tokens"))
         config.update(_effort(effort, origin, generation, report))
     elif budget is not None:
-        config["thinkingBudget"] = max(budget, generation.budget_min)
-        if budget < generation.budget_min:
+        fitted = max(budget, generation.budget_min)
+        if generation.budget_max is not None:
+            fitted = min(fitted, generation.budget_max)
+        config["thinkingBudget"] = fitted
+        if fitted != budget:
             report.drop(spelled(origin, "reasoning.budget_tokens"))
     elif reasoning.is_enabled:
         config["thinkingBudget"] = _DYNAMIC
@@ -163,6 +170,13 @@ def _thinking(
     if shows is not None and not (is_off and origin.shows_thoughts):
         config["includeThoughts"] = shows
     return config
+
+
+def _asked_by(reasoning: Reasoning) -> str:
+    """Return the canonical name of the member that asks for thinking."""
+    if reasoning.effort is not None:
+        return "reasoning.effort"
+    return "reasoning.is_enabled" if reasoning.budget_tokens is None else "reasoning.budget_tokens"
 
 
 def _off(

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
 
@@ -18,13 +19,15 @@ class GeminiGeneration(Struct, frozen=True):
     """What the models of one generation take; the rest is a 400.
 
     `levels` are the values of `thinkingLevel`; without any, `thinkingBudget` is the only way.
-    `budget_min` is the least budget; 0 switches thinking off. `can_be_off`: if not, the least level
-    or budget is all that can be done.
+    `budget_min` and `budget_max` bound a budget; 0 switches thinking off. `can_be_off`: if not, the
+    least level or budget is all that can be done. `thinks`: if not, nothing is said of thinking.
     """
 
     levels: tuple[str, ...] = LEVELS
     budget_min: int = 0
+    budget_max: int | None = None
     can_be_off: bool = True
+    thinks: bool = True
 
     def fitted(self, level: str) -> str:
         """Return the level that it takes in place of one: the next above, else its highest."""
@@ -33,14 +36,18 @@ class GeminiGeneration(Struct, frozen=True):
 
 
 _OTHERS = GeminiGeneration()
-_BUDGETS = GeminiGeneration(levels=())
-_PRO_2_5 = GeminiGeneration(levels=(), budget_min=128, can_be_off=False)
-_PRO_3_0 = GeminiGeneration(levels=("LOW", "HIGH"), can_be_off=False)
-_WITHOUT_MINIMAL = GeminiGeneration(levels=("LOW", "MEDIUM", "HIGH"), can_be_off=False)
-_FLASH = GeminiGeneration(levels=("MINIMAL", "LOW", "MEDIUM", "HIGH"), can_be_off=False)
+_NO_THOUGHTS = GeminiGeneration(levels=(), thinks=False)
+_FLASH_2_5 = GeminiGeneration(levels=(), budget_max=24_576)
+_FLASH_LITE_2_5 = replace(_FLASH_2_5, budget_min=512)
+_PRO_2_5 = GeminiGeneration(levels=(), budget_min=128, budget_max=32_768, can_be_off=False)
+_WITHOUT_MINIMAL = replace(_PRO_2_5, levels=("LOW", "MEDIUM", "HIGH"))
+_PRO_3_0 = replace(_WITHOUT_MINIMAL, levels=("LOW", "HIGH"))
+_FLASH = replace(_WITHOUT_MINIMAL, levels=("MINIMAL", "LOW", "MEDIUM", "HIGH"))
 
+# Some hosts write a hyphen for the point: gemini-2-5-pro.
 _NAME = re.compile(
-    r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?(?![0-9])-?)?(?P<family>pro|flash-lite|flash)?"
+    r"gemini-(?:(?P<major>\d+)(?:[.-](?P<minor>\d)(?![0-9]))?(?![0-9])-?)?"
+    r"(?P<family>pro|flash-lite|flash)?"
 )
 # Since then the larger Flash models have no least level but LOW.
 _FLASH_WITHOUT_MINIMAL = (3, 7)
@@ -49,7 +56,8 @@ _FLASH_WITHOUT_MINIMAL = (3, 7)
 @lru_cache(maxsize=1024)
 def generation_of(model: str) -> GeminiGeneration:
     """Return the generation of a model, by its upstream name."""
-    found = _NAME.search(model.lower())
+    name = model.lower()
+    found = _NAME.search(name)
     if found is None or found["major"] is found["family"] is None:
         return _OTHERS
     family = found["family"]
@@ -57,9 +65,18 @@ def generation_of(model: str) -> GeminiGeneration:
         return _WITHOUT_MINIMAL
     version = (int(found["major"]), int(found["minor"] or 0))
     if version < (3, 0):
-        return _PRO_2_5 if version == (2, 5) and family == "pro" else _BUDGETS
+        return _before_3(version, family, name)
     if family == "pro":
         return _PRO_3_0 if version == (3, 0) else _WITHOUT_MINIMAL
     if family == "flash-lite" or (family == "flash" and version < _FLASH_WITHOUT_MINIMAL):
         return _FLASH
     return _WITHOUT_MINIMAL
+
+
+def _before_3(version: tuple[int, int], family: str | None, name: str) -> GeminiGeneration:
+    """Return the generation of a name that says it: thinking came with 2.5, not for images."""
+    if "thinking" not in name and (version < (2, 5) or "-image" in name):
+        return _NO_THOUGHTS
+    if family == "pro":
+        return _PRO_2_5
+    return _FLASH_LITE_2_5 if family == "flash-lite" else _FLASH_2_5

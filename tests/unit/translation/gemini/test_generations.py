@@ -8,14 +8,14 @@ from tests.support.rows import cases
 from tests.unit.translation.pieces import USER
 
 
-def sent(model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
+def sent(model: str, **members: Any) -> tuple[dict[str, Any] | None, list[str]]:
     """The thinking config for a model of what a responses client asks, and the warning."""
     report = LossReport()
     request = codec("responses").decode_request({"input": [USER], **members})
     body = codec("native").encode_request(
         request, model=model, stream=False, max_tokens=9000, report=report
     )
-    return body["generationConfig"]["thinkingConfig"], report.dropped
+    return body["generationConfig"].get("thinkingConfig"), report.dropped
 
 
 @cases(
@@ -25,6 +25,8 @@ def sent(model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     ("gemini-3-pro-preview", {"thinkingLevel": "LOW"}),
     ("gemini-3.1-pro-preview", {"thinkingLevel": "LOW"}),
     ("google/gemini-3.1-pro-preview", {"thinkingLevel": "LOW"}),
+    ("gemini-2-5-pro", {"thinkingBudget": 128}),
+    ("databricks-gemini-3-1-pro", {"thinkingLevel": "LOW"}),
     ("gemini-4-pro", {"thinkingLevel": "LOW"}),
     ("gemini-pro-latest", {"thinkingLevel": "LOW"}),
     ("gemini-3-flash-preview", {"thinkingLevel": "MINIMAL"}),
@@ -36,7 +38,7 @@ def test_thinking_that_cannot_be_switched_off_is_the_least(model: str, expected:
     assert sent(model, reasoning={"effort": "none"}) == (expected, ["reasoning.effort"])
 
 
-@cases("model", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-2.0-flash", "up", "gemma-4")
+@cases("model", "gemini-2.5-flash", "gemini-2.5-flash-lite", "up", "gemma-4")
 def test_thinking_is_switched_off_where_it_can_be(model: str) -> None:
     assert sent(model, reasoning={"effort": "none"}) == ({"thinkingBudget": 0}, [])
 
@@ -65,19 +67,33 @@ def test_level_that_the_model_lacks_is_the_next_one(model: str, effort: str, lev
     )
 
 
-@cases("model", "gemini-2.5-pro", "gemini-2.5-flash", "gemini-1.5-pro")
+@cases("model", "gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.0-flash-thinking-exp")
 def test_level_becomes_a_budget_before_generation_3(model: str) -> None:
     expected = {"thinkingBudget": 1024}
     assert sent(model, reasoning={"effort": "minimal"}) == (expected, ["reasoning.effort"])
 
 
-def test_budget_is_the_least_that_the_model_takes() -> None:
+@cases("model", "gemini-2.0-flash", "gemini-1.5-pro-002", "gemini-2.5-flash-image")
+def test_nothing_is_said_of_thinking_to_a_model_without_it(model: str) -> None:
+    assert sent(model, reasoning={"effort": "high"}) == (None, ["reasoning.effort"])
+    assert sent(model, reasoning={"effort": "none"}) == (None, [])
+
+
+@cases(
+    "model, budget, expected",
+    ("gemini-2.5-pro", 50, 128),
+    ("gemini-2.5-pro", 60_000, 32_768),
+    ("gemini-2.5-flash-lite", 50, 512),
+    ("gemini-2.5-flash", 31_999, 24_576),
+    ("gemini-3.1-pro-preview", 60_000, 32_768),
+)
+def test_budget_is_one_that_the_model_takes(model: str, budget: int, expected: int) -> None:
     report = LossReport()
-    members = {"thinking": {"type": "enabled", "budget_tokens": 50, "display": "omitted"}}
+    members = {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "omitted"}}
     request = codec("messages").decode_request({"messages": [USER], **members})
     body = codec("native").encode_request(
-        request, model="gemini-2.5-pro", stream=False, max_tokens=9000, report=report
+        request, model=model, stream=False, max_tokens=64_000, report=report
     )
-    expected = {"thinkingBudget": 128, "includeThoughts": False}
-    assert body["generationConfig"]["thinkingConfig"] == expected
+    config = {"thinkingBudget": expected, "includeThoughts": False}
+    assert body["generationConfig"]["thinkingConfig"] == config
     assert report.dropped == ["thinking.budget_tokens"]
