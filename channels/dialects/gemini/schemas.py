@@ -61,10 +61,14 @@ def is_null(schema: Any) -> bool:
 
 
 def split_types(schema: Schema) -> tuple[list[str], bool]:
-    """Return the types other than null, and whether null is allowed."""
+    """Return the known types other than null, and whether null is allowed.
+
+    Others, such as `any` and the names of programming languages, say nothing.
+    """
     stated = schema.get("type")
     kinds = stated if isinstance(stated, list) else [stated]
-    types = list(dict.fromkeys(kind.lower() for kind in kinds if isinstance(kind, str)))
+    named = (kind.lower() for kind in kinds if isinstance(kind, str))
+    types = [kind for kind in dict.fromkeys(named) if kind in _VALUES or kind == "null"]
     if "null" in types:
         return [kind for kind in types if kind != "null"], True
     return types, schema.get("nullable") is True
