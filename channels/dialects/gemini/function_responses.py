@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from channels.json.lenient import dumps
-from channels.translation.call_arguments import object_in
+import msgspec
+
+from channels.json.lenient import UNREADABLE, dumps
 from channels.translation.model import Text
 
 _OUTPUT = "output"
 _ERROR = "error"
 _REFERENCE = "$ref"
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
@@ -37,14 +39,17 @@ def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
 def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, Any]:
     """Return the `response` member. `is_exact`: JSON is only decoded if it is in compact form.
 
-    Text that is a JSON object becomes that object, unless it would be decoded differently, or the
-    provider gives one of its keys a meaning of its own.
+    Text that is a JSON object becomes that object, unless it would be decoded differently (as NaN
+    would), or the provider gives one of its keys a meaning of its own.
     """
     text = "\n".join(texts)
     if is_error:
         return {_ERROR: text}
-    value = object_in(text) if text.strip() else None
-    if value is None or not value.keys().isdisjoint((_OUTPUT, _ERROR)):
+    try:
+        value = _OBJECT.decode(text)
+    except (*UNREADABLE, UnicodeEncodeError):  # the last of a lone surrogate
+        return {_OUTPUT: text}
+    if not value.keys().isdisjoint((_OUTPUT, _ERROR)):
         return {_OUTPUT: text}
     if (_REFERENCE in text or "\\u" in text) and _has_reference(value):
         return {_OUTPUT: text}

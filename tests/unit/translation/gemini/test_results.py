@@ -31,6 +31,9 @@ def response(client: Any, text: str) -> Any:
     '{"output": {"a": 1}}',
     "plain",
     "[1]",
+    "null",
+    '{"mean": NaN}',
+    '{"half": "\\ud83d"}',
 )
 def test_key_with_a_meaning_of_its_own_makes_a_result_text(client: Any, text: str) -> None:
     assert response(client, text) == {"output": text}
