@@ -24,6 +24,8 @@ from channels.json.lenient import NULL
 
 class _Input(InputDetails, gc=False):
     cache_creation_input_tokens: Tokens | None = None  # of Alibaba
+    cache_creation_tokens: Tokens | None = None  # of gateways, as the next
+    cached_creation_tokens: Tokens | None = None
 
 
 class _ChatUsage(ToolUsage, gc=False):
@@ -36,9 +38,14 @@ class _ChatUsage(ToolUsage, gc=False):
     completion_tokens_details: OutputDetails | None = None
     cached_tokens: Tokens | None = None  # of Moonshot and others, without details
     prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
+    # Of gateways, which keep the names of messages.
+    cache_read_input_tokens: Tokens | None = None
+    cache_creation_input_tokens: Tokens | None = None
+    reasoning_tokens: Tokens | None = None  # of SGLang, without details
 
 
 _USAGE = UsageType(_ChatUsage)
+_NO_INPUT, _NO_OUTPUT = _Input(), OutputDetails()
 
 # Part of the names of OpenAI's models that search for every response without stating a count.
 _SEARCHING = "-search-"
@@ -109,26 +116,37 @@ def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
     stated, is_whole = _USAGE.read(usage)
     if stated is None:
         return None, False
-    details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
-    cached, written = stated.cached_tokens, None
-    if details is not None:
-        if details.cached_tokens is not None:
-            cached = details.cached_tokens
-        written = details.cache_write_tokens
-        if written is None:
-            written = details.cache_creation_input_tokens
-    if cached is None:
-        cached = stated.prompt_cache_hit_tokens
+    details, made = stated.prompt_tokens_details or _NO_INPUT, stated.completion_tokens_details
+    made = made or _NO_OUTPUT
+    cached = _first(
+        details.cached_tokens,
+        stated.cached_tokens,
+        stated.prompt_cache_hit_tokens,
+        stated.cache_read_input_tokens,
+    )
+    written = _first(
+        details.cache_write_tokens,
+        details.cache_creation_input_tokens,
+        details.cache_creation_tokens,
+        details.cached_creation_tokens,
+        stated.cache_creation_input_tokens,
+    )
+    reasoning = _first(made.reasoning_tokens, stated.reasoning_tokens)
     counts = Counts(
         input_tokens=stated.prompt_tokens,
         output_tokens=stated.completion_tokens,
         total_tokens=stated.total_tokens,
-        cached_tokens=cached or 0,
-        cache_write_tokens=written or 0,
-        reasoning_tokens=0 if output_details is None else output_details.reasoning_tokens or 0,
-        parts=stated.parts(details, output_details),
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning_tokens=reasoning,
+        parts=stated.parts(stated.prompt_tokens_details, stated.completion_tokens_details),
     )
     return (None, False) if counts.states_nothing else (counts, is_whole)
+
+
+def _first(*counts: int | None) -> int:
+    """Return the first count that is stated."""
+    return next((count for count in counts if count is not None), 0)
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:

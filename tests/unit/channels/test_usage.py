@@ -211,6 +211,22 @@ def test_cached_tokens_beside_the_prompt_are_charged() -> None:
     assert metered("chat", usage).usage == Usage(13_791, 373, cached_tokens=13_312)
 
 
+@cases(
+    "prompt, members, expected",
+    (120, {"cache_read_input_tokens": 70, "cache_creation_input_tokens": 30}, (70, 30, 0)),
+    (20, {"cache_read_input_tokens": 70, "cache_creation_input_tokens": 30}, (70, 30, 0)),
+    (120, {"prompt_tokens_details": {"cache_creation_tokens": 30}}, (0, 30, 0)),
+    (120, {"prompt_tokens_details": {"cached_creation_tokens": 30}}, (0, 30, 0)),
+    (120, {"reasoning_tokens": 4}, (0, 0, 4)),
+)
+def test_parts_under_the_names_of_gateways(
+    prompt: int, members: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    usage = {"prompt_tokens": prompt, "completion_tokens": 9, "total_tokens": 129, **members}
+    found = metered("chat", {"choices": [], "usage": usage}).usage
+    assert found == Usage(120, 9, *expected)
+
+
 def test_a_total_of_several_parts_is_their_sum() -> None:
     usage = stated("chat", input=5, output=2, cached=30, written=40, reasoning=50, total=127)
     expected = Usage(75, 52, cached_tokens=30, cache_write_tokens=40, reasoning_tokens=50)
