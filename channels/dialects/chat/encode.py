@@ -80,7 +80,20 @@ class MessageWriter:
                 self._write_user(turn)
             else:
                 self._write_assistant(turn)
+        if self._origin is not ORIGIN:
+            self._complete_thoughts()
         return self._messages
+
+    def _complete_thoughts(self) -> None:
+        """Give each turn with calls a thought, if only an empty one, where any turn has one.
+
+        The providers that require thoughts to come back require them of every such turn; a model
+        does not think before each call, and clients and other providers' signatures lose some.
+        """
+        calling = [one for one in self._messages if "tool_calls" in one]
+        if any("reasoning_content" in one for one in calling):
+            for message in calling:
+                message.setdefault("reasoning_content", "")
 
     def _write_user(self, turn: Turn) -> None:
         follows: list[Text | Media] = []

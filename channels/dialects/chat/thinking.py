@@ -21,6 +21,8 @@ _FORMATS: Mapping[Protocol, str] = {
     CHAT.protocol: "chat-completions-v1",
 }
 _SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
+# The members that upstreams send the text of a thought in.
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 # The member with a tool call's signature, by its signer.
 _CALL_SIGNERS: Mapping[Protocol, str] = {
     GEMINI.protocol: "google",
@@ -58,12 +60,16 @@ def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
 
 def bare_text(message: Mapping[str, Any]) -> str:
     """Return the thinking's text outside the envelope: under either name, or in the content."""
-    for name in ("reasoning_content", "reasoning"):
-        text = message.get(name)
-        if isinstance(text, str) and text:
-            return text
+    if text := thought_in(message):
+        return text
     content = message.get("content")
     return text_in_content(content) if isinstance(content, list) else ""
+
+
+def thought_in(message: Mapping[str, Any]) -> str | None:
+    """Return the thinking's text in a member of its own, under the first name that has one."""
+    texts = (_string(message, name) for name in THOUGHTS)
+    return next(filter(None, texts), None)
 
 
 def text_in_content(content: Iterable[Any]) -> str:

@@ -51,7 +51,7 @@ def kept(stream: bytes) -> list[dict[str, Any]]:
     return content
 
 
-@cases("member", "reasoning_content", "reasoning")
+@cases("member", "reasoning_content", "reasoning", "thinking")
 @cases("is_stream", True, False)
 def test_thought_before_a_call_comes_back_by_a_messages_client(
     member: str, is_stream: bool
@@ -137,6 +137,24 @@ def test_thought_that_another_provider_signed_stays_behind(block: dict[str, Any]
     sent, dropped = translated("messages", "chat", {"messages": turns})
     assert sent["messages"][1] == {"role": "assistant", "tool_calls": [call("c1")]}
     assert dropped == ["messages.thinking"]
+
+
+@cases(
+    "lost",
+    [],
+    [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}],
+    [{"type": "redacted_thinking", "data": "c2ln"}],
+)
+def test_each_turn_with_calls_has_a_thought_where_one_has(lost: list[Any]) -> None:
+    turns = [
+        *(USER, assistant([*lost, use("c1")]), user([given("c1", "4")])),
+        *(assistant([THOUGHT, use("c2")]), user([given("c2", "5")]), assistant("Done."), USER),
+    ]
+    sent, _ = translated("messages", "chat", {"messages": turns})
+    thoughts = [one.get("reasoning_content") for one in sent["messages"]]
+    assert thoughts == [None, "", None, "Need the tool.", None, None, None]
+    sent, _ = translated("messages", "chat", {"messages": turns[:3]})
+    assert "reasoning_content" not in sent["messages"][1]
 
 
 def test_thought_of_a_chat_upstream_is_not_sent_to_responses() -> None:
