@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from channels.dialects.dialect import ChatDialect
@@ -24,6 +25,7 @@ from channels.dialects.meter import Meter
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.http.interfaces import Sink, UpstreamResponse
 from channels.http.sse import SseEvent, SseSplitter
+from channels.json.lenient import UNREADABLE
 from channels.json.weight import EVENT_VALUES_MAX, is_heavy_event
 from channels.redaction import ExactRedaction, LinesRedaction
 from channels.translation.session import TranslatedStream
@@ -441,27 +443,47 @@ class StreamPipeline:
 
     def _last(self, has_proven_end: bool) -> bytes | None:
         early, self._early = self._early, []
-        is_whole = has_proven_end and not self._splitter.is_within_event
         rest = self._redaction.redacted(self._splitter.pending())
+        last: bytes | None = None  # the client's bytes of the event that lacks its blank line
+        is_whole = has_proven_end
         for event in self._fed(b"\n\n"):
-            if event.data is not None and self._dialect.ends(event.data):
-                last = SseEvent(rest, event.data, event.event)
-                written = self._events.write(last, event.data) or b""
-                if not self._has_begun:
-                    self._begin(event.data, written)
+            if event.data is None:
+                continue
+            is_end = self._dialect.ends(event.data)
+            if not is_end and not (has_proven_end and self._is_last(event.data)):
+                is_whole = False
+                continue
+            named = SseEvent(rest, event.data, event.event)
+            last = self._events.write(named, event.data) or b""
+            if not self._has_begun:
+                self._begin(event.data, last)
+            if is_end:
                 self._has_begun = True
-                return b"".join((*early, written))
+                return b"".join((*early, last))
         if is_whole:
             self._meter.end_of_body()
         self._refuse_empty()
-        if self._meter.finished and self.passes_rest_on and rest:
-            self._has_begun = True
-            return b"".join((*early, rest))
-        if self._meter.finished and not self._has_begun:
+        if last is None and self._meter.finished and self.passes_rest_on:
+            last = rest
+        if self._has_begun and last:
+            return b"".join((*early, last))
+        if self._meter.finished and (last or not self._has_begun):
             # A translated response may be complete without any event before its end.
             self._has_begun = True
-            return b"".join(early)
+            return b"".join((*early, last or b""))
         return None
+
+    def _is_last(self, data: bytes) -> bool:
+        """Whether an event without its blank line came whole, and the response ends with it."""
+        try:
+            msgspec.json.decode(data)
+        except UNREADABLE:
+            return False
+        alone = self._dialect.new_meter()
+        alone.take(alone.read(data))
+        alone.end_of_body()
+        self._meter.end_of_body()
+        return alone.finished or self._meter.finished
 
     def _keep_rest(self, *rest: bytes) -> None:
         if self.passes_rest_on:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from channels.dialects import base_resp
 from channels.dialects.chat.content import read_content
-from channels.dialects.chat.thinking import text_in_content
+from channels.dialects.chat.thinking import THOUGHTS, text_in_content, thought_in
 from channels.dialects.loose_members import loosely
 from channels.json.lenient import (
     NULL,
@@ -55,20 +55,21 @@ class ChunkMessage(Struct, gc=False):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    thinking: str | None = None
     reasoning_details: msgspec.Raw = NULL
     tool_calls: list[ChunkToolCall] | None = None
     function_call: ChunkFunction | None = None
     images: msgspec.Raw = NULL
 
     def thought(self) -> str | None:
-        """Return the text of its thinking: some upstreams send one thought under both names."""
-        return self.reasoning_content or self.reasoning
+        """Return the text of its thinking: some upstreams send one thought under several names."""
+        return self.reasoning_content or self.reasoning or self.thinking
 
     def characters(self) -> int:
         """Count characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
         content = self.content
         count = 0 if content is None else len(content)
-        if (thought := self.reasoning_content or self.reasoning) is not None:
+        if (thought := self.thought()) is not None:
             count += len(thought)
         if self.tool_calls is not None:
             count += sum(_length(call.function) for call in self.tool_calls)
@@ -99,7 +100,12 @@ class Choice(Struct, gc=False):
     delta: ChunkMessage | None = None
     message: ChunkMessage | None = None
     finish_reason: str | None = None
+    error: msgspec.Raw = NULL  # of OpenRouter, why its provider stopped
     usage: msgspec.Raw = NULL  # of Moonshot, in the chunk with the finish reason
+
+    def is_stated(self) -> bool:
+        """Whether it says anything, or why it says nothing."""
+        return bool(self.delta is not None or self.message is not None or self.finish_reason)
 
 
 class GroqMember(Struct, gc=False):
@@ -159,8 +165,10 @@ def is_terminator(data: bytes) -> bool:
 
 def error_in(chunk: ChatChunk) -> msgspec.Raw:
     """Return the error of an event or a response: its `error`, or other forms converted to it."""
-    if chunk.error is not NULL or chunk.choices:
+    if chunk.error is not NULL:
         return chunk.error
+    if chunk.choices:
+        return next((one.error for one in chunk.choices if one.error is not NULL), NULL)
     if chunk.base_resp is not NULL:
         return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
     if not (is_stated(chunk.code) and is_stated(chunk.message)):
@@ -194,7 +202,7 @@ def _loose_choice(choice: Any) -> Choice:
 
 def _loose_message(fields: dict[str, Any]) -> LooseMessage:
     content = fields.get("content")
-    thought = text_of(fields.get("reasoning_content")) or text_of(fields.get("reasoning"))
+    thought = thought_in(fields)
     if isinstance(content, list):
         # Some upstreams send parts instead of a string.
         thought = thought or text_in_content(content)
@@ -246,7 +254,7 @@ def _count_loosely(fields: dict[str, Any]) -> int:
 
     Text may be an array of parts; every string under the counted members counts.
     """
-    thought = fields.get("reasoning_content") or fields.get("reasoning")
+    thought = next(filter(None, map(fields.get, THOUGHTS)), None)
     count = characters_of([fields.get("content"), fields.get("refusal"), thought])
     calls = fields.get("tool_calls")
     functions = (

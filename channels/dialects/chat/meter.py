@@ -56,9 +56,11 @@ class ChatMeter(ResponseMeter[ChatChunk]):
             self.malformed_events += 1
             return True
         choices = chunk.choices
+        has_error = False
         if choices:
-            self.has_choice = True
             for choice in choices:
+                self.has_choice = self.has_choice or choice.is_stated()
+                has_error = has_error or choice.error is not NULL
                 if choice.index:
                     self._last_index = max(self._last_index, choice.index)
                 one_delta = choice.delta
@@ -67,7 +69,7 @@ class ChatMeter(ResponseMeter[ChatChunk]):
                 elif choice.message is not None and not self.characters:
                     # In other chunks it repeats the deltas so far.
                     self.characters += choice.message.characters()
-                if choice.finish_reason is not None:
+                if choice.finish_reason:
                     self.finish_reason = fit_name(choice.finish_reason)
                     if len(self._ended) < CHOICES_MAX:
                         self._ended.add(choice.index or 0)
@@ -80,7 +82,7 @@ class ChatMeter(ResponseMeter[ChatChunk]):
             self._stated.model = self.response_model
         if chunk.service_tier is not None:
             self._stated.tier = chunk.service_tier
-        if choices and chunk.usage is NULL and chunk.error is NULL:
+        if choices and chunk.usage is NULL and chunk.error is NULL and not has_error:
             return True
         return self._take_end(chunk)
 
@@ -107,7 +109,8 @@ class ChatMeter(ResponseMeter[ChatChunk]):
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
         if has_usage and not self._stated.take(chunk.usage, self.characters):
             self.malformed_events += 1
-        if chunk.choices and chunk.error is NULL:
+        error = error_in(chunk)
+        if chunk.choices and error is NULL:
             return True
-        has_error = self._note_error(error_in(chunk))
+        has_error = self._note_error(error)
         return bool(chunk.choices) or has_error or not has_usage

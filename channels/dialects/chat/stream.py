@@ -79,7 +79,7 @@ class ChatStreamDecoder:
 
     def _take(self, chunk: ChatChunk) -> list[Event]:
         events: list[Event] = []
-        stated = chunk.error if chunk.choices else error_in(chunk)
+        stated = error_in(chunk)
         failed = None if stated is NULL else failure_in(read_loosely(bytes(stated)))
         if failed is not None:
             self._ended = True

@@ -14,6 +14,32 @@ USAGE = {"prompt_tokens": 20, "completion_tokens": 10}
 EMPTY = json.dumps({"id": "c", "model": "m", "choices": [], "usage": USAGE}).encode()
 FILTER = sse.event({"id": "", "choices": [], "prompt_filter_results": []})
 USED = sse.usage_event(20, 10)
+FAILED = {"message": "The provider stopped.", "code": 502}
+
+
+def choice(**members: object) -> bytes:
+    """A whole answer with one choice."""
+    return json.dumps({"id": "c", "choices": [{"index": 0, **members}], "usage": USAGE}).encode()
+
+
+@cases(
+    "body",
+    json.dumps({"choices": [None], "usage": USAGE}).encode(),
+    choice(),
+    choice(message=None, finish_reason=None),
+    choice(message={"content": ""}, finish_reason="error", error=FAILED),
+)
+async def test_choice_that_says_nothing_is_none(body: bytes) -> None:
+    async with world(a=[answer(body)], b=[GOOD]) as w:
+        assert (await w.call()).status == ("success", None)
+        assert w.http.tried == ["a", "b"]
+
+
+@cases("members", {"message": {"content": ""}}, {"finish_reason": "content_filter"})
+async def test_choice_without_words_is_one(members: dict[str, object]) -> None:
+    async with world(a=[answer(choice(**members))], b=[GOOD]) as w:
+        told = await w.call()
+        assert (w.http.tried, told.tokens) == (["a"], (20, 10, 0))
 
 
 @each("stream", [False, True])
@@ -100,7 +126,17 @@ async def ended(script: Script, way: Translation | None) -> Told:
         return await w.call(stream=True, plan=lambda request: translated(way, request))
 
 
-@each("pieces", [STOPPED, STOPPED[:2], (b"".join(STOPPED),)])
+@each(
+    "pieces",
+    [
+        STOPPED,
+        STOPPED[:2],
+        (b"".join(STOPPED),),
+        (*STOPPED[:2], USED.rstrip(b"\n")),
+        (STOPPED[0], USED, STOPPED[1].rstrip(b"\n") + b"\r\n"),
+        (*STOPPED, b": bye\n"),
+    ],
+)
 @each("way", [None, *FROM_CHAT])
 async def test_stream_that_said_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation | None
@@ -122,6 +158,7 @@ async def test_stream_that_said_why_it_stopped_needs_no_terminator(
     answer(*STOPPED, b"data: {"),
     answer(*STOPPED, connection="ends the body"),
     answer(sse.delta("Hello"), USED),
+    answer(sse.delta("Hello", finish=""), USED),
     # One of two choices has not stopped.
     answer(
         sse.event(
