@@ -38,17 +38,14 @@ from channels.registry import ChannelSpec
 from gw.api.link_readers import FILMS_MAX, LinkReaders
 from gw.api.services import MediaServices
 from gw.api.videos.content_links import BASE_URL, ContentLinks
-from gw.calls.bills import UpstreamPrices
+from gw.calls.detached import DetachedTasks
+from gw.calls.exchange_upstream import ExchangeUpstream, SpeechUpstream
 from gw.calls.jobs import JobSubmit
-from gw.calls.media import (
-    DetachedTasks,
-    ExchangeUpstream,
-    Media,
-    PieceUpstream,
-    SpeechUpstream,
-    SubmitCall,
-)
+from gw.calls.media import Media
+from gw.calls.media_calls import SubmitCall
+from gw.calls.piece_upstream import PieceUpstream
 from gw.calls.settlement import Billing
+from gw.calls.upstream_prices import UpstreamPrices
 from gw.config.config import Tasks
 from gw.config.live import LiveConfig
 from gw.keys.secret import Secret

@@ -1,6 +1,6 @@
 """The common part of the dialects' meters: what is counted of a response as it is passed on.
 
-Each dialect's own meter decodes its events. `gw/calls/bills.py` prices the counts.
+Each dialect's own meter decodes its events. `gw/calls/token_charge.py` prices the counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The work on a body: parse, edit, translate, meter.
 
 It is done in the loop for an ordinary body, in a separate process for a large one; the caller
-decides by its weight (`gw/calls/request.py`, `gw/calls/chat.py`). Each job takes the body and small
+decides by its weight (`gw/calls/offloading.py`). Each job takes the body and small
 arguments, and returns a small result and perhaps a body. Every job starts from the bytes: no state
 is kept between two jobs.
 """

@@ -1,6 +1,7 @@
 """The span of a billed request, begun when its model is found, or when it is refused before that.
 
-It has the attributes of every call, and those that its endpoint adds. `gw/calls/call.py` ends it.
+It has the attributes of every call, and those that its endpoint adds. `gw/calls/call_spans.py` ends
+it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from uuid import UUID
 
 from channels.registry import ModelSpec
 from gw.api.services import Services
-from gw.calls.call import end_call, operation_of, shown
+from gw.calls.call_spans import end_call, operation_of
+from gw.calls.endings import shown
 from gw.errors import GatewayError
 from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import Principal

@@ -17,7 +17,7 @@ from channels.families import ErrorShape
 from channels.media.canonical import Failed
 from channels.offload.pool import OffloadFailed
 from channels.redaction import Redactor
-from gw.calls.call import retry_after_of
+from gw.calls.endings import retry_after_of
 from gw.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,

@@ -14,7 +14,7 @@ from actors.routing import Candidate, candidates
 from channels.families import CHAT_PROTOCOLS, FAMILIES
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
 from channels.translation.paths import SETTINGS, TRANSLATIONS, upstream_protocols
-from gw.calls.request import is_run_for
+from gw.calls.builtin_tools import is_run_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,11 @@ from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler, guarded
 from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall, first_of
-from gw.calls.bills import NO_TOKENS, tokens_of_bytes
+from gw.calls.bills import NO_TOKENS
 from gw.calls.measured import Amount, Measured, MeasuredBill
-from gw.calls.media import PieceCall
+from gw.calls.media_calls import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
+from gw.calls.token_charge import tokens_of_bytes
 from gw.idempotency.claim import IdempotencyClaim
 from metrics import genai
 from metrics.spans import Attributes

@@ -24,8 +24,9 @@ from gw.api.services import MediaServices
 from gw.api.videos.content_links import BASE_URL
 from gw.calls.bills import Bill
 from gw.calls.jobs import JobBill
-from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
-from gw.calls.request import LargeSubmission
+from gw.calls.media import Media
+from gw.calls.media_calls import JSON, Delivery, Pin, SubmitCall, SubmitResult
+from gw.calls.offloading import LargeSubmission
 from gw.error_bodies import dumps
 from gw.errors import invalid_request
 from gw.media.reading import parameters_of

@@ -20,7 +20,7 @@ from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Registry
 from gw.api.handler import ApiHandler
-from gw.calls.request import offloaded
+from gw.calls.offloading import offloaded
 from gw.errors import MODEL_NOT_ALLOWED, MODEL_NOT_FOUND, GatewayError, invalid_request, unserved
 from gw.keys.principal import Principal
 from metrics.log_redaction import redact

@@ -35,7 +35,8 @@ from gw.api.refusals import RefusedCall
 from gw.api.videos.content_links import ContentLinks
 from gw.calls.chat import ChatCalls
 from gw.calls.jobs import JobSubmit
-from gw.calls.media import Media, PieceCall, SubmitCall
+from gw.calls.media import Media
+from gw.calls.media_calls import PieceCall, SubmitCall
 from gw.calls.openings import RecentOpenings
 from gw.config.config import Config
 from gw.config.live import LiveConfig

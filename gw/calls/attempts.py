@@ -1,125 +1,54 @@
 """The attempts of one call: one channel after another until one responds, each of them measured.
 
 Everything that is tried on an upstream goes through `Attempts.first_result`, whatever the call is:
-what is sent and how the response is read is the `Upstream`'s (`chat.py`, `media.py`), and so is
-the choice of a row in the table of retries below. What is noted of an attempt is the
-`CallObserver`'s (`call.py`). Nothing here knows money: `settlement.py` reads what was tried when it
-writes the call's row.
+what is sent and how the response is read is the `Upstream`'s (`chat_upstream.py`, …), and so is
+the choice of a row in the table of retries (`retry.py`). What is noted of an attempt is the
+`CallObserver`'s (`observer.py`). Nothing here knows money: `settlement.py` reads what was tried
+when it writes the call's row.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from actors.channel import ChannelLease
 from actors.circuit_breaker import Verdict
-from actors.clock import Clock
 from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate
 from actors.wallet.bounds import Bounds
-from channels.dialects.error_body import error_members, retry_after_in
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
 from channels.errors import (
     CredentialsRefused,
-    ErrorBody,
     ErrorMembers,
     ErrorReported,
     NoFileLeft,
     TrialRefused,
     UnexpectedStatus,
-    UpstreamCut,
     UpstreamError,
     UpstreamFailed,
-    UpstreamLost,
     UpstreamMalformed,
     UpstreamRefusal,
     UpstreamSilent,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
-from gw.calls.bills import stated_usage
-from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable, status_outcome
-from gw.config.live import LiveConfig
+from gw.calls.call import Call
+from gw.calls.endings import NO_CHANNEL
+from gw.calls.observer import CallObserver, status_outcome
+from gw.calls.retry import LOST_RESPONSES, Retry
+from gw.calls.token_charge import stated_usage
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics.logs import EventLog
-
-# Whether another channel may be tried after a failed attempt, by the kind of call.
-#
-#     an attempt ends with                        chat           sold by the piece   submitted
-#     no connection                               next channel   next channel        next channel
-#     no event (whole: no head) in time           next channel   -                   -
-#     lost after the request was sent             next channel   next channel        unknown
-#     5xx                                         next channel   next channel        next channel
-#     504                                         next channel   next channel        unknown
-#     an unusable response, or a cut one          next channel   unknown             unknown
-#     a response that reports failed work         next channel   unknown             final
-#     3xx, 204 or another unusable status         final          unknown             unknown
-#     no response in time                         final          final               unknown
-#
-# A chat call can be repeated: its response costs nothing until it is read. Pieces are made once:
-# after an unusable response some may have been made and billed, and no other channel makes them
-# again. A submission (a film, a song, a voice, a script) is billed once the upstream has accepted
-# it: where it may have, nothing is sent again.
-#
-# A refusal (4xx) goes to the client and is no failed attempt, except on chat a refusal of the
-# channel's own key, which counts like a 5xx. After a trial (`Failover`) the next channel is always
-# tried.
-
-# `unknown`: the upstream may have done the work, so nothing is sent again; the operator is warned,
-# because it may bill a result that no client received.
-Retry = Literal["next_channel", "final", "unknown"]
-
-
-# How a response is lost whose request was sent: its upstream may bill it.
-_LOST = (UpstreamMalformed, UpstreamCut, UpstreamLost, UpstreamSilent, asyncio.CancelledError)
-
-
-def retry_of_chat(error: UpstreamError) -> Retry:
-    """After a failed attempt of a chat call."""
-    is_final = isinstance(error, UpstreamTimedOut | UnexpectedStatus)
-    return "final" if is_final else "next_channel"
-
-
-def retry_of_pieces(error: UpstreamError) -> Retry:
-    """After a failed attempt of a call that is sold by the piece."""
-    if isinstance(error, UpstreamUnreachable | UpstreamFailed):
-        return "next_channel"
-    return "final" if isinstance(error, UpstreamTimedOut) else "unknown"
-
-
-def retry_of_submits(error: UpstreamError) -> Retry:
-    """After a failed attempt to have something made (contract for media §2)."""
-    if isinstance(error, ErrorReported):
-        return "final"
-    if isinstance(error, UpstreamFailed):
-        return "unknown" if error.status == 504 else "next_channel"
-    is_unsent = isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)
-    return "next_channel" if is_unsent else "unknown"
-
-
-def is_success(status: int) -> bool:
-    """Whether the status is that of a response; False for an error (4xx, 5xx).
-
-    Raises UnexpectedStatus for any other: redirects are not followed, and 204 is no response
-    (contract §7: A 2xx that cannot be used).
-    """
-    if 200 <= status < 300 and status != 204:
-        return True
-    if 400 <= status < 600:
-        return False
-    raise UnexpectedStatus(status)
-
 
 # How long an upstream may take to end its response after the terminator; after that its connection
 # is not reused.
@@ -378,7 +307,7 @@ class Attempts(Struct, eq=False):
         elif self.meter is None or self.meter.error_seen is None:
             is_refused = self.status is not None and not 200 <= self.status < 300
             is_late = isinstance(error, UpstreamTimedOut)
-            is_lost = self.is_sent and not is_refused and isinstance(error, _LOST)
+            is_lost = self.is_sent and not is_refused and isinstance(error, LOST_RESPONSES)
             if is_late or is_lost:
                 self.note_unknown()
 
@@ -426,78 +355,3 @@ def _outcome(error: UpstreamError) -> str:
     if isinstance(error, UpstreamUnreachable):
         return "silent" if isinstance(error, UpstreamSilent) else "unreachable"
     return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
-
-
-# Shared by the attempts of every kind of call: the request is sent, errors are read.
-#
-# An attempt returns a response or a refusal (4xx); a failure that another channel may not have is
-# raised as UpstreamError. Nothing is sent to the client before an attempt has a response.
-
-JSON = "application/json"
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-
-
-def confirm_key(request: UpstreamRequest) -> None:
-    """The upstream has served the request, so its key is good."""
-    if request.key is not None and request.key.aside_until:
-        request.key.confirmed()
-
-
-class BaseUpstream:
-    """Sends requests and reads error responses. Stateless."""
-
-    def __init__(
-        self,
-        *,
-        http: UpstreamClient,
-        current: LiveConfig,
-        clock: Clock,
-        response_bytes_max: int,
-    ) -> None:
-        self._http = http
-        self._current = current
-        self._clock = clock
-        self._response_bytes_max = response_bytes_max
-
-    async def _refusal(
-        self,
-        request: UpstreamRequest,
-        response: UpstreamResponse,
-        *,
-        bytes_max: int,
-        headers: Mapping[str, str] = NO_HEADERS,
-        is_translated: bool = False,
-        passes_body: bool = False,
-    ) -> UpstreamRefusal:
-        """Read an error response: return a refusal (4xx), raise UpstreamFailed for 5xx.
-
-        `headers` are for the client. `is_translated`: the client receives the message alone,
-        because the other members belong to another protocol. `passes_body`: it may receive the
-        body as it is.
-        """
-        status = response.status
-        request.took_status(status)
-        try:
-            body = await response.read(bytes_max)
-        except UpstreamError:
-            body = b""  # the status alone is used
-        if passes_body and response.header("content-encoding") not in (None, "", "identity"):
-            body = b""  # neither the gateway nor, perhaps, the client accepts the encoding
-        members = error_members(body)
-        retry_after = response.header("retry-after") or retry_after_in(members.details)
-        is_of_key = request.took_refusal(status, members)
-        if is_translated:
-            members = ErrorMembers(members.message)
-        error_body = await self._error_body(response, body) if passes_body else None
-        if status >= 500:
-            raise UpstreamFailed(status, members, retry_after=retry_after, error_body=error_body)
-        return UpstreamRefusal(
-            status, members, retry_after, error_body, headers, is_of_key=is_of_key
-        )
-
-    async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
-        body = await self._current.redactor.errors.redact_whole(body)
-        return ErrorBody(self._content_type(response), body) if body.strip() else None
-
-    def _content_type(self, response: UpstreamResponse) -> str:
-        return sendable(response.header("content-type"), self._current.redactor) or JSON

@@ -33,8 +33,8 @@ from channels.errors import (
 )
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
-from gw.calls.attempts import confirm_key, is_success
-from gw.calls.call import ending_of_refusal
+from gw.calls.base_upstream import confirm_key, is_success
+from gw.calls.endings import ending_of_refusal
 from gw.config.live import LiveConfig
 from gw.error_bodies import dumps
 

@@ -19,10 +19,12 @@ from actors.wallet.claims import ClaimEnd
 from actors.wallet.live_calls import Delivered
 from channels.media.canonical import Accepted
 from channels.media.model import TaskKind
-from gw.calls.bills import Bill, Charged, UpstreamPrice
-from gw.calls.call import attempt_row, shown
-from gw.calls.media import Delivery, Media, SubmitCall, SubmitResult, kept
+from gw.calls.bills import Bill, Charged
+from gw.calls.endings import attempt_row, shown
+from gw.calls.media import Media, kept
+from gw.calls.media_calls import Delivery, SubmitCall, SubmitResult
 from gw.calls.settlement import Settlement
+from gw.calls.upstream_prices import UpstreamPrice
 from gw.upstream_errors import from_upstream
 from metrics.spans import Attributes
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from channels.dialects.table import CHAT_DIALECTS
 from gw.calls.attempts import Attempts
 from gw.calls.call import ClientGone, ResponseWriter
-from gw.calls.stream import Framing
+from gw.calls.stream_events import Framing
 
 TICK_SECONDS = 1.0
 # A comment of server-sent events, which readers of any protocol skip.

@@ -21,7 +21,9 @@ from actors.wallet.pricing import Billable
 from actors.wallet.sheets import hold_nano_usd, token_price
 from channels.dialects.token_counts import Usage
 from channels.registry import ModelSpec
-from gw.calls.bills import NO_TOKENS, Charged, UpstreamPrice, charge_of, price_detail
+from gw.calls.bills import NO_TOKENS, Charged
+from gw.calls.token_charge import charge_of, price_detail
+from gw.calls.upstream_prices import UpstreamPrice
 from metrics import genai
 from metrics.spans import Attributes
 

@@ -32,23 +32,13 @@ from channels.dialects.token_counts import Usage
 from channels.redaction import Redactor
 from gw import errors as errors
 from gw.calls.attempts import Attempts
-from gw.calls.bills import NO_TOKENS, Bill, Charged, UpstreamPrices, tokens_of_bytes
-from gw.calls.call import (
-    ACCEPT_JOB,
-    CLIENT_GONE,
-    HOLD,
-    SETTLE,
-    STOPPING,
-    SUCCESS,
-    Call,
-    CallObserver,
-    Client,
-    ClientGone,
-    Ending,
-    attempt_row,
-    end_call,
-    shown,
-)
+from gw.calls.bills import NO_TOKENS, Bill, Charged
+from gw.calls.call import Call, Client, ClientGone
+from gw.calls.call_spans import ACCEPT_JOB, HOLD, SETTLE, end_call
+from gw.calls.endings import CLIENT_GONE, STOPPING, SUCCESS, Ending, attempt_row, shown
+from gw.calls.observer import CallObserver
+from gw.calls.token_charge import tokens_of_bytes
+from gw.calls.upstream_prices import UpstreamPrices
 from gw.config.live import LiveConfig
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
@@ -408,12 +398,12 @@ def _counts(usage: Usage | None) -> list[int] | None:
     ]
 
 
-# The hold of a billed call (spec: Limits: pre-charge, holds). The use-case knows the amount, the
-# wallet decides whether the balance covers it.
-
-
 class Billing:
-    """Makes the holds of calls. One per process, stateless."""
+    """Makes the holds of billed calls (spec: Limits: pre-charge, holds).
+
+    One per process, stateless. The use-case knows the amount, the wallet decides whether the
+    balance covers it.
+    """
 
     def __init__(
         self,

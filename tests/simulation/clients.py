@@ -19,7 +19,7 @@ from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.media.canonical import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
-from gw.calls.media import SubmitCall
+from gw.calls.media_calls import SubmitCall
 from gw.errors import GatewayError
 from gw.keys.entries import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal

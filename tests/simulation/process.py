@@ -41,8 +41,9 @@ from channels.media.model import MIB
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
+from gw.calls.detached import DetachedTasks
+from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.jobs import JobSubmit
-from gw.calls.media import DetachedTasks, ExchangeUpstream
 from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
 from gw.keys.cache import KeyCache

@@ -17,9 +17,9 @@ from actors.wallet import pricing
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.writer import LedgerWriter
 from channels.dialects.token_counts import Usage
-from gw.calls.attempts import retry_of_chat
-from gw.calls.bills import TokenBill
-from gw.calls.media import PieceUpstream
+from gw.calls.piece_upstream import PieceUpstream
+from gw.calls.retry import retry_of_chat
+from gw.calls.token_bill import TokenBill
 from gw.keys.cache import KeyCache
 from tests.simulation.reach import Reach
 from tests.simulation.run import simulate

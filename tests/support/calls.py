@@ -21,20 +21,15 @@ from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
 from gw.api.images.bill import ImageBill
 from gw.calls.chat import ChatCalls
+from gw.calls.chat_request import ChatCall, ChatClientRequest
+from gw.calls.detached import DetachedTasks
 from gw.calls.jobs import JobBill
-from gw.calls.media import (
-    JSON,
-    Delivery,
-    DetachedTasks,
-    Media,
-    PieceCall,
-    PieceUpstream,
-    SubmitCall,
-    SubmitResult,
-)
-from gw.calls.request import ChatCall, ChatClientRequest, PieceRequest
+from gw.calls.media import Media
+from gw.calls.media_calls import JSON, Delivery, PieceCall, SubmitCall, SubmitResult
+from gw.calls.piece_upstream import PieceUpstream
+from gw.calls.request import PieceRequest
 from gw.calls.settlement import Billing
-from gw.calls.stream import Framing, SseFraming
+from gw.calls.stream_events import Framing, SseFraming
 from gw.config.config import Precharge
 from gw.config.live import LiveConfig
 from gw.http.drain import RequestsInFlight

@@ -9,7 +9,7 @@ from actors.wallet.sheets import calls_of_tools
 from channels.dialects.token_counts import Usage, UsageParts
 from channels.families import EACH_PRICES, SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
-from gw.calls.bills import Charge, price_detail
+from gw.calls.token_charge import TokenCharge, price_detail
 
 MEMBERS = (*TOKEN_PRICES, *TOKEN_PART_PRICES)
 SIZES = ("low", "medium", "high")
@@ -71,7 +71,7 @@ def kept_of(price: TokenPrice, usage: Usage) -> dict[str, Any]:
     return (
         kept
         if price.sheet is None
-        else kept | price_detail(Charge(usage, 0, "stated", price.sheet.priced(usage)))
+        else kept | price_detail(TokenCharge(usage, 0, "stated", price.sheet.priced(usage)))
     )
 
 

@@ -1,8 +1,8 @@
 """Meters a chat-completions response as it is passed on: usage, characters, how it ended.
 
 The caller passes on the bytes; nothing here changes or delays them. An unreadable event is
-passed on and counted in `malformed_events`: it must not end a stream. `gw/calls/bills.py` prices
-the counts.
+passed on and counted in `malformed_events`: it must not end a stream. `gw/calls/token_charge.py`
+prices the counts.
 """
 
 from __future__ import annotations

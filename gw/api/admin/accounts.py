@@ -11,7 +11,7 @@ from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.pagination import Page, PageQuery
 from gw.admin.values import label, read_chat_model, read_reason, usd
 from gw.api.admin.member_types import Limit, Model, Models, Name, Reason, SignedUsd, Usd, models_of
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 
 class NewAccount(Struct, forbid_unknown_fields=True):
@@ -68,15 +68,15 @@ class TopUpView(Struct, frozen=True):
     available_usd: str
 
 
-async def list_accounts(call: Call) -> Page[AccountView]:
+async def list_accounts(call: AdminCall) -> Page[AccountView]:
     return await accounts.page(call.services.database, call.query)
 
 
-async def show_account(call: Call) -> AccountView:
+async def show_account(call: AdminCall) -> AccountView:
     return await accounts.show(call.services.database, call.path["account_id"])
 
 
-async def create_account(call: Call, session: Session) -> AccountView:
+async def create_account(call: AdminCall, session: Session) -> AccountView:
     body: NewAccount = call.body
     return await accounts.create(
         session,
@@ -89,7 +89,7 @@ async def create_account(call: Call, session: Session) -> AccountView:
     )
 
 
-async def set_account(call: Call, session: Session) -> AccountView:
+async def set_account(call: AdminCall, session: Session) -> AccountView:
     body: AccountSettings = call.body
     changes = AccountChanges()
     if body.enabled is not UNSET:
@@ -105,7 +105,7 @@ async def set_account(call: Call, session: Session) -> AccountView:
     return await accounts.change(session, call.actor, call.path["account_id"], changes)
 
 
-async def top_up(call: Call, session: Session) -> TopUpView:
+async def top_up(call: AdminCall, session: Session) -> TopUpView:
     body: TopUp = call.body
     reference = None if body.reference is None else label(body.reference)
     amount = usd(body.amount_usd)
@@ -117,7 +117,7 @@ async def top_up(call: Call, session: Session) -> TopUpView:
     )
 
 
-async def correct(call: Call, session: Session) -> CorrectionView:
+async def correct(call: AdminCall, session: Session) -> CorrectionView:
     body: Correction = call.body
     amount, reason = usd(body.amount_usd), read_reason(body.reason)
     account = await accounts.correct(

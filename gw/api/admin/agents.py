@@ -14,7 +14,7 @@ from gw.admin.values import PROMPT_BYTES_MAX, label, prompt, read_chat_model, us
 from gw.agents.table import AgentChanges, NewAgent
 from gw.agents.table import show as show_record
 from gw.api.admin.member_types import BaseId, Id, Model, Name, User
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -49,20 +49,20 @@ class AgentSettings(Struct, forbid_unknown_fields=True):
     kbs: Bases | UnsetType = UNSET
 
 
-def _platform_default(call: Call) -> str:
+def _platform_default(call: AdminCall) -> str:
     return call.services.current.config.agents.default_model
 
 
-async def list_agents(call: Call) -> Page[AgentView]:
+async def list_agents(call: AdminCall) -> Page[AgentView]:
     return await agents.page(call.services.database, call.query, _platform_default(call))
 
 
-async def show_agent(call: Call) -> AgentView:
+async def show_agent(call: AdminCall) -> AgentView:
     agent = await show_record(call.services.database, call.path["agent_id"])
     return agents.view(agent, _platform_default(call))
 
 
-async def create_agent(call: Call, session: Session) -> AgentView:
+async def create_agent(call: AdminCall, session: Session) -> AgentView:
     body: NewAgentBody = call.body
     wish = NewAgent(
         account_id=body.account_id,
@@ -78,7 +78,7 @@ async def create_agent(call: Call, session: Session) -> AgentView:
     return agents.view(await agents.create(session, call.actor, wish), _platform_default(call))
 
 
-async def set_agent(call: Call, session: Session) -> AgentView:
+async def set_agent(call: AdminCall, session: Session) -> AgentView:
     body: AgentSettings = call.body
     changes = AgentChanges()
     if body.name is not UNSET:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from gw.admin import audit
 from gw.admin.audit import AuditEntry, AuditQuery
 from gw.admin.pagination import Page
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 
-async def list_changes(call: Call) -> Page[AuditEntry]:
+async def list_changes(call: AdminCall) -> Page[AuditEntry]:
     return await audit.trail(call.services.database, call.query)
 
 

@@ -12,7 +12,7 @@ from gw.admin.channel_orders import ChannelOrder
 from gw.admin.channel_probe import ChannelTest
 from gw.admin.channel_states import ChannelView
 from gw.admin.pagination import Page, PageQuery, page_in_order
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 DRAIN_WAIT_SECONDS_MAX = 30
 DRAIN_LOOK_SECONDS = 0.5
@@ -24,16 +24,16 @@ class Drain(Struct, forbid_unknown_fields=True):
     wait_seconds: Annotated[float, Meta(ge=0, le=DRAIN_WAIT_SECONDS_MAX)] = 0
 
 
-async def list_channels(call: Call) -> Page[ChannelView]:
+async def list_channels(call: AdminCall) -> Page[ChannelView]:
     found = await call.services.states.all(call.registry)
     return page_in_order(found, call.query, lambda one: one.id)
 
 
-async def show_channel(call: Call) -> ChannelView:
+async def show_channel(call: AdminCall) -> ChannelView:
     return await call.services.states.show(call.registry, call.path["channel_id"])
 
 
-async def drain_channel(call: Call) -> ChannelView:
+async def drain_channel(call: AdminCall) -> ChannelView:
     services = call.services
     view = await _ordered(call, "draining")
     until = services.clock.monotonic() + call.body.wait_seconds
@@ -44,15 +44,15 @@ async def drain_channel(call: Call) -> ChannelView:
     return view
 
 
-async def close_channel(call: Call) -> ChannelView:
+async def close_channel(call: AdminCall) -> ChannelView:
     return await _ordered(call, "closed")
 
 
-async def open_channel(call: Call) -> ChannelView:
+async def open_channel(call: AdminCall) -> ChannelView:
     return await _ordered(call, None)
 
 
-async def _ordered(call: Call, order: ChannelOrder | None) -> ChannelView:
+async def _ordered(call: AdminCall, order: ChannelOrder | None) -> ChannelView:
     services, channel_id = call.services, call.path["channel_id"]
     async with services.database.transaction() as session:
         if order is None:
@@ -64,7 +64,7 @@ async def _ordered(call: Call, order: ChannelOrder | None) -> ChannelView:
     return await show_channel(call)
 
 
-async def test_channel(call: Call) -> ChannelTest:
+async def test_channel(call: AdminCall) -> ChannelTest:
     services, registry = call.services, call.registry
     spec = channel_orders.find_channel(registry, call.path["channel_id"])
     redactor = Redactor(registry.channels.values())

@@ -15,7 +15,7 @@ from gw.admin.pagination import Page
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import Instant, label, usd, user_name
 from gw.api.admin.member_types import Id, Kind, Models, Name, Usd, models_of
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 from gw.keys.issue import KeyWish
 from gw.keys.principal import OWNER
 from gw.keys.store import KeyChanges
@@ -85,21 +85,21 @@ class KeyViews(Struct, frozen=True):
 VIEWS_MAX = 200
 
 
-async def list_keys(call: Call) -> Page[KeyView]:
+async def list_keys(call: AdminCall) -> Page[KeyView]:
     return await keys.page(call.services.database, call.query)
 
 
-async def show_one_key(call: Call) -> KeyView:
+async def show_one_key(call: AdminCall) -> KeyView:
     return await keys.show(call.services.database, call.path["key_id"])
 
 
-async def create_key(call: Call, session: Session) -> KeyIds:
+async def create_key(call: AdminCall, session: Session) -> KeyIds:
     wish = _wish(call.body, call.registry)
     key, _ = await keys.create(session, call.actor, wish, call.services.secret)
     return KeyIds([key.id])
 
 
-async def create_keys(call: Call, session: Session) -> KeyIds:
+async def create_keys(call: AdminCall, session: Session) -> KeyIds:
     wishes = []
     for index, body in enumerate(call.body.keys):
         try:
@@ -111,7 +111,9 @@ async def create_keys(call: Call, session: Session) -> KeyIds:
     return KeyIds([key.id for key in made])
 
 
-async def show_made(call: Call, session: Session, kept: bytes, is_replayed: bool) -> KeysWithTexts:
+async def show_made(
+    call: AdminCall, session: Session, kept: bytes, is_replayed: bool
+) -> KeysWithTexts:
     """Return keys with their texts; when they are shown again, that is recorded."""
     ids = msgspec.json.decode(kept, type=KeyIds).ids
     made = await keys.with_texts(session, ids, call.services.secret)
@@ -121,7 +123,7 @@ async def show_made(call: Call, session: Session, kept: bytes, is_replayed: bool
 
 
 async def show_made_key(
-    call: Call, session: Session, kept: bytes, is_replayed: bool
+    call: AdminCall, session: Session, kept: bytes, is_replayed: bool
 ) -> KeyWithText:
     """Return one key likewise."""
     return (await show_made(call, session, kept, is_replayed)).keys[0]
@@ -146,7 +148,7 @@ def _wish(body: NewKey, registry: Registry) -> KeyWish:
     )
 
 
-async def set_key(call: Call, session: Session) -> KeyView:
+async def set_key(call: AdminCall, session: Session) -> KeyView:
     body: KeySettings = call.body
     changes = KeyChanges()
     if body.name is not UNSET:
@@ -167,16 +169,16 @@ async def set_key(call: Call, session: Session) -> KeyView:
     return keys.view(await keys.change(session, call.actor, call.path["key_id"], changes))
 
 
-async def revoke_key(call: Call, session: Session) -> KeyView:
+async def revoke_key(call: AdminCall, session: Session) -> KeyView:
     return keys.view(await keys.revoke(session, call.actor, call.path["key_id"]))
 
 
-async def reveal_key(call: Call, session: Session) -> KeyIds:
+async def reveal_key(call: AdminCall, session: Session) -> KeyIds:
     key, _ = await keys.reveal(session, call.actor, call.path["key_id"], call.services.secret)
     return KeyIds([key.id])
 
 
-async def list_views(call: Call) -> KeyViews:
+async def list_views(call: AdminCall) -> KeyViews:
     database, key_id = call.services.database, call.path["key_id"]
     await show_key(database, key_id)
     views = await views_of(database, key_id)

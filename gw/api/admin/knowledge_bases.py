@@ -12,7 +12,7 @@ from gw.admin.bases import BaseView, Removed
 from gw.admin.pagination import Page, PageQuery, page_in_order
 from gw.admin.values import identifier
 from gw.api.admin.member_types import Id, User
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 from gw.knowledge.bases import PERSONAL
 from gw.knowledge.importing import ImportTarget
 
@@ -36,7 +36,7 @@ class Grantee(Struct, forbid_unknown_fields=True):
     account_id: Id | None = None
 
 
-def _target(call: Call) -> ImportTarget:
+def _target(call: AdminCall) -> ImportTarget:
     user = getattr(call.query, "user", None)
     kb_id = call.path["kb_id"]
     if user is None and kb_id == PERSONAL:
@@ -45,30 +45,30 @@ def _target(call: Call) -> ImportTarget:
     return ImportTarget(account_id=account_id, kb_id=kb_id, user=user)
 
 
-async def list_bases(call: Call) -> Page[BaseView]:
+async def list_bases(call: AdminCall) -> Page[BaseView]:
     found = await bases.list_all(call.services.database, call.path["account_id"])
     return page_in_order(found, call.query, lambda one: f"{one.kb_id}/{one.user or ''}")
 
 
-async def show_base(call: Call) -> BaseView:
+async def show_base(call: AdminCall) -> BaseView:
     return bases.view(await bases.find(call.services.database, _target(call)))
 
 
-async def remove_base(call: Call) -> Removed:
+async def remove_base(call: AdminCall) -> Removed:
     services = call.services
     return await bases.remove(
         services.database, call.actor, _target(call), services.sources, page=call.query.page
     )
 
 
-async def grant_base(call: Call, session: Session) -> BaseView:
+async def grant_base(call: AdminCall, session: Session) -> BaseView:
     whom: Grantee = call.body
     return await bases.grant(
         session, call.actor, _target(call), user=whom.user, account=whom.account_id
     )
 
 
-async def revoke_base(call: Call, session: Session) -> BaseView:
+async def revoke_base(call: AdminCall, session: Session) -> BaseView:
     whom: Grantee = call.body
     return await bases.revoke(
         session, call.actor, _target(call), user=whom.user, account=whom.account_id

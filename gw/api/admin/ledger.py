@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gw.admin.ledger import ProofState
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 
 class Proof(Struct, forbid_unknown_fields=True):
@@ -15,11 +15,11 @@ class Proof(Struct, forbid_unknown_fields=True):
     all: bool = False
 
 
-async def show_proof(call: Call) -> ProofState:
+async def show_proof(call: AdminCall) -> ProofState:
     return await call.services.proofs.state()
 
 
-async def run_proof(call: Call) -> ProofState:
+async def run_proof(call: AdminCall) -> ProofState:
     body: Proof = call.body
     return await call.services.proofs.run_proof(
         call.actor, with_costs=body.costs, is_everything=body.all

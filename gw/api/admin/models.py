@@ -13,7 +13,7 @@ from actors.routing import serving_protocols
 from channels.registry import ModelSpec
 from gw.admin.pagination import Page, PageQuery, page_in_order
 from gw.admin.refusals import Refused
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 
 class BoundChannel(Struct, frozen=True):
@@ -44,13 +44,13 @@ class ModelView(Struct, frozen=True):
     channels: list[BoundChannel]
 
 
-async def list_models(call: Call) -> Page[ModelView]:
+async def list_models(call: AdminCall) -> Page[ModelView]:
     models = list(call.registry.models.values())
     page = page_in_order(models, call.query, lambda one: one.id)
     return Page([_model(call, one) for one in page.data], page.next_cursor)
 
 
-async def show_model(call: Call) -> ModelView:
+async def show_model(call: AdminCall) -> ModelView:
     model = call.registry.resolve(call.path["model_id"])
     if model is None:
         name = call.path["model_id"]
@@ -58,7 +58,7 @@ async def show_model(call: Call) -> ModelView:
     return _model(call, model)
 
 
-def _model(call: Call, model: ModelSpec) -> ModelView:
+def _model(call: AdminCall, model: ModelSpec) -> ModelView:
     return ModelView(
         id=model.id,
         display_name=model.display_name,

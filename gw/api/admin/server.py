@@ -24,7 +24,7 @@ from gw.admin.audit import Actor
 from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.tokens import TokenView
 from gw.api.admin.idempotency import once, read_key
-from gw.api.admin.table import AdminServices, Call, Route
+from gw.api.admin.table import AdminCall, AdminServices, Route
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
@@ -144,7 +144,7 @@ class AdminApi:
             raise Refused("This token may only read.", "permission_denied", http_status=403)
         query = _read_query(request.query, route.query)
         body = None if route.body is None else _read_body(request.body, route.body)
-        call = Call(
+        call = AdminCall(
             services=self._services,
             actor=Actor("token", f"{token.name} ({token.id})", request.address),
             path=path,
@@ -186,7 +186,9 @@ class AdminApi:
             return route, path
         raise Refused("There is no such path.", "not_found", http_status=404)
 
-    async def _carry_out(self, route: Route, call: Call, request: AdminRequest) -> AdminResponse:
+    async def _carry_out(
+        self, route: Route, call: AdminCall, request: AdminRequest
+    ) -> AdminResponse:
         database = self._services.database
         headers: dict[str, str] = {}
         if route.read is not None:

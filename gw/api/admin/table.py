@@ -50,7 +50,7 @@ class AdminServices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class AdminCall:
     """One parsed and authorised request. `path`: its ids by the names in the route's path."""
 
     services: AdminServices
@@ -69,10 +69,10 @@ class NoQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """A route without parameters."""
 
 
-Work = Callable[[Call, Session], Awaitable[Any]]
+Work = Callable[[AdminCall, Session], Awaitable[Any]]
 # Of a response as `change` made it, or as it was kept (True), what the client is sent.
-Finish = Callable[[Call, Session, bytes, bool], Awaitable[Any]]
-Read = Callable[[Call], Awaitable[Any]]
+Finish = Callable[[AdminCall, Session, bytes, bool], Awaitable[Any]]
+Read = Callable[[AdminCall], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from gw.admin import tasks
 from gw.admin.pagination import Page
 from gw.admin.tasks import Cancelled, TaskQuery, TaskView
-from gw.api.admin.table import Call, Route
+from gw.api.admin.table import AdminCall, Route
 
 
-async def list_tasks(call: Call) -> Page[TaskView]:
+async def list_tasks(call: AdminCall) -> Page[TaskView]:
     return await tasks.page(call.services.database, call.query)
 
 
-async def show_task(call: Call) -> TaskView:
+async def show_task(call: AdminCall) -> TaskView:
     return await tasks.show(call.services.database, call.path["task_id"])
 
 
-async def cancel_task(call: Call) -> Cancelled:
+async def cancel_task(call: AdminCall) -> Cancelled:
     services = call.services
     return await tasks.cancel(
         services.database, call.actor, call.path["task_id"], services.make_endings

@@ -20,7 +20,7 @@ from gw.api.model_call import ModelCall
 from gw.api.references import Reference, own_voice
 from gw.api.task_lists import error_of, listed, polled
 from gw.calls.bills import UnitBill
-from gw.calls.media import Delivery, SubmitResult
+from gw.calls.media_calls import Delivery, SubmitResult
 from gw.media.reading import SPEECH as SPEECH_LIST
 from gw.media.sounds import read_speech
 

@@ -12,7 +12,7 @@ from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.model_call import ModelCall
 from gw.calls.bills import UnitBill
-from gw.calls.media import Delivery, SubmitResult
+from gw.calls.media_calls import Delivery, SubmitResult
 from gw.error_bodies import dumps
 from gw.media.sounds import read_voice
 from gw.voices import Voice, new_voice_id

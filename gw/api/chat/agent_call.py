@@ -34,7 +34,7 @@ from gw.api.chat.collecting_writer import CollectingWriter
 from gw.api.chat.conversation import converse
 from gw.api.model_call import ModelCall
 from gw.api.response_writer import HandlerWriter
-from gw.calls.request import lacking_tool
+from gw.calls.builtin_tools import lacking_tool
 from gw.errors import MODEL_NO_VISION, PERMISSION_DENIED, GatewayError, invalid_request
 from gw.keys.principal import Agent
 from metrics.logs import EventLog

@@ -1,7 +1,7 @@
 """The conversation of a chat request: how it is named, what is stated of it, and that it is run.
 
 Everything that costs or waits is the use-case's (`gw/calls/chat.py`), what a channel is sent is
-`gw/calls/request.py`.
+`gw/calls/chat_request.py`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from gw.api.chat.provider_headers import provider_headers
 from gw.api.handler import ApiHandler
 from gw.api.model_call import ModelCall
 from gw.api.response_writer import HandlerWriter
+from gw.calls.billable import billed_by, refuse_advisor
+from gw.calls.builtin_tools import lacking_tool
 from gw.calls.call import ResponseWriter
-from gw.calls.request import ChatCall, ChatClientRequest, billed_by, lacking_tool, refuse_advisor
-from gw.calls.stream import Framing, SseFraming
+from gw.calls.chat_request import ChatCall, ChatClientRequest
+from gw.calls.stream_events import Framing, SseFraming
 from gw.errors import TOOL_NOT_SUPPORTED, GatewayError
 from gw.http.tornado.headers import RequestHeaders, spelled
 from gw.keys.principal import AGENT, Principal

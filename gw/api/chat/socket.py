@@ -39,7 +39,7 @@ from channels.offload.jobs import rewritten
 from gw.api.application import GatewayApplication
 from gw.api.handler import ApiHandler
 from gw.api.model_call import ModelCall
-from gw.calls.request import offloaded
+from gw.calls.offloading import offloaded
 from gw.error_bodies import dumps
 from gw.errors import (
     METHOD_NOT_ALLOWED,

@@ -13,7 +13,8 @@ from actors.wallet.piece_prices import ImagePrice
 from channels.dialects.images.request import pixels_of
 from channels.dialects.images.response import ImagesResponse, parse_response
 from channels.links import is_link, lasts_until
-from gw.calls.bills import Charged, UpstreamPrice
+from gw.calls.bills import Charged
+from gw.calls.upstream_prices import UpstreamPrice
 from metrics import genai
 from metrics.spans import Attributes
 

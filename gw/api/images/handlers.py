@@ -12,7 +12,7 @@ from gw.api.images.bill import AskedImages, ImageBill, UnknownArea
 from gw.api.keyed_handler import KeyedHandler, guarded
 from gw.api.media_submit import media_of
 from gw.api.model_call import ModelCall
-from gw.calls.media import PieceCall
+from gw.calls.media_calls import PieceCall
 from gw.calls.request import FormUpload, PieceRequest
 from gw.errors import INVALID_REQUEST, GatewayError
 from metrics import genai

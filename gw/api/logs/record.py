@@ -22,7 +22,7 @@ ID_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """The columns of `record.sql` in their order; `detail` is `gw/calls/call.py`'s."""
+    """The columns of `record.sql` in their order; `detail` is `gw/calls/observer.py`'s."""
 
     id: int
     created_at: datetime

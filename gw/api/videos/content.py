@@ -15,7 +15,7 @@ from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamResponse
 from gw.api.handler import ApiHandler
 from gw.api.media_submit import media_of
-from gw.calls.call import sendable
+from gw.calls.endings import sendable
 from gw.errors import (
     INVALID_REQUEST,
     NO_CHANNEL_AVAILABLE,

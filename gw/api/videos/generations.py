@@ -24,7 +24,7 @@ from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.model_call import ModelCall
 from gw.api.references import avatar_of, voice_of
 from gw.api.task_lists import Shown, error_of, listed, polled
-from gw.calls.media import Pin
+from gw.calls.media_calls import Pin
 from gw.errors import GatewayError, unserved
 from gw.media import reading
 from gw.media.reading import model_of

@@ -20,7 +20,7 @@ from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import DetachableWriter, detached
 from gw.api.link_readers import FILMS_MAX, LINK_READERS_MAX, LinkReaders
 from gw.api.model_call import ModelCall, permitted_model
-from gw.calls.media import DetachedTasks
+from gw.calls.detached import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.drain import RequestsInFlight
 from gw.media import reading

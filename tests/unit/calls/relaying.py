@@ -15,8 +15,9 @@ from channels.redaction import ExactRedaction
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
 from gw.api.chat.gemini import ArrayStream
-from gw.calls.request import UpstreamPlan
-from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents
+from gw.calls.chat_request import UpstreamPlan
+from gw.calls.stream import StreamPipeline
+from gw.calls.stream_events import Framing, SseFraming, TranslatedEvents
 
 NO_SECRETS = ExactRedaction(())
 BROKEN = "It broke off."

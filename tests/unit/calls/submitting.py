@@ -26,9 +26,11 @@ from actors.wallet.piece_prices import MediaPrice
 from channels.media.canonical import ContentItem, GeneralVideo
 from channels.media.model import MIB
 from channels.prices import PriceSpec
+from gw.calls.detached import DetachedTasks
+from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.jobs import JobSubmit
-from gw.calls.media import DetachedTasks, ExchangeUpstream, Pin, SubmitCall
-from gw.calls.request import LargeSubmission
+from gw.calls.media_calls import Pin, SubmitCall
+from gw.calls.offloading import LargeSubmission
 from gw.http.drain import RequestsInFlight
 from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
-from gw.calls.request import ChatCall
+from gw.calls.chat_request import ChatCall
 from tests.support.aio import run
 from tests.support.logs import ExpectLog
 from tests.unit.calls import sse

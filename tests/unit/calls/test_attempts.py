@@ -27,8 +27,9 @@ from channels.errors import (
 )
 from channels.registry import ChannelSpec, HealthSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, Retry, retry_of_chat, retry_of_pieces, retry_of_submits
-from gw.calls.call import CallObserver
+from gw.calls.attempts import Attempts
+from gw.calls.observer import CallObserver
+from gw.calls.retry import Retry, retry_of_chat, retry_of_pieces, retry_of_submits
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 from tests.support.logs import logs

@@ -17,8 +17,7 @@ from actors.wallet.sheets import hold_nano_usd, price_of
 from channels.dialects.token_counts import TOKENS_MAX, PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec, TierPrice
 from channels.registry import ModelSpec
-from gw.calls.bills import NOTHING, Charge, TokenBill, charge, delivered, estimate, tokens_of_bytes
-from gw.calls.request import (
+from gw.calls.billable import (
     LOOKED_THROUGH_BYTES_MAX,
     TOOL_CALLS_MAX,
     billable_of,
@@ -26,6 +25,8 @@ from gw.calls.request import (
     region_named,
     tier_named,
 )
+from gw.calls.token_bill import TokenBill, estimate
+from gw.calls.token_charge import NOTHING, TokenCharge, charge, delivered, tokens_of_bytes
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
@@ -86,7 +87,7 @@ class Reading:
     unstated_characters: int = 0
 
 
-def charged(reading: Reading) -> Charge:
+def charged(reading: Reading) -> TokenCharge:
     return charge(reading, input_estimate_tokens=11, price=PRICE, bounds=BOUNDS)
 
 

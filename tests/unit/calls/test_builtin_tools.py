@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from channels.errors import UpstreamCut
 from channels.registry import ChannelSpec
-from gw.calls.request import ChatCall, lacking_tool
+from gw.calls.builtin_tools import lacking_tool
+from gw.calls.chat_request import ChatCall
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model

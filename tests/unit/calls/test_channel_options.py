@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.routing import Candidate
 from channels.dialects.table import CHAT_DIALECTS
-from gw.calls.request import ChatClientRequest
+from gw.calls.chat_request import ChatClientRequest
 from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 

@@ -13,7 +13,7 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
-from gw.calls import chat
+from gw.calls import chat_upstream
 from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import translated, untranslated
@@ -185,6 +185,6 @@ def test_error_in_place_of_a_response_is_read_once(
 
     monkeypatch.setattr(json, "loads", counted)
     request = UpstreamRequest("POST", "http://a.example/", (), b"{}")
-    error = chat._unusable(body, WAYS[way](request))
+    error = chat_upstream._unusable(body, WAYS[way](request))
     assert isinstance(error, ErrorReported)
     assert (error.members.message, error.status, len(read)) == (WORDS, 502, 1)

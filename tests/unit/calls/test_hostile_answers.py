@@ -23,9 +23,10 @@ from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
 from channels.redaction import ExactRedaction
 from channels.translation import paths, session
-from gw.calls import chat, stream
-from gw.calls.request import UpstreamPlan
-from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedEvents
+from gw.calls import chat_upstream, stream
+from gw.calls.chat_request import UpstreamPlan
+from gw.calls.stream import StreamPipeline
+from gw.calls.stream_events import Framing, SseFraming, TranslatedEvents
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, body_of
 from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
 from tests.support.logs import logs
@@ -194,7 +195,7 @@ def fail(error: Exception) -> UpstreamError:
 
 @pytest.fixture(autouse=True)
 def _no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "unreadable", fail)
+    monkeypatch.setattr(chat_upstream, "unreadable", fail)
     monkeypatch.setattr(stream, "unreadable", fail)
 
 
@@ -250,7 +251,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
             count += 1
             try:
                 meter.body(body)
-                chat._refuse_unusable(body, meter, plan)
+                chat_upstream._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
                     plan.translated.translate_response(body, **names)
             except UpstreamError:
@@ -310,7 +311,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
     def broken(*_: object) -> None:
         raise KeyError("a slip of ours")
 
-    monkeypatch.setattr(chat, "_refuse_unusable", broken)
+    monkeypatch.setattr(chat_upstream, "_refuse_unusable", broken)
 
     async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
         told = await w.call(stream=False)

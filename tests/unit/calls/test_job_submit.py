@@ -16,8 +16,8 @@ from channels.offload.jobs import read_submission
 from channels.offload.pool import Helpers, OffloadFull, OffloadPool
 from channels.offload.process import Job, JobTooLong
 from channels.registry import VideoSpec
-from gw.calls.media import Pin
-from gw.calls.request import LargeSubmission
+from gw.calls.media_calls import Pin
+from gw.calls.offloading import LargeSubmission
 from gw.media.videos import read_video
 from tests.support.aio import eventually
 from tests.support.logs import logs

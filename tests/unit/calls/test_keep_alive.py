@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from gw.calls.call import ClientGone
 from gw.calls.keep_alive import COMMENT, TICK_SECONDS, EarlyHead, KeepAlives, sign_of_life
-from gw.calls.stream import SseFraming
+from gw.calls.stream_events import SseFraming
 from tests.support.aio import jump
 from tests.support.rows import cases
 

@@ -7,7 +7,7 @@ from typing import Any
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.translation.paths import TRANSLATIONS
 from gw.api.chat.gemini import ArrayStream
-from gw.calls.stream import Framing, SseFraming
+from gw.calls.stream_events import Framing, SseFraming
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls import sse

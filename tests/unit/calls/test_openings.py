@@ -9,8 +9,8 @@ from actors.routing import Candidate
 from channels.conversation import OPENING_BYTES_MAX
 from channels.dialects.table import CHAT_DIALECTS
 from channels.json.json_object import JsonObject
+from gw.calls.chat_request import ChatClientRequest
 from gw.calls.openings import OPENINGS_MAX, SECONDS, RecentOpenings
-from gw.calls.request import ChatClientRequest
 from tests.headless.prefixes import hits_by_marks
 from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model

@@ -12,7 +12,7 @@ from actors.wallet.pricing import Billable
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding
-from gw.calls.request import ChatCall
+from gw.calls.chat_request import ChatCall
 from tests.support.aio import eventually, jump
 from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases, each

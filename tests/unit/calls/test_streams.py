@@ -7,8 +7,9 @@ from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest
 from gw.calls.attempts import CLOSE_SECONDS
-from gw.calls.request import UpstreamPlan
-from gw.calls.stream import EARLY_BYTES_MAX, ENDING_SECONDS, REST_SECONDS
+from gw.calls.chat_request import UpstreamPlan
+from gw.calls.relay import ENDING_SECONDS, REST_SECONDS
+from gw.calls.stream import EARLY_BYTES_MAX
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases, each
 from tests.unit.calls import sse

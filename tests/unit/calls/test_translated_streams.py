@@ -21,8 +21,8 @@ from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS, Translation
 from channels.translation.session import TranslatedCall
 from gw.api.chat.gemini import ArrayStream
-from gw.calls.request import UpstreamPlan
-from gw.calls.stream import Framing, SseFraming, TranslatedEvents
+from gw.calls.chat_request import UpstreamPlan
+from gw.calls.stream_events import Framing, SseFraming, TranslatedEvents
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.logs import logs

@@ -18,7 +18,7 @@ from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec, HealthSpec
 from gw.calls.attempts import TRIAL_SECONDS
-from gw.calls.request import UpstreamPlan
+from gw.calls.chat_request import UpstreamPlan
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import eventually, jump
 from tests.support.logs import ExpectLog

@@ -16,15 +16,10 @@ from channels.media.canonical import Done, SpeechAudio, SpeechRequest
 from channels.media.model import MIB
 from channels.prices import PriceSpec
 from gw.calls.bills import UnitBill
-from gw.calls.media import (
-    Delivery,
-    DetachedTasks,
-    ExchangeUpstream,
-    Media,
-    SpeechUpstream,
-    SubmitCall,
-    SubmitResult,
-)
+from gw.calls.detached import DetachedTasks
+from gw.calls.exchange_upstream import ExchangeUpstream, SpeechUpstream
+from gw.calls.media import Media
+from gw.calls.media_calls import Delivery, SubmitCall, SubmitResult
 from gw.http.drain import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually

@@ -38,9 +38,9 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
 from gw.calls.call import Call, ClientGone
-from gw.calls.media import PieceCall
-from gw.calls.request import ChatCall, ChatClientRequest, UpstreamPlan
-from gw.calls.stream import Framing
+from gw.calls.chat_request import ChatCall, ChatClientRequest, UpstreamPlan
+from gw.calls.media_calls import PieceCall
+from gw.calls.stream_events import Framing
 from gw.config.config import Precharge
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics

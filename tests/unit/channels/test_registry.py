@@ -35,7 +35,7 @@ from channels.registry import (
     ModelSpec,
     Registry,
 )
-from gw.calls.attempts import confirm_key
+from gw.calls.base_upstream import confirm_key
 from loadtests.simulator.providers.table import PROVIDERS, Failure
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.wallets import KeyTaken
-from gw.calls.call import CLIENT_GONE, STOPPING, Ending, ResponseWriter
+from gw.calls.call import ResponseWriter
+from gw.calls.endings import CLIENT_GONE, STOPPING, Ending
 from gw.errors import GatewayError
 from gw.idempotency.claim import IdempotencyClaim, fingerprint_of, read_key
 from gw.idempotency.guard import IdempotencyGuard

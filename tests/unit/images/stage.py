@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from channels.prices import PriceSpec
-from gw.calls.media import PieceCall
+from gw.calls.media_calls import PieceCall
 from gw.idempotency.claim import IdempotencyClaim
 from tests.support import calls
 from tests.support.calls import image_call, image_response

@@ -123,7 +123,7 @@ def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None
 
 
 def test_retry_after_is_kept_as_it_was_stated() -> None:
-    """Whether it may be sent is judged where every upstream's is (`gw/calls/call.py`)."""
+    """Whether it may be sent is judged where every upstream's is (`gw/calls/endings.py`)."""
     answer = response(status=429, headers={"retry-after": "soon"})
     assert end(submit(PLAIN, general()), answer) == Refused(status=429, retry_after="soon")
 

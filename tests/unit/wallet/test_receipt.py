@@ -26,7 +26,7 @@ from actors.wallet.sheets import token_price
 from channels.dialects.meter import Meter, MeterReading
 from channels.dialects.token_counts import PartialUsage, Usage, UsageParts
 from channels.prices import PriceSpec
-from gw.calls.bills import TokenBill
+from gw.calls.token_bill import TokenBill
 from gw.price_list.repricing import usage_of_row
 from tests.support.prices import spec_of, usage_of
 from tests.support.rows import cases, each

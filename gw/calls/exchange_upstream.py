@@ -1,0 +1,144 @@
+"""One attempt by the exchanges of a media dialect.
+
+The dialect builds the requests for a film, a song, a voice or a script (`channels/media`);
+`attempts.py` and `endings.py` decide the consequences of its reply.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from msgspec.structs import replace
+
+from actors.clock import Clock
+from actors.routing import Candidate
+from channels.errors import (
+    ErrorMembers,
+    ErrorReported,
+    UpstreamCut,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamLost,
+    UpstreamMalformed,
+    UpstreamRefusal,
+    UpstreamTimedOut,
+)
+from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
+from channels.media.canonical import (
+    Accepted,
+    AvatarRequest,
+    Done,
+    Failed,
+    Refused,
+    Submission,
+    SubmitReply,
+)
+from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
+from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, perform, send
+from channels.registry import ChannelSpec
+from gw.calls.attempts import Attempts
+from gw.calls.media_calls import SubmitCall, SubmitResult
+from gw.calls.retry import Retry, retry_of_pieces, retry_of_submits
+
+
+def dialect_of(candidate: Candidate, channel: ChannelSpec) -> MediaDialect:
+    """Return the media dialect of a candidate's channel."""
+    return MEDIA_DIALECTS[channel.dialect_of(candidate.protocol)]
+
+
+class ExchangeUpstream:
+    """Makes the attempts of calls by exchanges. Stateless."""
+
+    def __init__(self, *, http: UpstreamClient, body_bytes_max: int, clock: Clock) -> None:
+        self._http = http
+        self._body_bytes_max = body_bytes_max
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"<ExchangeUpstream {self._http!r}>"
+
+    def makes(self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec) -> bool:
+        """See `MediaUpstream`."""
+        return dialect_of(candidate, channel).makes(call.request)
+
+    def retry(self, error: UpstreamError) -> Retry:
+        """See `Upstream`."""
+        return retry_of_submits(error)
+
+    async def attempt(
+        self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> SubmitResult | UpstreamRefusal:
+        """Try one channel. Raises UpstreamError."""
+        http = _WatchedClient(self._http, attempts)
+
+        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+            response = await send(http, channel, request, response_bytes_max, now=self._clock.now)
+            attempts.took_whole()
+            return response
+
+        exchange = await _exchange(call, candidate, dialect_of(candidate, channel))
+        reply = await perform(
+            exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
+        )
+        if isinstance(reply, Accepted | Done):
+            return SubmitResult(candidate, reply)
+        if isinstance(reply, Refused):
+            error = ErrorMembers(reply.message)
+            rejected = reply.is_rejected
+            return UpstreamRefusal(reply.status, error, reply.retry_after, is_rejected=rejected)
+        if isinstance(reply, Failed):
+            error = ErrorMembers(reply.message)
+            if reply.is_final:
+                raise ErrorReported(error)
+            raise UpstreamFailed(reply.status, error, retry_after=reply.retry_after)
+        raise (UpstreamTimedOut if reply.status == 504 else UpstreamMalformed)(reply.reason)
+
+
+class _WatchedClient(UpstreamClient):
+    """Sends the requests of one attempt, and reports their responses to it."""
+
+    def __init__(self, http: UpstreamClient, attempts: Attempts) -> None:
+        self._http = http
+        self._attempts = attempts
+
+    async def open(self, request: UpstreamRequest) -> UpstreamResponse:
+        response = await self._http.open(self._attempts.watch(request))
+        self._attempts.took_response(response)
+        return response
+
+
+async def _exchange(
+    call: SubmitCall, candidate: Candidate, dialect: MediaDialect
+) -> Exchange[SubmitReply]:
+    key, model = call.upstream_key, candidate.upstream_model
+    exchange = dialect.submit(_submission_for(call.request, candidate), idempotency_key=key)
+    if call.large is None:
+        return exchange
+    body = await call.large.body_for(dialect.name, model, idempotency_key=key)
+    return dataclasses.replace(exchange, request=replace(exchange.request, body=body))
+
+
+def _submission_for(request: Submission, candidate: Candidate) -> Submission:
+    """Return the request with the upstream's name of the model."""
+    if isinstance(request, AvatarRequest):
+        return request
+    return replace(request, model=candidate.upstream_model)
+
+
+class SpeechUpstream(ExchangeUpstream):
+    """Makes the attempts of synchronous speech."""
+
+    def retry(self, error: UpstreamError) -> Retry:
+        """See `Upstream`."""
+        return retry_of_pieces(error)
+
+    async def attempt(
+        self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> SubmitResult | UpstreamRefusal:
+        """Try one channel. Raises UpstreamError, and TimeoutError after its time."""
+        try:
+            return await super().attempt(call, candidate, channel, attempts)
+        except UpstreamCut as error:
+            raise UpstreamLost(error.detail) from error
+        except UpstreamTimedOut as error:  # stated by the upstream; our own is a TimeoutError
+            raise UpstreamFailed(504, ErrorMembers()) from error
