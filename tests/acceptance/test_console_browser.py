@@ -122,6 +122,8 @@ def test_a_new_user_makes_a_key_uses_it_and_sees_where_the_money_went(
     watched.context.close()
 
 
+LINES_OF_IDS = "[...document.querySelectorAll('td code')].map((one) => one.getClientRects().length)"
+ID_LINES_MAX = 3
 PATHS = (
     "/",
     "/accounts",
@@ -147,7 +149,7 @@ PATHS = (
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_and_no_page_is_wider_than_a_phone(
+def test_axe_finds_nothing_and_pages_fit_a_phone(
     h: House, tenant: Tenant, browser: Browser, scheme: str
 ) -> None:
     trace = tenant.client.chat().trace
@@ -167,6 +169,9 @@ def test_axe_finds_nothing_and_no_page_is_wider_than_a_phone(
         width = watched.page.evaluate("document.documentElement.scrollWidth")
         if width > 360:
             faults.append(f"{path} is {width} pixels wide on a phone")
+        lines = watched.page.evaluate(LINES_OF_IDS)
+        if max(lines, default=0) > ID_LINES_MAX:
+            faults.append(f"{path} breaks an id into {max(lines)} lines")
     assert not faults, "\n".join(faults)
     assert not watched.heard
     watched.context.close()
