@@ -6,6 +6,7 @@ Short names).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
@@ -27,12 +28,17 @@ _OWN_ENDS = sorted(
             *(dialect.address.path for dialect in DIALECTS.values() if not dialect.address.action),
             *(plain_submit.VIDEOS, plain_submit.MUSIC, plain_submit.SPEECH, plain_submit.VOICES),
             *(plain_submit.TRANSCRIPTS, plain_submit.AVATARS, "/v1/embeddings", "/v1/completions"),
+            *("/v1/models", "/v1/messages/count_tokens", "/v1/audio/transcriptions"),
         )
-    }
-    | {":generateContent", ":streamGenerateContent"},
+    },
     key=len,
     reverse=True,
 )
+
+# The last part of a path that names what is done, such as :generateContent.
+_ACTION = re.compile(r"(?<=[^/]):[A-Za-z]+\Z")
+
+_QUOTES = "\"'`"
 
 _INNER_LISTENERS: Mapping[str, str] = {
     "admin_listen": "reads metrics, model and channel names",
@@ -211,7 +217,11 @@ def caution_endpoints_in_address(channels: Sequence[Section]) -> None:
         base_url, paths = channel.values["base_url"], channel.values["paths"]
         if all(paths.get(one) is not None for one in channel.values["protocols"]):
             continue
-        end = next((one for one in _OWN_ENDS if base_url.endswith(one)), None)
+        found = _ACTION.search(base_url)
+        if found is not None:
+            end: str | None = found[0]
+        else:
+            end = next((one for one in _OWN_ENDS if base_url.lower().endswith(one)), None)
         if end is not None:
             channel.location("base_url").caution(
                 f"ends in {end}, the path of an endpoint: each protocol's own path is appended, so "
@@ -220,12 +230,20 @@ def caution_endpoints_in_address(channels: Sequence[Section]) -> None:
 
 
 def caution_quoted_keys(channels: Sequence[Section]) -> None:
-    """Caution a key with quotes around it: some files of variables are read with them."""
+    """Caution a key with quotes at an end, or with the sign of a variable at its beginning.
+
+    Some files of variables are read with their quotes, and without putting values in.
+    """
     for channel in channels:
-        if any(len(key) > 1 and key[0] == key[-1] and key[0] in "\"'`" for key in _keys(channel)):
+        keys = [key for key in _keys(channel) if key]
+        if any(key[0] in _QUOTES or key[-1] in _QUOTES for key in keys):
             channel.location("api_key").caution(
                 "has quotes around it, and is sent with them: a file of variables may have them "
                 "where its reader takes them for a part of the value"
+            )
+        if any(key[0] == "$" for key in keys):
+            channel.location("api_key").caution(
+                "begins with $, and is sent with it: the variable named in it was not put in"
             )
 
 

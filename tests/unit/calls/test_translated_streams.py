@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects.chat import events as chat
-from channels.dialects.gemini import events as gemini
+from channels.dialects.gemini import meter as gemini
 from channels.dialects.messages import events as messages
 from channels.dialects.meter import ResponseMeter
 from channels.dialects.responses import events as responses

@@ -41,6 +41,11 @@ def test_inner_listener_on_every_interface(address: str) -> None:
     "/v1/audio/speech",
     "/v1/videos/generations",
     "/v1/rerank/",
+    "/V1/Chat/Completions",
+    "/v1/messages/count_tokens",
+    "/v1beta/models",
+    "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
+    "/v1beta/models/gemini-2.5-pro:countTokens",
 )
 def test_address_that_ends_in_an_endpoint(end: str) -> None:
     text = GOOD.replace("https://a.example", f"https://a.example{end}")
@@ -54,12 +59,21 @@ def test_address_with_another_prefix_is_fine(end: str) -> None:
     assert told(GOOD.replace("https://a.example", f"https://a.example{end}")) == []
 
 
-@cases("key, is_told", ('"key-of-one"', True), ("'key-of-one'", True), ('key-"of"-one', False))
+@cases(
+    "key, is_told",
+    ('"key-of-one"', True),
+    ("'key-of-one'", True),
+    ('key-of-one"', True),
+    ("$KEY-of-one", True),
+    ("${KEY-of-one}", True),
+    ('key-"of"-one', False),
+    ("key-$of-one", False),
+)
 def test_key_with_quotes_of_an_env_file_is_told_and_not_shown(key: str, is_told: bool) -> None:
     text = GOOD.replace("key-of-one", "${THE_KEY}")
     found = read(text, THE_KEY=key).cautions
     assert [one.path for one in found] == ["channels[0].api_key"] * is_told
-    assert not any("key-of" in one.message for one in found)
+    assert not any("key-of" in one.message.lower() for one in found)
 
 
 @cases("address", "127.0.0.1:9090", '"[::1]:9090"', "localhost:9090")
