@@ -68,7 +68,7 @@ def _signed(at: str) -> float:
 
 # The scope of an address, and the addresses from which a result may be fetched.
 #
-# One table for links that clients send to upstreams (`gw/media/reading.py`) and for those that
+# One table for links that clients send to upstreams (`gw/media/fields.py`) and for those that
 # upstreams return. The latter may lead to the whole internet, but not into one's own network, under
 # any name. The exception is a channel that is itself there, by its configured address: its results
 # may be fetched from its own address, and from others of the same scope, such as a storage beside

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-# What PostgreSQL stores; also a pattern for tables of members (`gw/media/reading.py`).
+# What PostgreSQL stores; also a pattern for tables of members (`gw/media/fields.py`).
 STORABLE = r"\A[^\x00\ud800-\udfff]*\Z"
 STORABLE_WORDS = "without NUL"
 _STORABLE = re.compile(STORABLE)

@@ -53,8 +53,6 @@ from gw.runtime.process import Process, Store
 from gw.voices import Voices
 from metrics.prometheus import Metrics
 
-# The asynchronous jobs of this gateway.
-
 
 def make_jobs(
     tasks: Tasks, database: Database, clock: Clock, metrics: Metrics, links: Links = as_stored
@@ -247,9 +245,6 @@ def make_media_services(
             clock=clock,
         ),
     )
-
-
-# The media store of this gateway.
 
 
 def start_media_store(process: Process, of: Store) -> MediaStore | None:

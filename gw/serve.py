@@ -98,9 +98,6 @@ class Listeners:
     console: AdminServer | None
 
 
-# The start, in order.
-
-
 async def start_limits(process: Process) -> None:
     """Open the link to the parent, and the limits shared with other processes."""
     parent, shared = process.memory.parent, process.memory.shared_limits

@@ -29,7 +29,7 @@ from gw.calls.media_calls import JSON, Delivery, Pin, SubmitCall, SubmitResult
 from gw.calls.offloading import LargeSubmission
 from gw.error_bodies import dumps
 from gw.errors import invalid_request
-from gw.media.reading import parameters_of
+from gw.media.logged_parameters import parameters_of
 from metrics import genai
 from metrics.spans import CallSpan
 

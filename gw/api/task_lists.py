@@ -13,7 +13,7 @@ from gw.api.handler import ApiHandler
 from gw.api.media_submit import media_of
 from gw.error_bodies import dumps
 from gw.errors import NOT_FOUND, GatewayError, invalid_request
-from gw.media.reading import ListKind, read_list
+from gw.media.task_list import ListKind, read_list
 
 Shown = Callable[[Job], Mapping[str, Any]]
 

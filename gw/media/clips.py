@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from channels.media.canonical import BackgroundMusic, ClipScene, ClipVideo, Material, MaterialType
-from gw.media.reading import (
+from gw.media.fields import (
     FLAG_WORDS,
     LINE_CHARACTERS_MAX,
     LINE_WORDS,

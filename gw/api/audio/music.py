@@ -17,8 +17,8 @@ from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.model_call import ModelCall
 from gw.api.task_lists import error_of, listed, polled
-from gw.media.reading import MUSIC
-from gw.media.sounds import read_music
+from gw.media.music import read_music
+from gw.media.task_list import MUSIC
 
 # Until its end a task is `processing`, whatever its upstream reports.
 SONG_STATES: Mapping[State, str] = MappingProxyType(

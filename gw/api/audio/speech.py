@@ -21,8 +21,8 @@ from gw.api.references import Reference, own_voice
 from gw.api.task_lists import error_of, listed, polled
 from gw.calls.bills import UnitBill
 from gw.calls.media_calls import Delivery, SubmitResult
-from gw.media.reading import SPEECH as SPEECH_LIST
-from gw.media.sounds import read_speech
+from gw.media.speech import read_speech
+from gw.media.task_list import SPEECH as SPEECH_LIST
 
 SHOWN: Mapping[State, str] = MappingProxyType({"queued": "pending", "running": "pending"})
 

@@ -16,7 +16,7 @@ from gw.api.model_call import ModelCall, first_of
 from gw.calls.bills import UnitBill
 from gw.calls.media_calls import Delivery, SubmitResult
 from gw.error_bodies import dumps
-from gw.media.sounds import read_transcript
+from gw.media.registrations import read_transcript
 
 (ENDPOINT_TYPE,) = (one.name for one in TRANSCRIPTS.endpoint_types)
 

@@ -14,7 +14,7 @@ from gw.api.model_call import ModelCall
 from gw.calls.bills import UnitBill
 from gw.calls.media_calls import Delivery, SubmitResult
 from gw.error_bodies import dumps
-from gw.media.sounds import read_voice
+from gw.media.registrations import read_voice
 from gw.voices import Voice, new_voice_id
 
 JSON = "application/json"

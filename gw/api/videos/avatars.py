@@ -21,7 +21,7 @@ from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.model_call import ModelCall, first_of
 from gw.error_bodies import dumps
 from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError
-from gw.media.sounds import read_avatar
+from gw.media.registrations import read_avatar
 from gw.upstream_errors import as_http_status
 
 LIST_MAX = 200

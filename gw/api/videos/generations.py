@@ -26,14 +26,10 @@ from gw.api.references import avatar_of, voice_of
 from gw.api.task_lists import Shown, error_of, listed, polled
 from gw.calls.media_calls import Pin
 from gw.errors import GatewayError, unserved
-from gw.media import reading
-from gw.media.reading import model_of
-from gw.media.videos import (
-    held_milliseconds,
-    priced_resolution,
-    read_video,
-    unreported_milliseconds,
-)
+from gw.media import task_list
+from gw.media.fields import model_of
+from gw.media.film_length import held_milliseconds, priced_resolution, unreported_milliseconds
+from gw.media.videos import read_video
 from gw.upstream_errors import as_http_status
 
 # Returns the link to a job's film served by the gateway, valid until an instant (Unix seconds).
@@ -78,7 +74,7 @@ class VideosHandler(KeyedHandler):
     protocol = VIDEOS.protocol
 
     async def on_get(self) -> None:
-        self.write(await listed(self, "video", reading.VIDEOS, _shown_by(self)))
+        self.write(await listed(self, "video", task_list.VIDEOS, _shown_by(self)))
 
     async def on_submit(self, begun: ModelCall, /) -> None:
         media, submit = media_of(self), MediaSubmit(begun, "video")

@@ -23,7 +23,7 @@ from gw.api.model_call import ModelCall, permitted_model
 from gw.calls.detached import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.drain import RequestsInFlight
-from gw.media import reading
+from gw.media import fields
 from tests.support.aio import eventually
 from tests.support.forms import TYPE, form, part
 from tests.support.rows import cases, each
@@ -106,7 +106,7 @@ async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
         raise AssertionError("it is read here")
 
     monkeypatch.setattr("gw.idempotency.claim.hashlib.sha256", seen)
-    monkeypatch.setattr(reading, "read_members", seen)
+    monkeypatch.setattr(fields, "read_members", seen)
     body = json.dumps(FIELDS | {"junk": [0] * (READ_VALUES_MAX + 1)}).encode()
     large = await told(path, World(), body, "Idempotency-Key: k")
     assert here == []

@@ -10,7 +10,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.links import allowing, expires_at, is_link, lasts_until, scope_of
 from channels.media.model import MediaRequest, addressed
 from channels.registry import ChannelSpec
-from gw.media.reading import fault_of
+from gw.media.user_urls import fault_of
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 

@@ -9,8 +9,11 @@ import pytest
 from channels.errors import InvalidRequest
 from channels.registry import VideoSpec
 from gw.media.clips import SCENES, read_clip
-from gw.media.sounds import read_avatar, read_music, read_speech, read_transcript, read_voice
-from gw.media.videos import read_avatar_video, read_general, read_lipsync_video, read_motion_video
+from gw.media.digital_humans import read_avatar_video, read_lipsync_video, read_motion_video
+from gw.media.general_videos import read_general
+from gw.media.music import read_music
+from gw.media.registrations import read_avatar, read_transcript, read_voice
+from gw.media.speech import read_speech
 
 T = TypeVar("T")
 

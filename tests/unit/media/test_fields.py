@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import InvalidRequest
-from gw.media.reading import model_of
+from gw.media.fields import model_of
 from tests.support.rows import cases, each
 from tests.unit.media.asking import (
     ABSENT,

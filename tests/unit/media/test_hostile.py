@@ -33,7 +33,7 @@ from channels.media.canonical import (
 )
 from channels.media.dialects import DIALECTS
 from channels.media.model import TASK_KINDS, Exchange, MediaResponse
-from gw.media.reading import fault_of
+from gw.media.user_urls import fault_of
 from tests.support.rows import each
 from tests.support.steps import steps_of
 from tests.unit.media.asking import MATERIAL, PORTRAIT, READERS, TEXT, written

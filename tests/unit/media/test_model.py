@@ -23,16 +23,11 @@ from channels.media.model import Exchange, MediaRequest, MediaResponse, perform
 from channels.offload.jobs import read_submission, submission_body
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec, VideoSpec
-from gw.media.reading import (
-    MUSIC,
-    SPEECH,
-    VIDEOS,
-    ListKind,
-    TaskListQuery,
-    parameters_of,
-    read_list,
-)
-from gw.media.videos import priced_resolution, read_general, read_video
+from gw.media.film_length import priced_resolution
+from gw.media.general_videos import read_general
+from gw.media.logged_parameters import parameters_of
+from gw.media.task_list import MUSIC, SPEECH, VIDEOS, ListKind, TaskListQuery, read_list
+from gw.media.videos import read_video
 from loadtests.attacks.body_shapes import FILMS, film_of
 from tests.support.rows import cases, each
 from tests.support.specs import make_model

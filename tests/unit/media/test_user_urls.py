@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.media.reading import URL_CHARACTERS_MAX, fault_of, is_embedded_image
+from gw.media.user_urls import URL_CHARACTERS_MAX, fault_of, is_embedded_image
 from tests.support.rows import each
 
 SPECIAL = [

@@ -21,14 +21,10 @@ from channels.media.canonical import (
     Video,
 )
 from channels.registry import VideoSpec
-from gw.media.reading import parameters_of
-from gw.media.videos import (
-    ITEMS_MAX,
-    held_milliseconds,
-    read_video,
-    unit_count,
-    unreported_milliseconds,
-)
+from gw.media.film_length import held_milliseconds, unit_count, unreported_milliseconds
+from gw.media.logged_parameters import parameters_of
+from gw.media.video_content import ITEMS_MAX
+from gw.media.videos import read_video
 from tests.support.rows import cases, each
 from tests.unit.media.asking import (
     ABSENT,

@@ -1,0 +1,163 @@
+"""Requests for general videos: the fields of each model, those sent, and those withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from channels.media.canonical import ContentItem, GeneralVideo
+from channels.registry import VideoSpec, VideoTier
+from gw.media.fields import (
+    FLAG_WORDS,
+    MODEL_WORDS,
+    SECONDS_WORDS,
+    WORD_WORDS,
+    FieldTable,
+    Model,
+    Seconds,
+    Word,
+    check_one_of,
+    refuse,
+    require,
+)
+from gw.media.video_content import IMAGES_MAX, read_items, role_of
+
+# The resolutions of a tier; only the lite one requires one.
+RESOLUTIONS: Mapping[VideoTier, tuple[str, ...]] = {
+    "lite": ("720p", "1080p"),
+    "mini": ("480p", "720p"),
+    "fast": ("480p", "720p", "1080p"),
+    "full": ("480p", "720p", "1080p", "2k", "4k"),
+}
+MINI_SECONDS = (4, 15)
+EXTEND = "extend"
+EXTEND_SECONDS = (2, 10)
+REFERENCE_ROLES = ("reference_image", "reference_video", "reference_audio")
+
+# Fields of other kinds, refused in a general video.
+_OTHER_KINDS = frozenset(
+    (
+        *("avatar", "audio_url", "voice", "text", "title", "source_video_url", "face_count"),
+        *("style_id", "language", "materials", "material_composition", "preprocess", "bgm"),
+        *("cover_url", "introduce_card"),
+    )
+)
+# Fields that are never sent upstream.
+_OURS = frozenset(("callback_url", "portrait_auth"))
+
+
+class VideoBody(Struct, gc=False, kw_only=True):
+    """The fields common to every kind of video."""
+
+    model: Model
+    duration: Seconds | None = None
+    resolution: Word | None = None
+    ratio: Word | None = None
+    watermark: bool | None = None
+    portrait_auth: bool | None = None
+
+
+VIDEO_WORDS = {
+    "model": MODEL_WORDS,
+    "duration": SECONDS_WORDS,
+    "resolution": WORD_WORDS,
+    "ratio": WORD_WORDS,
+    "watermark": FLAG_WORDS,
+    "portrait_auth": FLAG_WORDS,
+}
+
+
+class _GeneralBody(VideoBody, gc=False, kw_only=True):
+    content: list[Raw]
+    video_mode: Word | None = None
+
+
+_TABLE = FieldTable(
+    _GeneralBody,
+    VIDEO_WORDS | {"content": "an array of items", "video_mode": WORD_WORDS},
+)
+_KNOWN = frozenset(_GeneralBody.__struct_fields__)
+
+
+def read_general(body: bytes, spec: VideoSpec) -> GeneralVideo:
+    """Validate a body for a model of this specification. Raises InvalidRequest."""
+    members = _TABLE.members(body)
+    read = _TABLE.fields(members)
+    content = read_items(read.content, embeds_images=not spec.real_person)
+    _check_content(content, spec)
+    _check_duration(read, spec)
+    _check_resolution(read.resolution, spec)
+    request = GeneralVideo(
+        model=read.model,
+        content=content,
+        duration=read.duration,
+        asked_duration=read.duration,
+        resolution=read.resolution,
+        ratio=read.ratio,
+        watermark=read.watermark,
+        video_mode=read.video_mode,
+        others={
+            name: raw
+            for name, raw in members.raw.items()
+            if name not in _KNOWN and name not in _OTHER_KINDS and name not in _OURS
+        },
+        registers_images=spec.real_person,
+        portrait_auth=read.portrait_auth,
+    )
+    return _withheld(request) if spec.third_party else request
+
+
+def _check_content(content: tuple[ContentItem, ...], spec: VideoSpec) -> None:
+    if not any(item.type == "text" and item.value.strip() for item in content):
+        require("content", "an item {type: text, text} that says something")
+    if sum(item.type == "image_url" for item in content) > IMAGES_MAX:
+        refuse("content", f"holds more than {IMAGES_MAX} images")
+    for index, item in enumerate(content):
+        at = f"content[{index}]"
+        if spec.multimodal:
+            continue
+        if item.type == "audio_url":
+            refuse(f"{at}.type:", "this model takes no audio_url")
+        if item.type == "video_url" and not spec.third_party:
+            refuse(f"{at}.type:", "this model takes no video_url")
+        if (role := role_of(item)) in REFERENCE_ROLES:
+            refuse(f"{at}.role:", f"this model takes no {role}")
+
+
+def _check_duration(read: _GeneralBody, spec: VideoSpec) -> None:
+    if read.duration is None:
+        return
+    if spec.tier == "mini":
+        _check_range(read.duration, MINI_SECONDS, "for this model")
+    if read.video_mode == EXTEND:
+        _check_range(read.duration, EXTEND_SECONDS, f"with video_mode {EXTEND}")
+
+
+def _check_range(duration: float, seconds: tuple[int, int], where: str) -> None:
+    least, most = seconds
+    if not least <= duration <= most:
+        refuse("duration:", f"expected {least} to {most} seconds {where}, found {duration}")
+
+
+def _check_resolution(resolution: str | None, spec: VideoSpec) -> None:
+    if spec.tier is None:
+        return
+    allowed = RESOLUTIONS[spec.tier]
+    if resolution is not None:
+        check_one_of("resolution", resolution, allowed)
+    elif spec.tier == "lite":
+        require("resolution", " or ".join(allowed))
+
+
+def _withheld(request: GeneralVideo) -> GeneralVideo:
+    """Return the request without fields determined by the film's source.
+
+    Spec: Video generation, rule 1.
+    """
+    types = {item.type for item in request.content}
+    if "video_url" in types:
+        duration = request.duration if request.video_mode == EXTEND else None
+        return replace(request, ratio=None, resolution=None, duration=duration)
+    return replace(request, ratio=None) if "image_url" in types else request

@@ -1,0 +1,91 @@
+"""Requests that register a recording or a picture, or use a link: voices, avatars, scripts.
+
+Spec: Avatars; contract §6: POST /v1/audio/voices, POST /v1/transcripts/extract.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from channels.dialects.validation import check_model
+from channels.media.canonical import AvatarRequest, AvatarSource, TranscriptRequest, VoiceRequest
+from channels.storable_text import STORABLE, STORABLE_WORDS
+from gw.media.fields import MODEL_WORDS, WORD_WORDS, FieldTable, Model, Word, url
+
+NAME_CHARACTERS_MAX = 20
+# The text of a cloned voice's sample.
+SAMPLE_CHARACTERS_MAX = 10_000
+
+_Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX, pattern=STORABLE)]
+_NAME_WORDS = f"a string of 1 to {NAME_CHARACTERS_MAX} characters {STORABLE_WORDS}"
+_URL_WORDS = "an http or https URL"
+
+
+class _AvatarBody(Struct, gc=False):
+    name: _Name
+    source_url: str
+    source_kind: AvatarSource | None = None
+
+
+class _VoiceBody(Struct, gc=False):
+    model: Model
+    name: _Name
+    audio_url: str
+    text: Annotated[str, Meta(max_length=SAMPLE_CHARACTERS_MAX)] | None = None
+
+
+class _TranscriptBody(Struct, gc=False):
+    url: str
+    model: Model | None = None
+    language: Word | None = None
+
+
+_AVATAR = FieldTable(
+    _AvatarBody,
+    {"name": _NAME_WORDS, "source_url": _URL_WORDS, "source_kind": "image or video"},
+)
+_VOICE = FieldTable(
+    _VoiceBody,
+    {
+        "model": MODEL_WORDS,
+        "name": _NAME_WORDS,
+        "audio_url": _URL_WORDS,
+        "text": f"a string of at most {SAMPLE_CHARACTERS_MAX} characters",
+    },
+)
+_TRANSCRIPT = FieldTable(
+    _TranscriptBody, {"url": _URL_WORDS, "model": MODEL_WORDS, "language": WORD_WORDS}
+)
+
+
+def read_avatar(body: bytes) -> AvatarRequest:
+    """Validate a body. Raises InvalidRequest."""
+    read = _AVATAR.read(body)
+    return AvatarRequest(
+        name=read.name,
+        source_url=url("source_url", read.source_url),
+        source_kind=read.source_kind or "image",
+    )
+
+
+def read_voice(body: bytes) -> VoiceRequest:
+    """Validate a body. Raises InvalidRequest."""
+    read = _VOICE.read(body)
+    return VoiceRequest(
+        model=check_model(read.model),
+        name=read.name,
+        audio_url=url("audio_url", read.audio_url),
+        text=read.text,
+    )
+
+
+def read_transcript(body: bytes, default_model: str) -> TranscriptRequest:
+    """Validate a body, with the default model if it names none. Raises InvalidRequest."""
+    read = _TRANSCRIPT.read(body)
+    return TranscriptRequest(
+        model=default_model if read.model is None else check_model(read.model),
+        url=url("url", read.url),
+        language=read.language,
+    )

@@ -1,0 +1,68 @@
+"""A request for speech (contract §6: POST /v1/audio/speech)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta, Struct, field
+
+from channels.dialects.validation import check_model
+from channels.media.canonical import AudioFormat, SpeechRequest
+from gw.media.fields import (
+    FLAG_WORDS,
+    MODEL_WORDS,
+    REFERENCE_WORDS,
+    FieldTable,
+    Model,
+    Reference,
+    refuse,
+)
+
+INPUT_CHARACTERS_MAX = 10_000
+ASYNC_INPUT_CHARACTERS_MAX = 50_000
+SPEED_LEAST, SPEED_MOST = 0.25, 4
+
+
+class _SpeechBody(Struct, gc=False):
+    model: Model
+    input: Annotated[str, Meta(min_length=1, max_length=ASYNC_INPUT_CHARACTERS_MAX)]
+    voice: Reference
+    response_format: AudioFormat | None = None
+    speed: (
+        Annotated[int, Meta(ge=1, le=SPEED_MOST)]
+        | Annotated[float, Meta(ge=SPEED_LEAST, le=SPEED_MOST)]
+        | None
+    ) = None
+    stream_format: Literal["audio"] | None = None
+    is_async: bool | None = field(default=None, name="async")
+
+
+_SPEECH_TABLE = FieldTable(
+    _SpeechBody,
+    {
+        "model": MODEL_WORDS,
+        "input": f"a string of 1 to {INPUT_CHARACTERS_MAX} characters, "
+        f"{ASYNC_INPUT_CHARACTERS_MAX} with async",
+        "voice": REFERENCE_WORDS,
+        "response_format": f"one of {', '.join(get_args(AudioFormat))}",
+        "speed": f"a number from {SPEED_LEAST} to {SPEED_MOST}",
+        "stream_format": "audio, for recordings are not served as events",
+        "async": FLAG_WORDS,
+    },
+)
+
+
+def read_speech(body: bytes) -> SpeechRequest:
+    """Validate a body. Raises InvalidRequest. The code points of `input` are billed."""
+    read = _SPEECH_TABLE.read(body)
+    is_async = bool(read.is_async)
+    if not is_async and len(read.input) > INPUT_CHARACTERS_MAX:
+        refuse("input", f"is longer than {INPUT_CHARACTERS_MAX} characters; send more with async")
+    return SpeechRequest(
+        model=check_model(read.model),
+        input=read.input,
+        voice=read.voice,
+        response_format=read.response_format or "mp3",
+        speed=read.speed,
+        is_async=is_async,
+    )
