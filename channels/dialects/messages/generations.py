@@ -73,6 +73,8 @@ _VERSION = re.compile(
     r"(?:claude|opus|sonnet|haiku)(?:-v)?[^0-9]*(?<![0-9])(\d{1,2})(?![0-9])"
     r"(?:[-._](\d{1,2})(?![0-9]))?"
 )
+# From here on a version is two digits run together, as in claude-opus-41.
+_RUN_TOGETHER = 30
 # A host's own version of a name, such as -v1:0.
 _REVISION = re.compile(r"(?<!claude)-v\d+(?::\d+)?(?![\d.])")
 # Families whose thinking cannot be switched off; of opus since 5.5.
@@ -90,6 +92,8 @@ def generation_of(model: str) -> MessagesGeneration:
     if found is None:
         return _ALWAYS
     version = (int(found[1]), int(found[2] or 0))
+    if version >= (_RUN_TOGETHER, 0):
+        version = divmod(version[0], 10)
     for end, generation in _ROWS:
         if version < end:
             is_opus = version == (4, 5) and "opus" in name

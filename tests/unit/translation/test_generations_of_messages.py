@@ -21,6 +21,8 @@ BUDGETS = (
     "anthropic/claude-sonnet-4.5",
     "anthropic/claude-3.7-sonnet:thinking",
     "claude-4-sonnet",
+    "claude-opus-41",
+    "claude45-sonnet",
 )
 BOTH = ("claude-opus-4-6", "claude-sonnet-4-6", "anthropic.claude-opus-4-6-v1", "claude-sonnet-4.6")
 ADAPTIVE = (
