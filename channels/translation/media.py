@@ -25,7 +25,23 @@ _MAGIC = (
 )
 _IMAGE_BEGINS = "](data:image/"
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\((data:image/[\w.+-]+;base64,[A-Za-z0-9+/]+={0,2})\)")
-_ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+_ALIASES = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+    # No protocol shows drawings, and a model reads their source.
+    "image/svg+xml": "text/xml",
+}
+_UNKNOWN = "application/octet-stream"
+# The types of the addresses whose kind is told by how they end; others' servers tell.
+_ENDINGS = {
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+}
 
 _KINDS: Mapping[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 # Types of text besides text/*.
@@ -56,8 +72,10 @@ def inline_media(
     """Return inline data as the kind of medium that its type is.
 
     `kind` is what the client's `member` is for: clients send PDFs as images. It counts for data
-    without a type.
+    without a type. Files that clients do not know the type of may be text.
     """
+    if (mime_type == _UNKNOWN or (mime_type is None and kind == "document")) and _is_words(data):
+        mime_type = "text/plain"
     found = kind_of(mime_type) if mime_type else kind
     return Media(
         found,
@@ -70,6 +88,27 @@ def inline_media(
     )
 
 
+def linked_media(
+    kind: MediaKind,
+    url: str,
+    *,
+    member: str,
+    detail: str | None = None,
+    name: str | None = None,
+    extras: Mapping[str, Any],
+) -> Media:
+    """Return the medium at an address; an image or a document is what the address ends as."""
+    mime_type = None
+    if kind in ("image", "document"):
+        ending = re.split(r"[?#]", url, maxsplit=1)[0].rpartition(".")[2]
+        mime_type = _ENDINGS.get(ending.lower())
+    found = kind_of(mime_type) if mime_type else kind
+    if found == kind:
+        return Media(kind, None, url=url, detail=detail, name=name, extras=extras)
+    detail = detail if found == "image" else None
+    return Media(found, mime_type, url=url, detail=detail, name=name, extras=extras, member=member)
+
+
 def is_text(media: Media) -> bool:
     """Whether a medium is inline text."""
     kind = (media.mime_type or "").partition(";")[0].strip()
@@ -79,7 +118,7 @@ def is_text(media: Media) -> bool:
 def data_uri(media: Media) -> str:
     """Return the medium as a data URI; its data must be inline."""
     assert media.data is not None, media.kind
-    return f"data:{media.mime_type or 'application/octet-stream'};base64,{media.data}"
+    return f"data:{media.mime_type or _UNKNOWN};base64,{media.data}"
 
 
 def read_data_uri(uri: str) -> tuple[str | None, str] | None:
@@ -87,6 +126,7 @@ def read_data_uri(uri: str) -> tuple[str | None, str] | None:
 
     The scheme is case-insensitive; parameters are dropped; percent-encoded data becomes base64.
     """
+    uri = uri.strip()
     if uri[:5].lower() != "data:":
         return None
     comma = uri.find(",")
@@ -104,6 +144,7 @@ def read_data_uri(uri: str) -> tuple[str | None, str] | None:
             data = "".join(data.split())
     else:
         data = base64.b64encode(unquote_to_bytes(data)).decode("ascii")
+        mime_type = mime_type or "text/plain"
     return stated_type(mime_type or None, data), data
 
 
@@ -124,6 +165,12 @@ def text_of(data: str) -> str | None:
         return base64.b64decode(data, validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
         return None
+
+
+def _is_words(data: str) -> bool:
+    """Whether base64 data is text by its bytes."""
+    text = text_of(data)
+    return text is not None and "\0" not in text
 
 
 def markdown(media: Media) -> str:

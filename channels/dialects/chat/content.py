@@ -16,6 +16,7 @@ from channels.translation.media import (
     data_uri,
     inline_media,
     is_text,
+    linked_media,
     read_data_uri,
     stated_type,
     text_of,
@@ -72,7 +73,7 @@ def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind, member: s
     detail = detail if isinstance(detail, str) else None
     inline = read_data_uri(payload)
     if inline is None:
-        return Media(kind, None, url=payload, detail=detail, extras=extras)
+        return linked_media(kind, payload, member=member, detail=detail, extras=extras)
     return inline_media(kind, *inline, member=member, detail=detail, extras=extras)
 
 
@@ -99,7 +100,7 @@ def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> 
     if inline is not None:
         return inline_media("document", *inline, member=member, name=name, extras=extras)
     if data.startswith(("http://", "https://")):
-        return Media("document", None, url=data, name=name, extras=extras)
+        return linked_media("document", data, member=member, name=name, extras=extras)
     mime_type = stated_type(None, data)
     return inline_media("document", mime_type, data, member=member, name=name, extras=extras)
 

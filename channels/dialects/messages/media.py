@@ -10,7 +10,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from channels.translation.media import inline_media, is_text, stated_type, text_of
+from channels.translation.media import inline_media, is_text, linked_media, stated_type, text_of
 from channels.translation.model import Media
 
 _Kind = Literal["image", "document"]
@@ -26,7 +26,7 @@ def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -
     form, data, url = source.get("type"), source.get("data"), source.get("url")
     mime_type = source.get("media_type")
     if form == "url" and isinstance(url, str):
-        return Media(kind, None, url=url, name=name, extras=extras)
+        return linked_media(kind, url, member=kind, name=name, extras=extras)
     if not isinstance(data, str):
         return None
     if form == "text":

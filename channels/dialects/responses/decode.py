@@ -33,6 +33,7 @@ from channels.json.lenient import dumps
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
+from channels.translation.media import linked_media
 from channels.translation.model import (
     Effort,
     Format,
@@ -277,7 +278,7 @@ def _read_file(part: Mapping[str, Any]) -> Media | None:
     address, name = part.get("file_url"), part.get("filename")
     if isinstance(address, str) and part.get("file_data") is None:
         name = name if isinstance(name, str) else None
-        return Media("document", None, url=address, name=name, extras=extras)
+        return linked_media("document", address, member="input_file", name=name, extras=extras)
     return read_file(part, extras, member="input_file")
 
 

@@ -20,7 +20,7 @@ WEBP = base64.b64encode(b"RIFF1234WEBPVP8 ").decode()
     ("data:image/png;base64,AA%3D%3D", ("image/png", "AA==")),
     ("data:image/png;base64,AA\n AA", ("image/png", "AAAA")),
     ("data:text/plain,a%20b", ("text/plain", "YSBi")),
-    ("data:,x", (None, "eA==")),
+    ("data:,x", ("text/plain", "eA==")),
     ("data:oops", None),
     ("https://a.example/x.png", None),
     ("", None),

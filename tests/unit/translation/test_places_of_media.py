@@ -61,6 +61,18 @@ def video(uri: str) -> dict[str, Any]:
     return {"type": "video_url", "video_url": {"url": uri}}
 
 
+def link(url: str) -> dict[str, Any]:
+    return {"type": "url", "url": url}
+
+
+UNKNOWN = "application/octet-stream"
+TEXT_BLOCK = document_block(TEXT_SOURCE)
+PDF_URL, PNG_URL = "https://a.example/b.pdf", "https://a.example/b.png"
+LONG_LINK = "https://a.example/b.PDF?c=d.png#e"
+PNG_LINK = {"type": "image", "source": link(PNG_URL)}
+PDF_AS_IMAGE = {"type": "image", "source": link(PDF_URL)}
+PDF_FILE_LINK = {"type": "input_file", "file_url": PDF_URL}
+
 # client, upstream, the client's part, and the upstream's.
 PLACES: list[tuple[Protocol, Protocol, dict[str, Any], dict[str, Any]]] = [
     ("chat", "messages", image_url(PDF_URI), PDF_BLOCK),
@@ -81,6 +93,17 @@ PLACES: list[tuple[Protocol, Protocol, dict[str, Any], dict[str, Any]]] = [
     ("chat", "responses", image_url(PDF_URI), PDF_FILE),
     ("chat", "responses", file(file_data=PNG_URI), shown(PNG_URI)),
     ("chat", "responses", image_url(TEXT_URI), sent(TEXT_URI, filename="document")),
+    ("chat", "messages", image_url(f" {PNG_URI}\n"), PNG_BLOCK),
+    ("chat", "messages", image_url("data:,Four."), document_block(TEXT_SOURCE)),
+    ("chat", "messages", image_url(f"DATA:TEXT/Plain;Charset=UTF-8;Base64,{WORDS}"), TEXT_BLOCK),
+    ("chat", "messages", file(file_data=f"data:{UNKNOWN};base64,{WORDS}"), TEXT_BLOCK),
+    ("chat", "messages", file(file_data=WORDS), TEXT_BLOCK),
+    ("chat", "messages", image_url("data:image/svg+xml,Four."), TEXT_BLOCK),
+    ("chat", "messages", image_url(LONG_LINK), document_block(link(LONG_LINK))),
+    ("chat", "responses", image_url(PDF_URL), PDF_FILE_LINK),
+    ("responses", "messages", shown(PDF_URL), document_block(link(PDF_URL))),
+    ("responses", "messages", {"type": "input_file", "file_url": PNG_URL}, PNG_LINK),
+    ("messages", "responses", PDF_AS_IMAGE, PDF_FILE_LINK),
     ("responses", "messages", shown(PDF_URI), PDF_BLOCK),
     ("responses", "messages", shown(TEXT_URI), document_block(TEXT_SOURCE)),
     ("responses", "messages", sent(PNG_URI), PNG_BLOCK),
@@ -133,6 +156,7 @@ def test_medium_is_placed_by_its_type(
     ("responses", "messages", shown(ZIP_URI), "input.content.input_image"),
     ("responses", "messages", sent(WAV_URI), "input.content.input_file"),
     ("responses", "chat", shown("data:video/mp4;base64,AAAA"), "input.content.input_image"),
+    ("messages", "chat", PDF_AS_IMAGE, "messages.image"),
 )
 def test_medium_without_a_place_is_refused_by_name(
     client: Protocol, upstream: Protocol, part: dict[str, Any], path: str
