@@ -89,18 +89,18 @@ class ResponseMeter(Generic[Read]):
 
     @staticmethod
     @abstractmethod
-    def read(data: bytes) -> Read | None:
+    def read_event(data: bytes) -> Read | None:
         """Decode one event's data; None if it is unreadable, or undocumented and heavy.
 
         Never raises.
         """
 
     @abstractmethod
-    def take(self, read: Read | None, /) -> bool:
+    def take_event(self, read: Read | None, /) -> bool:
         """Meter a decoded event. Never raises; False if only some clients get the event."""
 
     @abstractmethod
-    def body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
 
     def _note_names(self, response_id: str | None, response_model: str | None) -> None:
@@ -195,8 +195,8 @@ class Meter(MeterReading, Protocol):
     @property
     def malformed_events(self) -> int: ...
 
-    def read(self, data: bytes) -> Any: ...
+    def read_event(self, data: bytes) -> Any: ...
 
-    def take(self, read: Any, /) -> bool: ...
+    def take_event(self, read: Any, /) -> bool: ...
 
-    def body(self, body: bytes) -> None: ...
+    def take_body(self, body: bytes) -> None: ...

@@ -99,7 +99,7 @@ def metered(
     `fallback` are id, time and model for a response without them. Raises UpstreamMalformed.
     """
     meter = CHAT_DIALECTS[protocol].new_meter()
-    meter.body(body)
+    meter.take_body(body)
     if client is None:
         return Metered(meter), None
     call = TranslatedCall.resumed(

@@ -42,7 +42,7 @@ class EventEncoder(ABC):
         self._usage: Usage | None = None
         self._is_over = False
 
-    def encode(self, event: Event) -> bytes:
+    def encode_event(self, event: Event) -> bytes:
         """Return the bytes of the event; empty if it is kept, or after the end."""
         if self._is_over:
             return b""

@@ -182,22 +182,22 @@ class TranslatedStream:
     def __repr__(self) -> str:
         return f"<TranslatedStream {self._decoder} to {self._encoder}>"
 
-    def take(self, read: Any) -> bytes:
+    def take_event(self, read: Any) -> bytes:
         """Return the client's bytes for one decoded event of the upstream; often none.
 
         `read` is the result of the meter of the upstream's dialect. Never raises.
         """
         try:
-            events = self._decoder.take(read)
+            events = self._decoder.take_event(read)
             if len(events) == 1:
                 return self._write(events[0])
             return b"".join([self._write(one) for one in events])
         except RecursionError:
             return self._write(StreamFailed(None, f"The upstream sent {_TOO_DEEP}."))
 
-    def end(self) -> bytes:
+    def end_stream(self) -> bytes:
         """Return the client's bytes at the end of the upstream's stream; none if it was cut."""
-        return b"".join([self._write(one) for one in self._decoder.end()])
+        return b"".join([self._write(one) for one in self._decoder.end_stream()])
 
     def broken(self, message: str) -> bytes:
         """Return the client's bytes for an interrupted stream; none if it just ends.
@@ -205,7 +205,7 @@ class TranslatedStream:
         An error stated by the upstream itself is encoded, otherwise `message` if the path closes
         its failures.
         """
-        failed = [event for event in self._decoder.end() if isinstance(event, StreamFailed)]
+        failed = [event for event in self._decoder.end_stream() if isinstance(event, StreamFailed)]
         written = b"".join([self._write(event) for event in failed])
         if written or self._closing is None:
             return written
@@ -236,7 +236,7 @@ class TranslatedStream:
         if self._encoder is None:
             began = event if isinstance(event, Began) else _UNNAMED
             self._encoder = self._encoder_of(began)
-        return self._encoder.encode(event)
+        return self._encoder.encode_event(event)
 
 
 def codec(protocol: str) -> Codec:

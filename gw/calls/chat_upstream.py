@@ -177,7 +177,7 @@ class ChatUpstream(BaseUpstream):
         try:
             if plan.translated is None and weight_of(body) <= READ_VALUES_MAX:
                 meter = plan.dialect.new_meter()
-                meter.body(body)
+                meter.take_body(body)
             else:
                 read, written = await self._metered(call, plan, body)
                 meter, fault = read.meter, read.fault

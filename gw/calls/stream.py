@@ -151,7 +151,7 @@ class StreamPipeline:
         meter = self._meter
         withheld: set[int] = set()
         for index, data in enumerate(datas):
-            if not meter.take(meter.read(data)) and not self._forwards_usage:
+            if not meter.take_event(meter.read_event(data)) and not self._forwards_usage:
                 withheld.add(index)
             if meter.finished and self._dialect.has_terminator:
                 break
@@ -209,7 +209,7 @@ class StreamPipeline:
         """
         meter = self._dialect.new_meter()
         for data in datas:
-            if meter.take(meter.read(data)) or self._forwards_usage:
+            if meter.take_event(meter.read_event(data)) or self._forwards_usage:
                 if meter.error_seen is not None:
                     self._events.refuse_failure(data, data)
                 return
@@ -291,7 +291,7 @@ class StreamPipeline:
         except UNREADABLE:
             return False
         alone = self._dialect.new_meter()
-        alone.take(alone.read(data))
+        alone.take_event(alone.read_event(data))
         alone.end_of_body()
         self._meter.end_of_body()
         return alone.finished or self._meter.finished

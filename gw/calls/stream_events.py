@@ -98,7 +98,7 @@ class PassthroughEvents:
         """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
         if not self._meter.reads_any_size and is_heavy_event(data):
             raise too_heavy()
-        is_clients = self._meter.take(self._meter.read(data)) or self._forwards_usage
+        is_clients = self._meter.take_event(self._meter.read_event(data)) or self._forwards_usage
         return self._framing.event(event) if is_clients else None
 
     def comment(self, event: SseEvent) -> bytes:
@@ -143,8 +143,8 @@ class TranslatedEvents:
         """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
         if is_heavy_event(data):
             raise too_heavy()
-        read = self._meter.read(data)
-        self._meter.take(read)
+        read = self._meter.read_event(data)
+        self._meter.take_event(read)
         return self.take(read)
 
     def comment(self, event: SseEvent) -> bytes:
@@ -164,7 +164,7 @@ class TranslatedEvents:
 
     def take(self, read: Any) -> bytes:
         """Return the bytes for an event that was decoded and metered."""
-        written = self._framed(self._stream.take(read))
+        written = self._framed(self._stream.take_event(read))
         if self._meter.finished and self._has_terminator:
             return written + self.end()
         return written
@@ -174,7 +174,7 @@ class TranslatedEvents:
         if self._has_ended or self._stream.failed is not None:
             return b""
         self._has_ended = True
-        return self._framed(self._stream.end()) + self._framing.end()
+        return self._framed(self._stream.end_stream()) + self._framing.end()
 
     def broken(self, message: str) -> bytes:
         """Return the bytes that close a failed stream; none where it just ends."""

@@ -38,7 +38,7 @@ ADDED = {
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
     ],
     "gw/app.py": [("        # Chat\n", ROUTE), ("from typing import Any\n", IMPORT)],
-    "channels/translation/session.py": [("_ROWS = (\n", WAYS)],
+    "channels/translation/paths.py": [("_ROWS = (\n", WAYS)],
 }
 SENT = [
     b'data: {"text":"Hel"}\n\n',

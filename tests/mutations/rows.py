@@ -435,8 +435,8 @@ MUTATIONS = (
     Mutation(
         "chat-cache-overlooked",
         "channels/dialects/chat",
-        "cached = stated.prompt_cache_hit_tokens",
-        "cached = 0",
+        "stated.prompt_cache_hit_tokens,",
+        "None,",
         "tests/unit/channels/test_chat_meter.py::test_usage_is_read_as_stated",
     ),
     Mutation(

@@ -44,9 +44,9 @@ class ChatMeter(ResponseMeter[ChatChunk]):
     def unstated_characters(self) -> int:
         return self.characters - self._stated.covered
 
-    read = staticmethod(read_chunk)
+    read_event = staticmethod(read_chunk)
 
-    def take(self, chunk: ChatChunk | None) -> bool:
+    def take_event(self, chunk: ChatChunk | None) -> bool:
         """Meter a decoded event.
 
         False for a chunk that states usage and nothing else: it is withheld from a client that did
@@ -86,7 +86,7 @@ class ChatMeter(ResponseMeter[ChatChunk]):
             return True
         return self._take_end(chunk)
 
-    def body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
         chunk = read_whole(body)
         if chunk is None:
@@ -94,7 +94,7 @@ class ChatMeter(ResponseMeter[ChatChunk]):
         for choice in chunk.choices or ():
             if choice.message is not None:
                 self.characters += choice.message.characters()
-        self.take(chunk)
+        self.take_event(chunk)
         self.finished = True
 
     def end_of_body(self) -> None:
@@ -107,7 +107,7 @@ class ChatMeter(ResponseMeter[ChatChunk]):
             self.finished = True
             return True
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
-        if has_usage and not self._stated.take(chunk.usage, self.characters):
+        if has_usage and not self._stated.take_usage(chunk.usage, self.characters):
             self.malformed_events += 1
         error = error_in(chunk)
         if chunk.choices and error is NULL:

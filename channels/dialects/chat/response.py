@@ -64,7 +64,7 @@ def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
     stated.tier, stated.model = text_of(value.get("service_tier")), text_of(value.get("model"))
     stated.take_spare(None, raw_of(choice.get("usage")))
     stated.take_spare(loosely(GroqMember, value.get("x_groq")))
-    stated.take(raw_of(value.get("usage")))
+    stated.take_usage(raw_of(value.get("usage")))
     return stated.usage
 
 

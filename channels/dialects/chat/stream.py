@@ -58,7 +58,7 @@ class ChatStreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<ChatStreamDecoder {state}, {self._calls}>"
 
-    def take(self, read: ChatChunk | None) -> list[Event]:
+    def take_event(self, read: ChatChunk | None) -> list[Event]:
         """Return the canonical events of one decoded event. Never raises."""
         if read is None or self._ended:
             return []
@@ -67,7 +67,7 @@ class ChatStreamDecoder:
             return [*self._calls.close(), Ended()]
         return self._take(read)
 
-    def end(self) -> list[Event]:
+    def end_stream(self) -> list[Event]:
         """Return the events that end a stream without its terminator; none without a finish reason.
 
         Only the caller knows whether it was cut.
@@ -96,7 +96,7 @@ class ChatStreamDecoder:
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
             self._emit_usage(events)
         if chunk.usage is not NULL and is_stated(chunk.usage):
-            self._stated.take(chunk.usage)
+            self._stated.take_usage(chunk.usage)
             self._emit_usage(events)
         return events
 

@@ -76,7 +76,7 @@ class ChatUsageReader(RunningUsage):
         """What is known while the usage is incomplete."""
         return self.partial_with(self._parts())
 
-    def take(self, stated: msgspec.Raw, characters: int = 0) -> bool:
+    def take_usage(self, stated: msgspec.Raw, characters: int = 0) -> bool:
         """Take a `usage` member, stated after so many characters. False if a part is unreadable."""
         counts, is_whole = read_usage(stated)
         if counts is None:

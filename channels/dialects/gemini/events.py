@@ -25,6 +25,7 @@ from channels.json.lenient import (
     read_loosely,
     text_of,
 )
+from channels.json.weight import is_heavy_event
 
 # Some upstreams end this protocol's streams like those of chat-completions.
 _FOREIGN_TERMINATOR = b"[DONE]"
@@ -137,6 +138,14 @@ def read_chunks(data: bytes, *, mends: bool = True) -> Sequence[GeminiChunk] | N
     values = value if isinstance(value, list) else [value]
     chunks = [_loose_chunk(one) for one in values if isinstance(one, dict)]
     return chunks if chunks or data.strip() == _FOREIGN_TERMINATOR else None
+
+
+def read_event(data: bytes) -> Sequence[GeminiChunk] | None:
+    """Decode one event's data, as `read_chunks`; None also if it is undocumented and heavy."""
+    try:
+        return (decode_chunk(data),)
+    except UNREADABLE:
+        return None if is_heavy_event(data) else read_chunks(data)
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:

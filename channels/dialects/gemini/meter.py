@@ -17,15 +17,14 @@ from channels.dialects.gemini.events import (
     Candidate,
     GeminiChunk,
     LooseGeminiChunk,
-    decode_chunk,
     read_chunks,
+    read_event,
 )
 from channels.dialects.gemini.usage import GeminiUsageReader
 from channels.dialects.meter import ResponseMeter, fit_name
 from channels.dialects.token_counts import PartialUsage, Usage
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NULL, UNREADABLE
-from channels.json.weight import is_heavy_event
+from channels.json.lenient import NULL
 
 
 class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
@@ -51,14 +50,9 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
     def unstated_characters(self) -> int:
         return self.characters - self._stated.covered
 
-    @staticmethod
-    def read(data: bytes) -> Sequence[GeminiChunk] | None:
-        try:
-            return (decode_chunk(data),)
-        except UNREADABLE:
-            return None if is_heavy_event(data) else read_chunks(data)
+    read_event = staticmethod(read_event)
 
-    def take(self, read: Sequence[GeminiChunk] | None) -> bool:
+    def take_event(self, read: Sequence[GeminiChunk] | None) -> bool:
         """Meter what was read of an event. True, as every event is forwarded."""
         if read is None:
             self.malformed_events += 1
@@ -67,12 +61,12 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
             self._take(chunk)
         return True
 
-    def body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is no JSON object."""
         chunks = read_chunks(body)
         if not chunks:
             raise UpstreamMalformed("not a JSON object")
-        self.take(chunks)
+        self.take_event(chunks)
         self.finished = True
 
     def _take(self, chunk: GeminiChunk) -> None:
@@ -85,7 +79,7 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
             self.finish_reason = fit_name(feedback.block_reason)
             self.finished = True
         if chunk.usage_metadata is not None:
-            self._stated.take(chunk.usage_metadata, self.characters)
+            self._stated.take_usage(chunk.usage_metadata, self.characters)
         if isinstance(chunk, LooseGeminiChunk) and chunk.is_usage_unreadable:
             self.malformed_events += 1
         if self.response_id is None or self.response_model is None:

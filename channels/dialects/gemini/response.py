@@ -23,11 +23,11 @@ from channels.translation.model import Refusal, Response
 def decode_response(body: bytes) -> Response:
     """Decode a whole response. Raises UpstreamMalformed if it has no candidate, or an error."""
     decoder = GeminiStreamDecoder()
-    events = decoder.take(read_chunks(body))
+    events = decoder.take_event(read_chunks(body))
     failed = next((event for event in events if isinstance(event, StreamFailed)), None)
     if failed is not None:
         raise UpstreamMalformed("an error where an answer was promised", failed.code)
-    ending = decoder.end()
+    ending = decoder.end_stream()
     response = folded([*events, *ending])
     if response is None or not (response.parts or ending):
         raise UpstreamMalformed("an answer without a candidate")

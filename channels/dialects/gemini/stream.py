@@ -69,7 +69,7 @@ class GeminiStreamDecoder:
         state = "over" if self._is_over else "began" if self._began else "new"
         return f"<GeminiStreamDecoder {state}, {self._calls}>"
 
-    def take(self, read: Sequence[GeminiChunk] | None) -> list[Event]:
+    def take_event(self, read: Sequence[GeminiChunk] | None) -> list[Event]:
         """Return the canonical events of one event's chunks. Never raises."""
         events: list[Event] = []
         for chunk in read or ():
@@ -77,7 +77,7 @@ class GeminiStreamDecoder:
                 self._take(chunk, events)
         return events
 
-    def end(self) -> list[Event]:
+    def end_stream(self) -> list[Event]:
         """Return the events after the upstream's end of stream; empty for a stream that was cut.
 
         A call with incomplete arguments is complete then: some upstreams omit its end.
@@ -120,7 +120,7 @@ class GeminiStreamDecoder:
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
 
     def _take_usage(self, stated: UsageMetadata, events: list[Event]) -> None:
-        self._stated.take(stated)
+        self._stated.take_usage(stated)
         self._emit_usage(events, is_empty=False)
 
     def _emit_usage(self, events: list[Event], *, is_empty: bool) -> None:

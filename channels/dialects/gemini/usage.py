@@ -171,7 +171,7 @@ class GeminiUsageReader(RunningUsage):
                 if query.strip() and len(self._queries) < TOOL_CALLS_MAX:
                     self._queries.add(hash(query))
 
-    def take(self, stated: UsageMetadata, characters: int = 0) -> None:
+    def take_usage(self, stated: UsageMetadata, characters: int = 0) -> None:
         """Add a chunk's counts, stated after so many characters."""
         known = self._running
         fallen = {} if known is None else less_of(known, stated, _RUNNING)

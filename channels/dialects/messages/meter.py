@@ -53,9 +53,9 @@ class MessagesMeter(ResponseMeter[MessagesEvent]):
     def unstated_characters(self) -> int:
         return self.characters - self._stated.covered
 
-    read = staticmethod(read_event)
+    read_event = staticmethod(read_event)
 
-    def body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
         message = read_message(body)
         if message is None:
@@ -64,7 +64,7 @@ class MessagesMeter(ResponseMeter[MessagesEvent]):
         self._note_error(message.error)
         self.finished = True
 
-    def take(self, event: MessagesEvent | None) -> bool:
+    def take_event(self, event: MessagesEvent | None) -> bool:
         """Meter a decoded event. True: every client gets it."""
         if event is None:
             self.malformed_events += 1
@@ -110,7 +110,7 @@ class MessagesMeter(ResponseMeter[MessagesEvent]):
     def _take_usage(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw) -> None:
         if not is_stated(stated):
             return
-        if not self._stated.take(
+        if not self._stated.take_usage(
             stated, is_start=is_start, container=container, characters=self.characters
         ):
             self.malformed_events += 1

@@ -32,7 +32,7 @@ def decode_response(body: bytes) -> Response:
         raise UpstreamMalformed("a message without content")
     stated = MessagesUsageReader()
     container = raw_of(value.get("container"))
-    stated.take(raw_of(value.get("usage")), is_start=False, container=container)
+    stated.take_usage(raw_of(value.get("usage")), is_start=False, container=container)
     reason, stopped = value.get("stop_reason"), value.get("stop_sequence")
     response_id, model = value.get("id"), value.get("model")
     return Response(

@@ -67,7 +67,7 @@ class MessagesStreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<MessagesStreamDecoder {state}, {self._count} calls>"
 
-    def take(self, read: MessagesEvent | None) -> list[Event]:
+    def take_event(self, read: MessagesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; none for pings. Never raises."""
         if read is None or self._ended:
             return []
@@ -78,7 +78,7 @@ class MessagesStreamDecoder:
             self._take_usage(read.usage, container, events)
         return events
 
-    def end(self) -> list[Event]:
+    def end_stream(self) -> list[Event]:
         """Note the end of the connection. Without a terminator the stream was cut: no events."""
         self._ended = True
         return []
@@ -103,7 +103,7 @@ class MessagesStreamDecoder:
 
     def _take_usage(self, stated: msgspec.Raw, container: msgspec.Raw, events: list[Event]) -> None:
         """Emit the usage that an event states, before the response's end."""
-        self._stated.take(stated, is_start=False, container=container)
+        self._stated.take_usage(stated, is_start=False, container=container)
         if usage := self._stated.displayed:
             events.insert(len(events) - self._ended, UsageStated(usage))
 
@@ -128,7 +128,7 @@ class MessagesStreamDecoder:
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
         message = read_message(raw) or StatedMessage()
-        self._stated.take(message.usage, is_start=True, container=message.container)
+        self._stated.take_usage(message.usage, is_start=True, container=message.container)
         # A second start belongs to a restarted response, with other blocks.
         events = self._close()
         if not self._began:

@@ -182,7 +182,7 @@ class MessagesUsageReader(RunningUsage):
             return None if parts is None else PartialUsage(None, None, parts=parts)
         return None if self.usage is not None else self.partial_with(self._known())
 
-    def take(
+    def take_usage(
         self,
         stated: msgspec.Raw,
         *,

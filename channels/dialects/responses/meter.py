@@ -81,16 +81,16 @@ class ResponsesMeter(ResponseMeter[ResponsesEvent]):
     def unstated_characters(self) -> int:
         return self.characters - self._stated.covered
 
-    read = staticmethod(read_event)
+    read_event = staticmethod(read_event)
 
-    def body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
         response = read_response(body)
         if response is None:
             raise UpstreamMalformed("not a JSON object")
         self._end(response)
 
-    def take(self, event: ResponsesEvent | None) -> bool:
+    def take_event(self, event: ResponsesEvent | None) -> bool:
         """Meter a decoded event. True: every client gets it."""
         if event is None:
             self.malformed_events += 1
@@ -150,7 +150,7 @@ class ResponsesMeter(ResponseMeter[ResponsesEvent]):
     def _take_response(self, response: StatedResponse, listed: ToolCounter | None = None) -> None:
         self._note_names(response.id, response.model)
         self._note_error(response.error)
-        if not self._stated.take(response, listed, self.characters):
+        if not self._stated.take_usage(response, listed, self.characters):
             self.malformed_events += 1
 
     def _end(self, response: StatedResponse) -> None:

@@ -79,11 +79,11 @@ class ResponsesStreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<ResponsesStreamDecoder {state}, {self._items}>"
 
-    def take(self, read: ResponsesEvent | None) -> list[Event]:
+    def take_event(self, read: ResponsesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; often none. Never raises."""
         return [] if read is None or self._ended else self._take(read)
 
-    def end(self) -> list[Event]:
+    def end_stream(self) -> list[Event]:
         """Note the end of the connection, and emit a kept failure."""
         failed = None if self._ended else self._failed
         self._ended = True
@@ -136,7 +136,7 @@ class ResponsesStreamDecoder:
             return []
         self._began = True
         response = read_response(read.response) or StatedResponse()
-        self._stated.take(response)
+        self._stated.take_usage(response)
         self._items.seed = response.id or ""
         return [Began(response.id or None, response.model or None)]
 
@@ -156,7 +156,7 @@ class ResponsesStreamDecoder:
             for index, item in enumerate(output if isinstance(output, list) else ()):
                 if isinstance(item, dict):
                     events += self._items.take_item(index, item)
-        self._stated.take(response, tools_in(response.output))
+        self._stated.take_usage(response, tools_in(response.output))
         if self._stated.usage is not None:
             events.append(UsageStated(self._stated.usage))
         if kind == "response.failed":

@@ -168,7 +168,7 @@ class ResponsesUsageReader(RunningUsage):
         """What is known while the usage is incomplete."""
         return self.partial_with(self._parts())
 
-    def take(
+    def take_usage(
         self, response: StatedResponse, listed: ToolCounter | None = None, characters: int = 0
     ) -> bool:
         """Take the usage of a response, stated after so many characters, its tier, and the tools

@@ -61,7 +61,7 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def decode_response(body: bytes) -> Response:
-    read = TelegraphMeter.read(body)
+    read = TelegraphMeter.read_event(body)
     if read is None:
         raise UpstreamMalformed("not a telegram")
     return Response(
@@ -81,7 +81,7 @@ class StreamDecoder:
     def __init__(self) -> None:
         self._has_begun = False
 
-    def take(self, read: UpstreamEvent | None) -> list[Event]:
+    def take_event(self, read: UpstreamEvent | None) -> list[Event]:
         """The events that one event of the wire holds. Never raises."""
         if read is None:
             return []
@@ -95,7 +95,7 @@ class StreamDecoder:
             events += [Finished("stop"), Ended()]
         return events
 
-    def end(self) -> list[Event]:
+    def end_stream(self) -> list[Event]:
         """The upstream has closed: nothing to say, as the end is an event."""
         return []
 
@@ -106,7 +106,7 @@ class StreamEncoder:
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
         self._usage: Usage | None = None
 
-    def encode(self, event: Event) -> bytes:
+    def encode_event(self, event: Event) -> bytes:
         if isinstance(event, UsageStated):
             self._usage = event.usage
         elif isinstance(event, TextDelta):

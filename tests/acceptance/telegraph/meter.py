@@ -43,14 +43,14 @@ class TelegraphMeter(ResponseMeter[Event]):
         return self._usage
 
     @staticmethod
-    def read(data: bytes) -> Event | None:
+    def read_event(data: bytes) -> Event | None:
         """What one event's data hold; None where they cannot be read."""
         try:
             return decode_event(data)
         except UNREADABLE:
             return None
 
-    def take(self, one: Event | None) -> bool:
+    def take_event(self, one: Event | None) -> bool:
         """Meter what was read of an event. True, as every event is forwarded."""
         if one is None:
             self.malformed_events += 1
@@ -63,16 +63,16 @@ class TelegraphMeter(ResponseMeter[Event]):
             self.finished, self.finish_reason = True, "stop"
         return True
 
-    def body(self, body: bytes) -> None:
+    def take_body(self, body: bytes) -> None:
         """Read a whole answer. Raises UpstreamMalformed."""
-        event = self.read(body)
+        event = self.read_event(body)
         if event is None:
             raise UpstreamMalformed("not a telegram")
-        self.take(event)
+        self.take_event(event)
         self.finished = True
 
 
 def ends(data: bytes) -> bool:
     """Whether an event that lacks its blank line ends the stream all the same."""
-    event = TelegraphMeter.read(data)
+    event = TelegraphMeter.read_event(data)
     return event is not None and event.stop

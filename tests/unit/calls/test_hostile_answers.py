@@ -250,7 +250,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
             plan, meter = plan_of(way), CHAT_DIALECTS[protocol].new_meter()
             count += 1
             try:
-                meter.body(body)
+                meter.take_body(body)
                 chat_upstream._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
                     plan.translated.translate_response(body, **names)
@@ -348,7 +348,7 @@ def test_last_event_that_repeats_a_response_of_many_values_is_charged_by_what_it
     odd: bytes, is_read: bool
 ) -> None:
     meter = CHAT_DIALECTS["responses"].new_meter()
-    built = steps_of(lambda: meter.take(meter.read(HEAVY_OUTPUT % odd)))
+    built = steps_of(lambda: meter.take_event(meter.read_event(HEAVY_OUTPUT % odd)))
     assert built < 250, "nothing is done for each item"
     assert meter.finished
     assert (meter.usage is not None) is is_read

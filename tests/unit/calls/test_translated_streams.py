@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects.chat import events as chat
-from channels.dialects.gemini import meter as gemini
+from channels.dialects.gemini import events as gemini
 from channels.dialects.messages import events as messages
 from channels.dialects.meter import ResponseMeter
 from channels.dialects.responses import events as responses
@@ -67,7 +67,7 @@ def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any]:
     rest = [event for event in splitter.feed(b"\n\n") if event.data and dialect.ends(event.data)]
     for event in (*whole, *rest):
         if event.data is not None and not (meter.finished and dialect.has_terminator):
-            meter.take(meter.read(event.data))
+            meter.take_event(meter.read_event(event.data))
     return meter
 
 
@@ -256,7 +256,7 @@ def displayed(way: Way, body: bytes) -> Usage | None:
     meter = CHAT_DIALECTS[way.client].new_meter()
     for event in SseSplitter().feed(body):
         if event.data is not None:
-            meter.take(meter.read(event.data))
+            meter.take_event(meter.read_event(event.data))
     usage = meter.usage
     return None if usage == Usage(0, 0) else usage
 
@@ -318,8 +318,8 @@ class Client:
             if event.data is None:
                 written.append(self._framing.event(event))
             else:
-                read = self._meter.read(event.data)
-                self._meter.take(read)
+                read = self._meter.read_event(event.data)
+                self._meter.take_event(read)
                 written.append(self._framing.take(read))
         return b"".join(written)
 

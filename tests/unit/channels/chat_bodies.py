@@ -26,5 +26,7 @@ def metered(*events: object) -> ChatMeter:
     """A meter that has read some events, as bytes or as values."""
     meter = ChatMeter()
     for event in events:
-        meter.take(meter.read(event if isinstance(event, bytes) else json.dumps(event).encode()))
+        meter.take_event(
+            meter.read_event(event if isinstance(event, bytes) else json.dumps(event).encode())
+        )
     return meter

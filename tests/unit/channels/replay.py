@@ -52,8 +52,8 @@ def metered(name: str, *events: object) -> ResponseMeter[Any]:
     """A meter that has read some events, as bytes or as values; it forwards them all."""
     meter = new_meter(name)
     for event in events:
-        assert meter.take(
-            meter.read(event if isinstance(event, bytes) else json.dumps(event).encode())
+        assert meter.take_event(
+            meter.read_event(event if isinstance(event, bytes) else json.dumps(event).encode())
         )
     return meter
 
@@ -68,7 +68,7 @@ def replay(
     for piece in pieces:
         for event in splitter.feed(piece):
             events.append(event)
-            if event.data is not None and not meter.take(meter.read(event.data)):
+            if event.data is not None and not meter.take_event(meter.read_event(event.data)):
                 withheld += 1
     return Replay(events, meter, withheld, splitter.pending())
 

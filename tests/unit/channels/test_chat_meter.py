@@ -41,7 +41,7 @@ def test_names_for_the_log_are_bounded_and_printable() -> None:
 @cases("mark", b"[DONE]", b" [DONE]", b"[DONE] ")
 def test_terminator_finishes(mark: bytes) -> None:
     meter = ChatMeter()
-    assert meter.take(meter.read(mark))
+    assert meter.take_event(meter.read_event(mark))
     assert meter.finished
     assert meter.malformed_events == 0
 
@@ -64,7 +64,7 @@ COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
     ({"id": 7, "choices": [{}], "usage": COUNTS}, True),
 )
 def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: bool) -> None:
-    assert ChatMeter().take(ChatMeter.read(json.dumps(event).encode())) is is_forwarded
+    assert ChatMeter().take_event(ChatMeter.read_event(json.dumps(event).encode())) is is_forwarded
 
 
 @cases(
@@ -82,7 +82,7 @@ def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: 
 )
 def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent | None) -> None:
     meter = ChatMeter()
-    assert meter.take(meter.read(json.dumps({"error": error}).encode()))
+    assert meter.take_event(meter.read_event(json.dumps({"error": error}).encode()))
     assert meter.error_seen == expected
 
 
@@ -103,10 +103,10 @@ def test_error_in_base_resp_is_noted(
 ) -> None:
     event = {"id": "1", "model": "m", "choices": choices, "base_resp": base_resp}
     meter = ChatMeter()
-    assert meter.take(meter.read(json.dumps(event).encode()))
+    assert meter.take_event(meter.read_event(json.dumps(event).encode()))
     assert meter.error_seen == expected
     loosely = ChatMeter()
-    assert loosely.take(loosely.read(json.dumps(event | {"id": 7}).encode()))
+    assert loosely.take_event(loosely.read_event(json.dumps(event | {"id": 7}).encode()))
     assert loosely.error_seen == expected
 
 
@@ -144,7 +144,7 @@ def test_what_a_stream_says_once_more_is_counted_once() -> None:
     assert metered(*chunks).characters == 4
     assert metered(chunks[2]).characters == 4
     whole = ChatMeter()
-    whole.body(json.dumps({"choices": [last, {"message": {"content": "ef"}}]}).encode())
+    whole.take_body(json.dumps({"choices": [last, {"message": {"content": "ef"}}]}).encode())
     assert whole.characters == 6
 
 
@@ -161,7 +161,7 @@ def test_error_beside_choices_counts_both() -> None:
 )
 def test_event_that_is_no_object_is_passed_on_and_counted(event: bytes) -> None:
     meter = ChatMeter()
-    assert meter.take(meter.read(event))
+    assert meter.take_event(meter.read_event(event))
     assert meter.malformed_events == 1
     assert (meter.characters, meter.usage, meter.finished) == (0, None, False)
 
@@ -199,7 +199,7 @@ def test_characters_are_code_points(texts: list[str]) -> None:
 def answer(message: object, **more: object) -> ChatMeter:
     meter = ChatMeter()
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    meter.body(json.dumps({"id": "a", "model": "m", "choices": [choice], **more}).encode())
+    meter.take_body(json.dumps({"id": "a", "model": "m", "choices": [choice], **more}).encode())
     return meter
 
 
@@ -358,5 +358,5 @@ def test_usage_elsewhere_counts_where_the_protocols_member_says_nothing(last: ob
 def test_whole_answer_may_state_its_usage_in_a_choice() -> None:
     meter = ChatMeter()
     choice = {"index": 0, "message": {"content": "Hi"}, "usage": STATED}
-    meter.body(json.dumps({"choices": [choice]}).encode())
+    meter.take_body(json.dumps({"choices": [choice]}).encode())
     assert meter.usage == Usage(8, 4)

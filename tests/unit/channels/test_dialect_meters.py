@@ -19,7 +19,7 @@ NAMES = sorted(CHAT_DIALECTS)
 
 def of_body(name: str, value: object) -> ResponseMeter[Any]:
     meter = new_meter(name)
-    meter.body(json.dumps(value).encode())
+    meter.take_body(json.dumps(value).encode())
     return meter
 
 
@@ -27,7 +27,7 @@ def of_body(name: str, value: object) -> ResponseMeter[Any]:
 @each("body", [b"", b"null", b"7", b'"text"', b"[]", b"<html>", b"\xff", b"[7]"])
 def test_body_that_is_no_object_is_malformed(name: str, body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        new_meter(name).body(body)
+        new_meter(name).take_body(body)
 
 
 # Names that the meters look at, with values of any type.
@@ -55,10 +55,10 @@ def test_no_event_raises(name: str, events: list[Any], tail: bytes) -> None:
     meter = new_meter(name)
     for event in events:
         data = json.dumps(event).encode()
-        meter.take(meter.read(data))
-        meter.take(meter.read(data[:-1]))
+        meter.take_event(meter.read_event(data))
+        meter.take_event(meter.read_event(data[:-1]))
         CHAT_DIALECTS[name].ends(data)
-    meter.take(meter.read(tail))
+    meter.take_event(meter.read_event(tail))
     CHAT_DIALECTS[name].ends(tail)
     assert repr(meter).startswith("<")
     assert meter.partial_usage is None or meter.usage is None
@@ -69,7 +69,7 @@ def test_no_event_raises(name: str, events: list[Any], tail: bytes) -> None:
 def test_body_is_read_or_malformed(name: str, body: str) -> None:
     meter = new_meter(name)
     try:
-        meter.body(body.encode())
+        meter.take_body(body.encode())
     except UpstreamMalformed:
         assert not meter.finished
     else:
@@ -106,7 +106,7 @@ BESIDE = {"content": {"parts": [{"inlineData": {"data": PICTURE}}]}}
 def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]) -> None:
     data = json.dumps(event).encode()
     meter = new_meter(name)
-    meter.take(meter.read(data))
+    meter.take_event(meter.read_event(data))
     assert (meter.characters, meter.malformed_events) == (0, 0)
 
 

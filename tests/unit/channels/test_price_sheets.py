@@ -352,7 +352,7 @@ def test_response_costs_what_the_providers_sheet_makes_of_it(case: Case) -> None
     by_hand += sum((count * Decimal(usd) for count, usd in case.each), Decimal(0))
     assert by_hand * nano == case.nano_usd
     meter = new_meter(case.dialect)
-    meter.body(json.dumps(case.body).encode())
+    meter.take_body(json.dumps(case.body).encode())
     usage = meter.usage
     assert usage is not None
     assert usage.input_tokens + usage.output_tokens == sum(count for count, _ in case.tokens)

@@ -109,7 +109,7 @@ def wholes() -> Iterator[tuple[str, Any]]:
 def read_whole(dialect: str, value: Any) -> Usage | None:
     meter = new_meter(dialect)
     try:
-        meter.body(json.dumps(value).encode())
+        meter.take_body(json.dumps(value).encode())
     except UpstreamMalformed:
         return None
     return meter.usage
@@ -135,7 +135,7 @@ def test_streams_are_priced_wherever_they_are_cut() -> None:
         for event in splitter.feed(stream_of(path)):
             if event.data is None:
                 continue
-            meter.take(meter.read(event.data))
+            meter.take_event(meter.read_event(event.data))
             partial = meter.partial_usage
             for usage in (meter.usage, None if partial is None else partial.input):
                 if usage is not None:
@@ -170,7 +170,7 @@ def test_usage_stated_again_counts_once() -> None:
     for dialect, events in streams.items():
         meter = new_meter(dialect)
         for one in events:
-            meter.take(meter.read(json.dumps(one).encode()))
+            meter.take_event(meter.read_event(json.dumps(one).encode()))
         assert meter.usage is not None
         assert (meter.usage.input_tokens, meter.usage.output_tokens) == (9, 2)
         assert meter.usage.parts is not None

@@ -108,11 +108,11 @@ def test_recorded_streams_end_well_with_the_usage_they_state() -> None:
             stream += b"data: [DONE]\n\n"  # which is not recorded there
         for event in splitter.feed(stream):
             assert event.data is not None
-            meter.take(meter.read(event.data))
+            meter.take_event(meter.read_event(event.data))
         for event in splitter.feed(b"\n\n"):  # one recording lacks its last blank line
             if event.data is not None:
                 assert dialect.ends(event.data)
-                meter.take(meter.read(event.data))
+                meter.take_event(meter.read_event(event.data))
         assert meter.finished
         assert meter.malformed_events == 0
         assert meter.finish_reason is not None
@@ -127,7 +127,7 @@ def test_recorded_streams_end_well_with_the_usage_they_state() -> None:
 def test_whole_answer_has_the_usage_it_states(path: Path) -> None:
     body = path.read_bytes()
     dialect, meter = dialect_of(path), meter_of(path)
-    meter.body(body)
+    meter.take_body(body)
     value = json.loads(body)
     assert meter.finished
     assert meter.malformed_events == 0
@@ -150,7 +150,7 @@ def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
     meter = meter_of(path)
     for data in replayed(path, [path.read_bytes()]).datas:
         was_finished = meter.finished
-        meter.take(meter.read(data))
+        meter.take_event(meter.read_event(data))
         has_just_finished = meter.finished and not was_finished
         if dialect.ends(data):
             assert meter.finished or not dialect.has_terminator
@@ -163,7 +163,7 @@ def test_last_event_without_its_blank_line_can_be_told_and_read(path: Path) -> N
     dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
     for event in (*splitter.feed(path.read_bytes()), *splitter.feed(b"\n\n")):
         if event.data is not None and (event.raw in path.read_bytes() or dialect.ends(event.data)):
-            meter.take(meter.read(event.data))
+            meter.take_event(meter.read_event(event.data))
     assert meter.finished
     assert meter.usage is not None or dialect.protocol == "chat"
 

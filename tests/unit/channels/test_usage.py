@@ -81,7 +81,7 @@ def metered(protocol: str, *events: dict[str, Any]) -> ResponseMeter[Any]:
     """The meter after these events."""
     meter = new_meter(protocol)
     for event in events:
-        meter.take(meter.read(json.dumps(event).encode()))
+        meter.take_event(meter.read_event(json.dumps(event).encode()))
     return meter
 
 
@@ -149,7 +149,7 @@ def test_the_largest_count_of_a_stream_is_its_usage(
     meter = new_meter(protocol)
     largest: dict[str, int] = {}
     for one in statements:
-        meter.take(meter.read(json.dumps(stated(protocol, **one)).encode()))
+        meter.take_event(meter.read_event(json.dumps(stated(protocol, **one)).encode()))
         for name, count in one.items():
             largest[name] = max(largest.get(name, 0), count)
     if largest.keys() == {"input", "output"}:

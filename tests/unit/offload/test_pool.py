@@ -302,7 +302,7 @@ def test_translation_is_the_same(translation: Translation) -> None:
         except UpstreamMalformed:
             continue
         meter = CHAT_DIALECTS[translation.upstream].new_meter()
-        meter.body(answer)
+        meter.take_body(answer)
         back = pickle.loads(pickle.dumps(metered)).meter
         assert repr(back) == repr(meter)
         if metered.fault is None:

@@ -57,7 +57,7 @@ def test_a_tier_goes_where_the_service_takes_it_and_the_one_served_is_metered(ti
     for told in (usage, {**usage, "service_tier": "standard"}):
         whole, meter = json.dumps({"type": "message", "usage": told}).encode(), MessagesMeter()
         assert hosting.tier is not None
-        meter.body(hosting.tier.stated(whole, tier))
+        meter.take_body(hosting.tier.stated(whole, tier))
         started, begun = MessagesMeter(), {"type": "message_start", "message": {"usage": told}}
         assert hosting.new_render is not None
         render = hosting.new_render("id", "m", tier)
@@ -65,7 +65,7 @@ def test_a_tier_goes_where_the_service_takes_it_and_the_one_served_is_metered(ti
             payload = {"bytes": b64encode(json.dumps(event).encode()).decode()}
             chunk = bedrock.stream_event("chunk", json.dumps(payload).encode())
             (frame,) = EventStreamDecoder(render).feed(chunk).split(b"data: ")[1:]
-            started.take(started.read(frame.strip()))
+            started.take_event(started.read_event(frame.strip()))
         for metered in (meter.usage, started.usage):
             assert metered is not None
             assert (metered.input_tokens, metered.output_tokens) == (7, 2)

@@ -124,7 +124,7 @@ def test_whole_response_is_a_message() -> None:
     )
     assert message["id"].startswith("msg_bdrk_")
     meter = MessagesMeter()
-    meter.body(body)
+    meter.take_body(body)
     assert meter.usage == STATED
 
 
@@ -141,7 +141,7 @@ def test_stream_is_the_same_message(size: int) -> None:
     assert events[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
     meter = MessagesMeter()
     for event in events:
-        meter.take(meter.read(json.dumps(event).encode()))
+        meter.take_event(meter.read_event(json.dumps(event).encode()))
     assert (meter.usage, meter.finished, meter.malformed_events) == (STATED, True, 0)
     assert (meter.response_model, meter.finish_reason) == ("nova", "tool_use")
 
@@ -193,7 +193,7 @@ def test_odd_counts_are_no_usage() -> None:
     body = messages_body(json.dumps(odd).encode(), "m")
     assert read_json(body)["stop_reason"] == "tool_use"
     meter = MessagesMeter()
-    meter.body(body)
+    meter.take_body(body)
     assert meter.usage is None
 
 
@@ -206,13 +206,13 @@ def test_what_states_no_usage_has_the_member_all_the_same_and_is_estimated() -> 
     for ending in endings:
         meter, events = MessagesMeter(), streamed([*EVENTS[:-1], *ending])
         for event in events:
-            meter.take(meter.read(json.dumps(event).encode()))
+            meter.take_event(meter.read_event(json.dumps(event).encode()))
         assert events[-2]["usage"] == {"output_tokens": 0}
         assert (meter.usage, meter.partial_usage) == (None, None)
         assert meter.characters
     meter = MessagesMeter()
     whole = {name: value for name, value in WHOLE.items() if name != "usage"}
     body = messages_body(json.dumps(whole).encode(), "nova")
-    meter.body(body)
+    meter.take_body(body)
     assert json.loads(body)["usage"] == {"output_tokens": 0}
     assert (meter.usage, meter.partial_usage) == (None, None)

@@ -291,14 +291,14 @@ def test_parts_are_stated_as_far_as_the_protocol_has_words(protocol: str) -> Non
     assert codec is not None
     response = Response(id="1", model="m", parts=(Text("x"),), finish="stop", usage=STATED)
     meter = new_meter(protocol)
-    meter.body(codec.encode_response(response, id="1", created=1, model="m"))
+    meter.take_body(codec.encode_response(response, id="1", created=1, model="m"))
     assert meter.usage == KEPT[protocol]
     encoder = codec.new_encoder(id="1", created=1, model="m", include_usage=True)
-    stream = b"".join(encoder.encode(event) for event in EVENTS)
+    stream = b"".join(encoder.encode_event(event) for event in EVENTS)
     meter = new_meter(protocol)
     for event in SseSplitter().feed(stream):
         if event.data is not None:
-            meter.take(meter.read(event.data))
+            meter.take_event(meter.read_event(event.data))
     assert meter.usage == KEPT[protocol]
 
 
@@ -310,5 +310,5 @@ def test_fast_service_of_messages_is_its_speed() -> None:
     body = codec.encode_response(response, id="1", created=1, model="m")
     assert b'"speed":"fast"' in body
     meter = new_meter("messages")
-    meter.body(body)
+    meter.take_body(body)
     assert meter.usage == usage

@@ -151,7 +151,9 @@ def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Pr
             continue
         call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
         stream = call.stream(id="a", created=1, model="m", include_usage=True)
-        written = b"".join([*[stream.take(read(upstream, one)) for one in events], stream.end()])
+        written = b"".join(
+            [*[stream.take_event(read(upstream, one)) for one in events], stream.end_stream()]
+        )
         for event in SseSplitter().feed(written):
             assert event.data is not None
             assert event.data == b"[DONE]" or isinstance(json.loads(event.data), dict)
@@ -175,7 +177,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
         else:
             assert written.startswith(b"{")
         stream = call.stream(id="a", created=1, model="m", include_usage=True)
-        stream.take(read(upstream, SseEvent(b"", event)))
+        stream.take_event(read(upstream, SseEvent(b"", event)))
         assert stream.failed is None or "nested too deeply" in stream.failed.message
     # Arguments that are text go through it as they are.
     texts = {"chat", "responses"}

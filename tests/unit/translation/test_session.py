@@ -186,7 +186,9 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
     events = sse({"choices": [{"index": 0, "delta": {"content": "a"}}]}, chunk, end, b"[DONE]")
-    out = data_of(b"".join(stream.take(read("chat", event)) for event in events) + stream.end())
+    out = data_of(
+        b"".join(stream.take_event(read("chat", event)) for event in events) + stream.end_stream()
+    )
     added = {
         event["output_index"]: event["item"]
         for event in out
@@ -216,7 +218,7 @@ def test_failure_before_anything_was_said_is_the_callers() -> None:
         "error": {"type": "overloaded_error", "message": "upstream.example is busy"},
     }
     start = {"type": "message_start", "message": {"id": "m"}}
-    assert [stream.take(read("messages", event)) for event in sse(start, error)] == [b"", b""]
+    assert [stream.take_event(read("messages", event)) for event in sse(start, error)] == [b"", b""]
     assert stream.failed is not None
     assert stream.failed.message == "[hidden] is busy"
     assert not stream.has_written

@@ -40,17 +40,17 @@ def test_usage_is_for_a_client_that_asked() -> None:
 
 def test_nothing_is_written_before_there_is_something_to_say() -> None:
     one = encoder()
-    assert one.encode(Began("x", "up")) == b""
-    assert one.encode(USAGE) == b""
-    assert one.encode(Finished("stop")) == b""
-    assert one.encode(TextDelta("a")) != b""
+    assert one.encode_event(Began("x", "up")) == b""
+    assert one.encode_event(USAGE) == b""
+    assert one.encode_event(Finished("stop")) == b""
+    assert one.encode_event(TextDelta("a")) != b""
 
 
 def test_nothing_follows_the_end() -> None:
     one = encoder()
-    one.encode(Ended())
-    assert one.encode(TextDelta("late")) == b""
-    assert one.encode(Ended()) == b""
+    one.encode_event(Ended())
+    assert one.encode_event(TextDelta("late")) == b""
+    assert one.encode_event(Ended()) == b""
 
 
 FORM = "anthropic-claude-v1"
@@ -195,11 +195,11 @@ def last(*events: Event) -> Any:
 
 def test_no_block_is_written_before_there_is_something_to_say() -> None:
     one = MessagesEncoder(id="a", created=1, model="m", include_usage=False)
-    assert one.encode(Began("x", "up")) == b""
-    assert one.encode(ThinkingDelta("")) == b""
-    assert one.encode(Finished("stop")) == b""
-    assert one.encode(TextDelta("")) == b""
-    assert one.encode(TextDelta("a")) != b""
+    assert one.encode_event(Began("x", "up")) == b""
+    assert one.encode_event(ThinkingDelta("")) == b""
+    assert one.encode_event(Finished("stop")) == b""
+    assert one.encode_event(TextDelta("")) == b""
+    assert one.encode_event(TextDelta("a")) != b""
 
 
 IMAGE = Media("image", None, url="https://a.example/x.png")

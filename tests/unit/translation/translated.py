@@ -129,13 +129,15 @@ def sse(*datas: Mapping[str, Any] | bytes) -> list[SseEvent]:
 def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
     """What a protocol's decoder makes of an upstream's events, to the end of the stream."""
     decoder = codec(protocol).new_decoder()
-    found = [event for one in events for event in decoder.take(read(protocol, one))]
-    return [*found, *decoder.end()]
+    found = [event for one in events for event in decoder.take_event(read(protocol, one))]
+    return [*found, *decoder.end_stream()]
 
 
 def read(protocol: str, event: SseEvent) -> Any:
     """What a protocol's meter reads of an event, which is what its decoder is given."""
-    return None if event.data is None else CHAT_DIALECTS[protocol].new_meter().read(event.data)
+    return (
+        None if event.data is None else CHAT_DIALECTS[protocol].new_meter().read_event(event.data)
+    )
 
 
 def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -> list[Event]:
@@ -156,7 +158,7 @@ def written(protocol: Protocol, events: Iterable[Event], *, include_usage: bool 
     encoder = codec(protocol).new_encoder(
         id="answer-1", created=1_700_000_000, model="m", include_usage=include_usage
     )
-    return b"".join(encoder.encode(event) for event in events)
+    return b"".join(encoder.encode_event(event) for event in events)
 
 
 def data_of(stream: bytes) -> list[Any]:

@@ -158,7 +158,7 @@ def test_every_reason_has_its_word(
 def test_nothing_follows_the_end() -> None:
     decoder = codec("native").new_decoder()
     (event,) = sse(chunk("a", finishReason="STOP"))
-    assert decoder.take(read("native", event)) == [BEGAN, TextDelta("a")]
-    assert decoder.end() == stopped()
-    assert decoder.take(read("native", event)) == []
-    assert decoder.end() == []
+    assert decoder.take_event(read("native", event)) == [BEGAN, TextDelta("a")]
+    assert decoder.end_stream() == stopped()
+    assert decoder.take_event(read("native", event)) == []
+    assert decoder.end_stream() == []

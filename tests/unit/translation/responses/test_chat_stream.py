@@ -53,7 +53,7 @@ def opened(*, include_usage: bool = True) -> TranslatedStream:
 
 def taken(stream: TranslatedStream, events: Iterable[SseEvent]) -> bytes:
     """The client's bytes for events of the upstream."""
-    return b"".join(stream.take(read_event(one.data or b"")) for one in events)
+    return b"".join(stream.take_event(read_event(one.data or b"")) for one in events)
 
 
 def written(*events: Any, include_usage: bool = True) -> list[Any]:
@@ -61,7 +61,7 @@ def written(*events: Any, include_usage: bool = True) -> list[Any]:
     stream = opened(include_usage=include_usage)
     sent = taken(stream, sse(CREATED, *events))
     ended = events and events[-1].get("type") in ("response.completed", "response.incomplete")
-    return data_of(sent + (stream.end() if ended else stream.broken(CUT)))
+    return data_of(sent + (stream.end_stream() if ended else stream.broken(CUT)))
 
 
 def deltas(chunks: list[Any]) -> list[Any]:
@@ -97,7 +97,7 @@ def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
     (name,) = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=str).names
     item = call(name=name, arguments="")
     sent = b"".join(
-        stream.take(read_event(one.data or b""))
+        stream.take_event(read_event(one.data or b""))
         for one in sse(
             CREATED,
             done(0, type="web_search_call"),
@@ -272,9 +272,9 @@ def test_written_stream_is_whole_only_where_the_upstreams_is(data: st.DataObject
     decoder = ResponsesStreamDecoder()
     encoder = ChatStreamEncoder(id="a", created=1, model="m", include_usage=True)
     written = b"".join(
-        encoder.encode(one)
+        encoder.encode_event(one)
         for part in sse(*told[:kept])
-        for one in decoder.take(read_event(part.data or b""))
+        for one in decoder.take_event(read_event(part.data or b""))
     )
     chunks = data_of(written)
     is_whole = kept == len(told)
