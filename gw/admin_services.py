@@ -16,6 +16,7 @@ from gw.api.admin import (
     agents,
     audit,
     channels,
+    conditions,
     keys,
     knowledge_bases,
     ledger,
@@ -31,7 +32,10 @@ from gw.keys.secret import Secret
 from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 
-_NOUNS = (accounts, keys, audit, agents, knowledge_bases, tasks, channels, models, ledger)
+_NOUNS = (
+    *(accounts, keys, audit, agents, knowledge_bases, tasks),
+    *(channels, models, ledger, conditions),
+)
 ROUTES: tuple[Route, ...] = tuple(route for noun in _NOUNS for route in noun.ROUTES)
 
 

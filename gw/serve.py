@@ -190,7 +190,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         on_gap=pushes.lost,
         on_heard=keys.vouch,
         before_reply=orders.load_orders,
-        report=partial(report_of, memory.channels, identity, clock),
+        report=partial(report_of, memory.channels, identity, clock, process.metrics),
     )
     last_use = LastUse(keys=keys, database=database)
     expired_keys = ExpiredKeys(database=database, clock=clock)

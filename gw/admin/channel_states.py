@@ -1,4 +1,4 @@
-"""The states of channels in every process.
+"""The states of channels in every process, and the conditions that processes report.
 
 Breaker, slots and suspended keys belong to each process and are collected from all of them
 (`actors/changes.py`).
@@ -26,6 +26,7 @@ from actors.store.database import Database
 from channels.registry import ChannelSpec, Registry
 from gw.admin.channel_orders import ChannelOrder, OrdersByChannel, find_channel, orders_of
 from gw.admin.values import Instant
+from metrics.prometheus import Metrics
 
 # The timeout of the processes' reports, and the time for which they are cached.
 REPORT_SECONDS = 2.0
@@ -89,10 +90,13 @@ class Reported(Struct, frozen=True):
     host: str
     pid: int
     channels: dict[str, dict[str, Any]]
+    conditions: list[str] = []  # as `Metrics.conditions`
 
 
-def report_of(channels: ChannelDirectory, identity: ProcessIdentity, clock: Clock) -> str:
-    """Return this process's report of its channels, in ASCII."""
+def report_of(
+    channels: ChannelDirectory, identity: ProcessIdentity, clock: Clock, metrics: Metrics
+) -> str:
+    """Return this process's report of its channels and of what its gauges show, in ASCII."""
     now, monotonic = datetime.now(UTC), clock.monotonic()
     reported = Reported(
         host=identity.host,
@@ -100,6 +104,7 @@ def report_of(channels: ChannelDirectory, identity: ProcessIdentity, clock: Cloc
         channels={
             channel_id: _facts(actor, now, monotonic) for channel_id, actor in channels.items()
         },
+        conditions=metrics.conditions(clock.now()),
     )
     return json.dumps(msgspec.to_builtins(reported), separators=(",", ":"))
 
@@ -147,6 +152,15 @@ class ChannelStates:
         """Return one channel. Raises Refused, StoreUnavailable."""
         spec = find_channel(registry, channel_id)
         return _view(spec, registry, await self._fresh(), await orders_of(self._database))
+
+    async def conditions(self) -> tuple[list[str], list[str]]:
+        """Return the names of reported conditions, and of processes that have not reported in time.
+
+        Raises StoreUnavailable.
+        """
+        reports = await self._fresh()
+        found = {name for one in reports.values() if one is not None for name in one.conditions}
+        return sorted(found), sorted(name for name, one in reports.items() if one is None)
 
     def forget(self) -> None:
         """Drop cached reports after a change."""

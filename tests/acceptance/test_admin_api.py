@@ -420,6 +420,12 @@ def test_key_that_is_set_aside_is_shown_until_when(h: House, admin: AdminClient)
     instants = [key["aside_until"] for one in shown["processes"] for key in one["keys"]]
     (at,) = [datetime.fromisoformat(at) for at in instants if at is not None]
     assert 200 < (at - datetime.now(UTC)).total_seconds() <= 300
+    (found,) = (one for one in admin.get("conditions").body["conditions"] if "key" in one["name"])
+    assert found == {
+        "name": "channel_key_refused",
+        "severity": "warning",
+        "message": "Keys of channel one that were refused and are set aside: 1 of 1.",
+    }
     opened = admin.post("channels/one/open").body
     assert (opened["keys_aside"], opened["health"]) == (0, "ok")
 
@@ -559,6 +565,7 @@ def test_every_route_responds_as_it_is_described(h: House, tmp_path: Path) -> No
         *(("POST", f"channels/one/{what}", None) for what in ("test", "drain", "close", "open")),
         ("GET", "models", None),
         ("GET", "models/sim-model", None),
+        ("GET", "conditions", None),
         ("GET", "ledger/proof", None),
         ("POST", "ledger/proof", None),
     ):
