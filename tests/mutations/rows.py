@@ -90,7 +90,7 @@ MUTATIONS = (
         "actors",
         '"per_second": 1000,',
         '"per_second": 1,',
-        "tests/unit/media/test_model.py::test_price_follows_the_resolution",
+        "tests/unit/media/test_bills.py::test_price_follows_the_resolution",
     ),
     # What is held and charged.
     Mutation(
@@ -415,14 +415,14 @@ MUTATIONS = (
         "gw",
         "isinstance(error, UpstreamTimedOut | UnexpectedStatus)",
         "isinstance(error, UnexpectedStatus)",
-        "tests/unit/calls/test_attempts.py::test_what_follows_a_failed_attempt",
+        "tests/unit/calls/test_retry.py::test_what_follows_a_failed_attempt",
     ),
     Mutation(
         "submitted-again",
         "gw",
         "isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)",
         "isinstance(error, UpstreamUnreachable)",
-        "tests/unit/calls/test_attempts.py::test_what_follows_a_failed_attempt",
+        "tests/unit/calls/test_retry.py::test_what_follows_a_failed_attempt",
     ),
     Mutation(
         "key-refusal-opens-channel",

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from contextlib import ExitStack
 from typing import Any, ClassVar
 
 import pytest
@@ -18,7 +17,6 @@ from gw.api.application import GatewayApplication
 from gw.api.chat.conversation import number_of
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import DetachableWriter, detached
-from gw.api.link_readers import FILMS_MAX, LINK_READERS_MAX, LinkReaders
 from gw.api.model_call import ModelCall, permitted_model
 from gw.calls.detached import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
@@ -71,8 +69,6 @@ def test_model_outside_the_keys_allowlist_is_refused(allowed: frozenset[str]) ->
 def test_unknown_model_is_unknown_to_a_key_that_allows_nothing() -> None:
     assert refusal("nothing", frozenset()).kind.code == "model_not_found"
 
-
-# --- A large body holds nobody up: no media endpoint reads it in the process that serves ---
 
 PATHS = (
     "/v1/audio/speech",
@@ -226,35 +222,3 @@ def test_what_is_no_number_of_a_span_is_left_out() -> None:
         None,
         None,
     ]
-
-
-# --- Files that are read through a process at once are bounded, in all and by link ---
-
-
-def refused(readers: LinkReaders, link: str, account_id: str = "") -> bool:
-    try:
-        with readers.reading(link, account_id):
-            return False
-    except GatewayError as error:
-        return error.http_status == 503 and error.headers["Retry-After"] == "1"
-
-
-def test_one_film_too_many_is_refused_until_another_has_ended() -> None:
-    readers = LinkReaders(2)
-    with readers.reading("a"):
-        with readers.reading("b"):
-            assert refused(readers, "c")
-        assert not refused(readers, "c")
-
-
-def test_one_link_or_account_leaves_room_for_others() -> None:
-    readers = LinkReaders(FILMS_MAX)
-    with ExitStack() as stack:
-        for _ in range(LINK_READERS_MAX):
-            stack.enter_context(readers.reading("film", "acct_1"))
-        assert refused(readers, "film", "acct_1")
-        for number in range(FILMS_MAX // 4 - LINK_READERS_MAX):
-            stack.enter_context(readers.reading(str(number), "acct_1"))
-        assert refused(readers, "another", "acct_1")
-        assert not refused(readers, "theirs", "acct_2")
-    assert not refused(readers, "film", "acct_1")

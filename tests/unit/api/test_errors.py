@@ -1,22 +1,14 @@
 """Errors in the shapes of the protocols."""
 
 import json
-import pickle
-from multiprocessing import get_context
-from uuid import RFC_4122, UUID
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from actors.catalogs import CatalogUnavailable
 from channels.families import ErrorShape
 from channels.redaction import Redactor
 from gw import errors as errors
-from gw.api.call_ids import make_call_id, new_call_id
 from gw.api.failures import unavailable
-from gw.error_bodies import dumps, render
-from gw.errors import ERROR_TABLE, INVALID_REQUEST, ErrorKind, GatewayError
+from gw.error_bodies import render
+from gw.errors import ERROR_TABLE, ErrorKind, GatewayError
 from gw.upstream_errors import from_upstream
 from tests.support.rows import cases, each
 
@@ -202,79 +194,3 @@ def test_every_error_says_whether_to_come_back(kind: ErrorKind) -> None:
 def test_a_list_that_no_channel_has_is_503_not_to_be_repeated() -> None:
     told = unavailable(CatalogUnavailable(None), Redactor([]))
     assert (told.http_status, told.headers) == (503, {"x-should-retry": "false"})
-
-
-# --- How bodies are written, whatever stands in the message ---
-
-
-def message_of(body: bytes) -> str:
-    return str(json.loads(body)["error"]["message"])
-
-
-@cases(
-    "message",
-    "",
-    "plain",
-    'quotes " and \\',
-    "slash / path",
-    "tab\tnewline\n",
-    "nul\x00",
-    "æøå 漢字 😀",
-)
-def test_a_message_comes_back_as_it_was(message: str) -> None:
-    assert message_of(render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, message))) == message
-
-
-@each("shape", list(ErrorShape))
-def test_no_message_repeats_a_key_that_a_client_has_misplaced(shape: ErrorShape) -> None:
-    key = "sk-platform-" + "0123456789abcdef" * 4
-    for kind in (errors.INVALID_API_KEY, errors.MODEL_NOT_FOUND, from_upstream(401, "").kind):
-        for sent in (key, key[:60]):
-            shown = message_of(render(shape, GatewayError(kind, f"No `{sent}` here.")))
-            assert shown == "No `sk-platform-0123***` here."
-
-
-def test_what_json_does_not_have_is_replaced_or_refused() -> None:
-    assert dumps({"path": "/v1/é"}) == '{"path":"/v1/é"}'.encode()
-    body = render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, "model 'x\ud800y' is not known"))
-    assert message_of(body) == "model 'x?y' is not known"
-    with pytest.raises(OverflowError):
-        dumps({"x": float("nan")})
-
-
-@cases("shape", ErrorShape.MESSAGES, ErrorShape.GEMINI)
-def test_details_are_shown_where_libraries_look_for_them(shape: ErrorShape) -> None:
-    details = {"error_code": "some_code", "unsupported": ["tools"]}
-    error = GatewayError(INVALID_REQUEST, "No.", details=details)
-    assert json.loads(render(shape, error))["error"]["details"] == details
-    plain = GatewayError(INVALID_REQUEST, "No.")
-    assert "details" not in json.loads(render(shape, plain))["error"]
-    for other in (ErrorShape.CHAT, ErrorShape.IMAGES):
-        assert "details" not in json.loads(render(other, error))["error"]
-
-
-def test_only_the_images_shape_has_a_param() -> None:
-    error = GatewayError(INVALID_REQUEST, "Too many.")
-    assert "param" not in json.loads(render(ErrorShape.CHAT, error))["error"]
-    assert json.loads(render(ErrorShape.IMAGES, error))["error"]["param"] is None
-
-
-# --- Ids of calls are UUIDs of version 7 like any others ---
-
-
-def test_ids_differ() -> None:
-    assert len({new_call_id() for _ in range(1000)}) == 1000
-    with get_context("fork").Pool(1) as child:
-        theirs = child.apply(new_call_id)
-    assert theirs.int % 2**62 != new_call_id().int % 2**62  # nothing random is shared by a fork
-
-
-@given(st.integers(0, 2**48 - 1), st.integers(0, 2**80 - 1))
-def test_id_is_a_uuid_of_its_moment(milliseconds: int, random_number: int) -> None:
-    made = make_call_id(milliseconds, random_number)
-    usual = UUID(made.hex)
-    assert made == usual
-    assert [form(made) for form in (hash, str, repr)] == [form(usual) for form in (hash, str, repr)]
-    assert (made.version, made.variant, made.is_safe) == (7, RFC_4122, usual.is_safe)
-    assert made.int >> 80 == milliseconds
-    assert pickle.loads(pickle.dumps(made)) == made

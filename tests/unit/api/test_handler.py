@@ -90,8 +90,6 @@ def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
     assert told == [True, False, False]
 
 
-# --- The checks before an endpoint, in their order, and what a refusal leaves behind ---
-
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
 
 
@@ -139,9 +137,6 @@ def ask(world: World, *requests: tuple[str, bytes]) -> list[Answer]:
 def ask_one(world: World, head: str, body: bytes = b"{}") -> Answer:
     (answer,) = ask(world, (head, body))
     return answer
-
-
-# --- What costs nothing ---
 
 
 @cases("remembers", True, False)
@@ -198,9 +193,6 @@ def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
         assert world.money.asked == []
     assert world.limits.in_flight("acct_1") == 1
     assert len(world.in_flight) == 0
-
-
-# --- One refusal at a time, and the order of all of them ---
 
 
 def keyless(path: str) -> str:
@@ -313,9 +305,6 @@ def test_the_checks_come_in_the_order_of_the_contract() -> None:
     assert world.limits.in_flight("acct_1") == 0
 
 
-# --- Rows of refused calls ---
-
-
 def test_a_refused_billed_call_is_a_row() -> None:
     world = World()
     world.money.available_nano_usd = 0
@@ -340,9 +329,6 @@ def test_a_refusal_without_a_key_or_of_a_free_endpoint_is_no_row() -> None:
     world.keys.known[KEY] = make_principal(**AGENT)
     ask_one(world, FREE, b"")
     assert world.refusals == []
-
-
-# --- Faults before the endpoint ---
 
 
 @logs("request_failed")

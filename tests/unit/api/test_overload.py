@@ -147,9 +147,6 @@ def test_without_a_target_nothing_is_refused() -> None:
     assert process.overload.limit == inf
 
 
-# --- Who is counted ---
-
-
 @pytest.mark.parametrize("how", ["answered", "refused by its key", "left", "failed"])
 async def test_call_waits_until_it_is_over_at_the_latest(how: str, expect_log: ExpectLog) -> None:
     expect_log("request_failed", required=how == "failed")

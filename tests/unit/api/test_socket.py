@@ -314,9 +314,6 @@ async def test_what_no_message_may_be_closes_the_socket(sent: bytes, code: int |
     await eventually(lambda: bodies.used_bytes == 0)
 
 
-# What is kept for the next call
-
-
 class NoSocket:
     """Takes events."""
 
@@ -409,8 +406,6 @@ async def test_response_that_failed_is_not_kept(event: str) -> None:
     turn.take(b"data: " + json.dumps({"type": event}).encode() + b"\n\n")
     assert (turn.response_id, turn.is_complete) == ("", True)
 
-
-# A message
 
 KEPT = [b'{"a":1},{"b": 2}', b'"c"']
 

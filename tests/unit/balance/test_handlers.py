@@ -99,8 +99,6 @@ def test_the_figures_add_up_exactly(balance: int, held: int, spent: int, cap: in
     assert hard_limit["hard_limit_usd"] - cents / 100 == remaining
 
 
-# --- The balance endpoints over HTTP ---
-
 BALANCE = "/v1/key/balance"
 PATHS = (
     BALANCE,

@@ -12,28 +12,15 @@ import pytest
 from actors.channel import ChannelLease
 from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.routing import Candidate
-from channels.errors import (
-    ErrorMembers,
-    ErrorReported,
-    NoFileLeft,
-    UnexpectedStatus,
-    UpstreamCut,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamLost,
-    UpstreamMalformed,
-    UpstreamTimedOut,
-    UpstreamUnreachable,
-)
+from channels.errors import NoFileLeft, UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import ChannelSpec, HealthSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts
 from gw.calls.observer import CallObserver
-from gw.calls.retry import Retry, retry_of_chat, retry_of_pieces, retry_of_submits
+from gw.calls.retry import Retry, retry_of_chat
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 from tests.support.logs import logs
-from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels, settle
 
@@ -180,32 +167,3 @@ async def test_channel_is_visited_once_however_often_it_is_bound() -> None:
         failed, _ = await s.exhausted("a", "a", "a")
         assert len(failed) == 1
         assert s.tried == ["a"]
-
-
-# --- The table of what may be asked of another channel, row by row ---
-
-ROWS = {
-    "no connection": (UpstreamUnreachable(), "next_channel", "next_channel", "next_channel"),
-    "lost": (UpstreamLost(), "next_channel", "next_channel", "unknown"),
-    "5xx": (UpstreamFailed(503, ErrorMembers()), "next_channel", "next_channel", "next_channel"),
-    "504": (UpstreamFailed(504, ErrorMembers()), "next_channel", "next_channel", "unknown"),
-    "cut": (UpstreamCut(), "next_channel", "unknown", "unknown"),
-    "unusable": (UpstreamMalformed(), "next_channel", "unknown", "unknown"),
-    "an error within": (ErrorReported(ErrorMembers()), "next_channel", "unknown", "final"),
-    "204": (UnexpectedStatus(204), "final", "unknown", "unknown"),
-    "302": (UnexpectedStatus(302), "final", "unknown", "unknown"),
-    "no answer in time": (UpstreamTimedOut(), "final", "final", "unknown"),
-}
-
-
-@each("error, of_chat, of_pieces, of_submits", ROWS.values())
-def test_what_follows_a_failed_attempt(
-    error: UpstreamError, of_chat: str, of_pieces: str, of_submits: str
-) -> None:
-    found = retry_of_chat(error), retry_of_pieces(error), retry_of_submits(error)
-    assert found == (of_chat, of_pieces, of_submits)
-
-
-def test_every_kind_of_error_has_a_row() -> None:
-    kinds = {*UpstreamError.__subclasses__(), UpstreamLost}
-    assert {type(row[0]) for row in ROWS.values()} == kinds

@@ -100,9 +100,6 @@ async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> Non
         assert (told.status, told.tokens) == (("success", None), (10, 5, 4))
 
 
-# --- Failures after something was sent ---
-
-
 @cases(
     "steps, message, tokens, outcome",
     ([], "The upstream ended the stream before it was complete.", 1, "cut"),
@@ -141,9 +138,6 @@ async def test_time_running_out_is_told_and_terminated() -> None:
         message = "The call took longer than the gateway allows."
         assert data_of(told.writer.sent)[-2:] == closed_with(message)
         assert told.status == ("interrupted", "upstream_timeout")
-
-
-# --- Before anything was sent ---
 
 
 @cases(
@@ -196,8 +190,6 @@ async def test_channel_that_is_busy_is_no_missing_tool() -> None:
         writer.leave()
         await w.end(first, writer)
 
-
-# --- Which tool the channels of a model lack, by the configuration alone ---
 
 NONE: frozenset[str] = frozenset()
 ALL = frozenset({"chat", "messages", "responses", "native"})

@@ -163,8 +163,6 @@ STREAMS: Mapping[str, Mapping[str, Callable[[int], Events]]] = {
 }
 
 
-# --- Whatever stands in an upstream's answer, reading it is no fault of the gateway's ---
-
 NO_SECRETS = ExactRedaction(())
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 REQUEST = UpstreamRequest("POST", "http://a.example/", (), b"{}")

@@ -161,9 +161,6 @@ async def test_what_a_request_names_pins_it_to_a_channel() -> None:
         assert s.world.http.tried == ["b"]
 
 
-# --- Keys ---
-
-
 async def test_the_answer_is_kept_with_the_acceptance_and_replayed_while_the_job_runs() -> None:
     async with stage(a=[TAKEN]) as s:
         await s.submit(key="k")
@@ -178,9 +175,6 @@ async def test_a_submission_that_fails_frees_its_key(script: Script) -> None:
     async with stage(a=[script]) as s:
         await s.submit(key="k")
         assert (ACCOUNT, "k") not in s.world.ledger.claims.rows
-
-
-# --- Clients that leave, processes that end ---
 
 
 async def test_a_client_that_leaves_does_not_stop_its_submission() -> None:

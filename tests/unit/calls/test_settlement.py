@@ -353,9 +353,6 @@ async def test_estimate_is_bounded_by_the_maximum() -> None:
         assert (told.status, told.tokens) == (("success", None), (8, 5, 0))
 
 
-# --- What the metrics say of a call: one count for each, an outcome for each attempt ---
-
-
 @pytest.fixture(autouse=True)
 def key_refusals(expect_log: ExpectLog) -> None:
     """An upstream may refuse the channel's key here, which is told."""

@@ -150,8 +150,6 @@ async def test_cost_that_a_channel_states_goes_before_the_list(
         assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000
 
 
-# --- A count is asked of a channel that has it, and estimated where none has ---
-
 BODY = json.dumps({"model": "alias", "messages": [{"role": "user", "content": "Hello"}]}).encode()
 COUNTED = answer(b'{"input_tokens":12,"more":1}')
 NO_ENDPOINT = answer(b'{"error":{"message":"no such path"}}', status=404)

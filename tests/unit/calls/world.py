@@ -200,9 +200,6 @@ class FakeHttp(UpstreamClient):
         return left + ["a request on its way"] * self.opening
 
 
-# --- The client's side of a call: what it was sent, how slowly it reads, when it leaves ---
-
-
 class RecordingWriter:
     """Takes an answer. Every block waits at the gate `reads`; it leaves after so many blocks."""
 

@@ -156,8 +156,6 @@ def test_no_channel_shows_through() -> None:
         assert secret not in body
 
 
-# --- Lists and look-ups of models, and the public catalog, over HTTP ---
-
 MODELS = "/v1/models"
 BEARER = f"Authorization: Bearer {KEY}"
 

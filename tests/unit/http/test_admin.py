@@ -147,8 +147,6 @@ async def test_metrics_are_packed_for_who_takes_it(
     assert body == b"# accept=text/x\n"
 
 
-# --- Clients of the admin listener that are slow on purpose ---
-
 PATIENCE_SECONDS = 0.2
 PAUSE_SECONDS = 0.01
 

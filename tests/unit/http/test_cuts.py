@@ -154,8 +154,6 @@ def test_neither_server_finds_requests_that_the_other_does_not(wire: bytes) -> N
     assert here[:common] == there[:common], (wire, here, there)
 
 
-# --- What a request means does not depend on its packets ---
-
 # Turns of the loop after which nothing moves any more: a request takes one, its task another.
 QUIET_TURNS = 6
 _OWN = re.compile(rb"(X-Gateway-Trace|Date): [^\r]*|HTTP/1.1 100 Continue\r\n\r\n")

@@ -150,9 +150,6 @@ async def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
     assert script.events == ["cancelled gone=True", "ended"]
 
 
-# --- Faults ---
-
-
 async def answer_to(
     raises: Callable[[], BaseException], *, head: str = WORK, world: World | None = None
 ) -> Answer:
@@ -220,9 +217,6 @@ async def test_a_fault_in_a_response_of_a_stated_length_ends_its_connection() ->
         with suppress(ConnectionResetError):
             assert await client.reader.read() in (b"", b"xx")
     assert world.metrics.responses[0] == ("/v1/sized", 200)
-
-
-# --- The end of the process ---
 
 
 @pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])

@@ -79,8 +79,6 @@ async def test_request_that_slips_in_behind_the_last_one_is_waited_for_and_not_c
     assert not second.is_cut
 
 
-# --- What clients see of a process that is about to end ---
-
 STREAM = request("POST", "/v1/stream", "Content-Length: 2")
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 FREE = request("GET", "/v1/free")

@@ -69,9 +69,6 @@ async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
         assert answer.headers["content-type"] == "application/json"
 
 
-# --- Methods and paths ---
-
-
 @cases("path, allow", ("/v1/echo", "POST"), ("/v1/free", "GET, DELETE"))
 @cases("method", "HEAD", "PUT", "PATCH", "OPTIONS", "BREW")
 async def test_a_wrong_method_is_405_in_the_first_shape(method: str, path: str, allow: str) -> None:
@@ -99,9 +96,6 @@ async def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str
     if method != "HEAD":
         assert answer.code == "not_found"
     assert world.metrics.responses == [("not_found", 404)]
-
-
-# --- Bodies that are refused ---
 
 
 @cases("size", MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES - 1000)
@@ -235,8 +229,6 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
             await eventually(lambda: world.services.bodies.used_bytes == 0)
         assert (await address.ask(echo, b"x" * size)).status == 200
 
-
-# --- Bodies within a bound, and what is done with the rest of a refused one ---
 
 LIMIT = 1000
 BODY_BYTES = 300 * 1024

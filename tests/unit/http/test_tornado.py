@@ -163,8 +163,6 @@ def test_date_is_the_second_that_it_is() -> None:
         assert http_date(moment) == format_timestamp(moment)
 
 
-# --- Paths to handlers ---
-
 NOWHERE = RouteTarget(NotFoundHandler, {})
 
 
@@ -218,9 +216,6 @@ def test_earlier_rule_goes_before_an_exact_one() -> None:
     assert of((r"/a/.*", Any), (r"/a/b", Exact)).find(asked("/a/b")).handler is Any
     assert of((r"/a/b", Exact), (r"/a/.*", Any)).find(asked("/a/b")).handler is Exact
     assert of((r"/a.b", Exact)).find(asked("/a-b")).handler is Exact  # a pattern all the same
-
-
-# --- What the gateway uses of Tornado's WebSocket inside, and what a hand-shake has to be ---
 
 
 def test_tornado_has_what_is_used_of_it() -> None:

@@ -236,8 +236,6 @@ async def test_request_on_the_wire_has_the_channels_key_and_nothing_of_the_clien
         }
 
 
-# --- What is sold by the piece is made once ---
-
 PAGE = b"<html><title>Welcome to nginx</title></html>"
 # What an upstream does that may have made the images -> the failed attempt's code.
 BEGUN: dict[str, tuple[Script, str]] = {
@@ -271,8 +269,6 @@ async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_els
         assert (w.http.tried, told.attempts) == (["a"], [code])
         assert w.verdict("a") == "failure"
 
-
-# --- Any upstreams behind one images call ---
 
 CHANNELS = "abcd"
 

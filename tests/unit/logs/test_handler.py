@@ -2,22 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tornado.escape import parse_qs_bytes
 
 from gw.api.application import GatewayApplication
 from gw.api.logs import summary_cache
 from gw.api.logs.handlers import LogsHandler
-from gw.api.logs.summary import SummaryQuery, read_summary_query
 from gw.api.logs.summary_cache import SummaryCache
-from gw.api.logs.visibility import Scope, Visibility
-from gw.api.logs.window import Window
-from gw.api.logs.window_parts import cover
 from gw.error_bodies import dumps
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import run
@@ -96,69 +88,6 @@ def test_account_scope_is_for_console_keys_with_the_toggle(kind: str, toggle: bo
         assert (whole.status, whole.code) == (403, "permission_denied")
 
 
-# --- Sums of the call log: what is asked for, in which parts, and what is kept ---
-
-NOW = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
-
-
-def read(query: str, now: datetime = NOW) -> SummaryQuery:
-    def see(scope: Scope) -> Visibility:
-        return Visibility(scope, "acct_1", "key_1" if scope == "key" else None)
-
-    return read_summary_query(parse_qs_bytes(query, keep_blank_values=True), see=see, now=now)
-
-
-def refusal(query: str) -> str:
-    with pytest.raises(GatewayError) as raised:
-        read(query)
-    assert (raised.value.http_status, raised.value.kind.code) == (400, "invalid_request")
-    return raised.value.message
-
-
-def test_the_window_is_thirty_days_unless_asked() -> None:
-    assert read("").window == Window(NOW - timedelta(days=30), NOW)
-    assert read("period=today").window.start == NOW.replace(hour=0, minute=0)
-    assert read("period=all&from=2026-01-01&to=2026-01-02").window.start.month == 1
-
-
-@cases("name", "model", "status", "unit_type", "error_code", "ref")
-def test_row_filters_are_refused_and_empty_ones_are_none(name: str) -> None:
-    assert refusal(f"{name}=success").startswith(f"`{name}` ")
-    assert read(f"{name}=") == read("")
-
-
-def test_a_window_is_at_most_365_days() -> None:
-    assert "365 days" in refusal("period=all")
-    assert read("from=2025-01-01&to=2025-12-31").window.end == datetime(2026, 1, 1, tzinfo=UTC)
-    assert "365 days" in refusal("from=2024-01-01&to=2024-12-31")  # a leap year
-    assert "365 days" in refusal("from=2025-01-01T00:00:00Z&to=2026-01-01T00:00:01Z")
-
-
-@cases(
-    "query",
-    "period=90d",
-    "from=2026-01-01",
-    "to=2026-01-01",
-    "scope=all",
-    "key_id=key_1",
-    "from=x&to=y",
-)
-def test_the_rest_is_refused_as_for_a_list(query: str) -> None:
-    refusal(query)
-
-
-def test_the_same_question_stays_the_same_as_time_goes_on() -> None:
-    later = NOW + timedelta(seconds=20)
-    for query in ("", "period=7d", "from=2026-01-01&to=2026-02-01"):
-        assert read(query).asked == read(query, later).asked
-    assert read("").asked == read("period=30d").asked
-    assert read("period=7d").asked != read("").asked
-    assert read("scope=account").visibility != read("").visibility
-
-
-# --- The cache of summaries: one making for all who ask, until the minute is over ---
-
-
 class Maker:
     """Makes answers that say which they are, when it is let."""
 
@@ -225,43 +154,3 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await cache.get("a", maker) == b"4"
 
     scene(body)
-
-
-# --- Windows in pieces: exactly covered, and with little to read at their ends ---
-
-DAY = datetime(2026, 11, 10, tzinfo=UTC)
-PARTS_NOW = DAY + timedelta(days=3, hours=9, minutes=50)
-MINUTE = timedelta(minutes=1)
-
-
-def at(days: int, hours: int = 0, minutes: int = 0) -> datetime:
-    return DAY + timedelta(days=days, hours=hours, minutes=minutes)
-
-
-minutes = st.integers(min_value=-3000, max_value=6000)
-
-
-@given(start=minutes, length=st.integers(0, 6000), rows=st.lists(minutes, max_size=60))
-def test_pieces_add_up_to_the_window(start: int, length: int, rows: list[int]) -> None:
-    window = Window(DAY + start * MINUTE, DAY + (start + length) * MINUTE)
-    instants = [DAY + row * MINUTE for row in rows if DAY + row * MINUTE <= PARTS_NOW]
-    counted = sum(
-        piece.sign * sum(piece.start <= instant < piece.end for instant in instants)
-        for piece in cover(window, PARTS_NOW)
-    )
-    assert counted == sum(window.start <= instant < window.end for instant in instants)
-
-
-@given(start=minutes, length=st.integers(0, 6000))
-def test_little_is_read_at_the_ends(start: int, length: int) -> None:
-    window = Window(DAY + start * MINUTE, DAY + (start + length) * MINUTE)
-    for piece in cover(window, PARTS_NOW):
-        seen = min(piece.end, PARTS_NOW) - min(piece.start, PARTS_NOW)
-        if piece.hours == 0:
-            assert seen <= timedelta(minutes=30)
-        elif piece.hours == 1:
-            assert seen <= timedelta(hours=12, minutes=30)
-            assert (piece.start - DAY) % timedelta(hours=1) == timedelta(0)
-        else:
-            assert (piece.start - DAY) % timedelta(days=1) == timedelta(0)
-            assert (piece.end - DAY) % timedelta(days=1) == timedelta(0)

@@ -269,8 +269,6 @@ def test_whatever_comes_is_read_or_refused(query: dict[str, list[bytes]]) -> Non
     assert (status, code) == (400, "invalid_request")
 
 
-# Cursors
-
 PLACE = PagePosition(utc(2026, 11, 3, 4, 5, 6, 7), 2**40)
 CURSOR = LogCursor(Window(utc(2026, 10, 1), utc(2026, 11, 5)), "asc", PLACE)
 

@@ -134,9 +134,6 @@ async def test_a_version_that_is_not_served_is_refused(value: Any, version: str)
     assert len(data["requested"]) <= 60
 
 
-# --- The handshake era ---
-
-
 @each("wanted", [*HANDSHAKE, STATELESS, "1999-01-01", ""])
 async def test_a_handshake_is_of_a_version_that_has_one(wanted: str) -> None:
     asked = message("initialize", protocolVersion=wanted, capabilities={}, clientInfo={})
@@ -222,9 +219,6 @@ async def test_params_are_an_object(params: Any) -> None:
         assert code(await post(asked)) == (200, -32602, 1)
 
 
-# --- Batches ---
-
-
 @cases("version", None, "2024-11-05", "2025-03-26")
 async def test_a_batch_is_answered_in_order(version: str | None) -> None:
     batch = [
@@ -268,9 +262,6 @@ async def test_the_responses_of_a_batch_have_a_bound() -> None:
     # Each is there twice, as a value and as text.
     assert refused == list(range(3, BATCH_MAX))
     assert {one["error"]["code"] for one in replies if "error" in one} == {-32600}
-
-
-# --- Without a handshake ---
 
 
 async def test_discovery() -> None:
@@ -366,9 +357,6 @@ async def test_the_meta_of_a_handshake_version_may_hold_anything() -> None:
         assert (await post(asked, version="2025-11-25"))[0] == 200
 
 
-# --- What is counted ---
-
-
 async def test_what_is_counted_has_no_name_of_a_stranger() -> None:
     seen: list[HandledMessage] = []
     for value in (
@@ -408,8 +396,6 @@ async def test_a_fault_of_ours_is_of_the_request_that_met_it() -> None:
     (served,) = exchange.served
     assert (served.tool, served.outcome, served.code) == ("echo", "error", -32603)
 
-
-# --- Whatever is posted, in whatever head ---
 
 WORDS = st.sampled_from(
     ["initialize", "ping", "tools/list", "tools/call", "server/discover", "echo", "2.0", *SUPPORTED]

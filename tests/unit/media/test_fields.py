@@ -185,8 +185,6 @@ def test_avatar_says_a_recording_or_a_text(changes: dict[str, Any], param: str) 
     assert refused("dh-avatar", **changes).param == param
 
 
-# --- Bodies as a whole ---
-
 BROKEN = [
     b"",
     b"{",

@@ -194,8 +194,6 @@ def test_answers_to_a_question_for_a_list(
         check_storable(reply)
 
 
-# --- What a body or an answer of media costs grows with its size and not faster, in any shape ---
-
 # Of twice as much; what is done once makes it less.
 GROWTH_MAX = 2.2
 SIZE = 500

@@ -35,9 +35,6 @@ PLAIN = Plain()
 FILM = "https://cdn.example/a.mp4"
 AUDIO = "https://cdn.example/a.mp3"
 
-# --- Polls ---
-
-
 def video(state: Any, word: str, **fields: Any) -> Polled:
     return Polled(state=state, word=word, **fields)
 
@@ -230,9 +227,6 @@ def test_speech_and_avatars_that_are_ready() -> None:
     assert failed == video("failed", "failed", error=error)
 
 
-# --- Lists ---
-
-
 def test_lists_of_what_everybody_may_use() -> None:
     templates = PLAIN.templates("realMan")
     assert templates is not None
@@ -280,8 +274,6 @@ def test_template_as_a_whole() -> None:
     assert end(asked, response([])) == unreadable
     assert end(asked, response(status=504)) == Failed(status=504)
 
-
-# --- The `openai` dialect ---
 
 OPENAI = OpenAI()
 IMAGE = "data:image/png;base64,AAAA"
@@ -358,8 +350,6 @@ def test_paths() -> None:
 def test_poll(value: Any, reply: Polled) -> None:
     assert polled(OPENAI, value) == reply
 
-
-# --- The `ark` dialect ---
 
 ARK = Ark()
 ARK_FILM = "https://tos.example/a.mp4"

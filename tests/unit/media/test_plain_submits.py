@@ -133,9 +133,6 @@ def test_answer_that_is_no_json_or_too_long_leaves_the_outcome_unknown() -> None
         assert end(submit(PLAIN, general()), answer) == Unknown(status=502, reason="no id")
 
 
-# --- Images that are registered first ---
-
-
 def test_images_are_registered_before_the_film_is_asked_for() -> None:
     request = general(
         item("image_url", "https://i/1", role="reference_image"),
@@ -178,9 +175,6 @@ def test_images_are_registered_before_the_film_is_asked_for() -> None:
 def test_image_that_cannot_be_registered(status: int, value: Any, reply: SubmitReply) -> None:
     request = general(item("text", "x"), item("image_url", "https://i"), registers_images=True)
     assert end(submit(PLAIN, request), response(value, status=status)) == reply
-
-
-# --- Speech, voices, transcripts ---
 
 
 @cases(

@@ -171,8 +171,6 @@ def test_poll(value: Any, reply: Any) -> None:
     assert MINIMAX.cancel("speech", "7") is None
 
 
-# --- The `suno` dialect ---
-
 SUNO = Suno()
 AUDIO = "https://cdn.example/1.mp3"
 

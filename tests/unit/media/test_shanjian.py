@@ -238,9 +238,6 @@ def test_voice_is_waited_for() -> None:
     assert nothing.is_final
 
 
-# --- Lists ---
-
-
 def edit_info(**layers: Any) -> Any:
     return {"videoStructInfo": {"editInfo": layers}}
 

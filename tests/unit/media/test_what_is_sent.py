@@ -22,7 +22,6 @@ from channels.media.canonical import (
 )
 from channels.registry import VideoSpec
 from gw.media.film_length import held_milliseconds, unit_count, unreported_milliseconds
-from gw.media.logged_parameters import parameters_of
 from gw.media.video_content import ITEMS_MAX
 from gw.media.videos import read_video
 from tests.support.rows import cases, each
@@ -56,9 +55,6 @@ def sent(request: Video) -> dict[str, Any]:
         msgspec.json.encode(plain_submit.video_body(request))
     )
     return body
-
-
-# --- General videos ---
 
 
 def test_unknown_fields_go_upstream_unchanged_and_ours_never() -> None:
@@ -196,9 +192,6 @@ def test_images_of_real_people_are_registered() -> None:
     assert not video(SOME).registers_images
 
 
-# --- Digital humans and clips ---
-
-
 def test_face_count_is_the_number_of_portraits_unless_said() -> None:
     assert read("dh-motion", content=[PORTRAIT] * 3).face_count == 3
     assert read("dh-motion", content=[PORTRAIT] * 3, face_count=7).face_count == 7
@@ -302,9 +295,6 @@ def test_kind_that_nobody_knows() -> None:
     assert read_video(written("general"), "clip-other", VideoSpec()) is None
 
 
-# --- Music, speech, the rest ---
-
-
 @cases(
     "changes, prompt, lyrics",
     ({}, "A song", None),
@@ -333,62 +323,6 @@ def test_input_of_speech_is_kept_as_it_is() -> None:
     for text in ("  a\u0301\n", "x" * 9000 + " ", "語" * 10_000):
         assert read("speech", input=text).input == text
 
-
-# --- What the call log shows of a media request ---
-
-
-@cases(
-    "kind, changes, parameters",
-    (
-        "general",
-        {"duration": 5, "resolution": "720p", "watermark": False, "content": [TEXT, PORTRAIT]},
-        {"resolution": "720p", "watermark": "false", "duration": "5", "texts": "1", "images": "1"},
-    ),
-    (
-        "dh-avatar",
-        {"audio_url": ABSENT, "voice": "v", "text": "Hello"},
-        {"avatar": "ava_1", "voice": "v", "duration": "9", "text_characters": "5"},
-    ),
-    (
-        "news",
-        {"duration": 1, "materials": [MATERIAL] * 2, "material_composition": "order"},
-        {"style_id": "s", "material_composition": "order", "duration": "5", "materials": "2"},
-    ),
-    (
-        "music",
-        {"lyrics": "La la", "instrumental": False},
-        {"instrumental": "false", "lyrics_characters": "5"},
-    ),
-    (
-        "speech",
-        {"speed": 1.5, "async": True},
-        {
-            "voice": "v",
-            "response_format": "mp3",
-            "speed": "1.5",
-            "async": "true",
-            "input_characters": "5",
-        },
-    ),
-    ("avatar", {}, {"source_kind": "image"}),
-    ("transcript", {"language": "en"}, {"language": "en"}),
-)
-def test_parameters(kind: str, changes: dict[str, Any], parameters: dict[str, str]) -> None:
-    assert parameters_of(read(kind, **changes)) == parameters
-
-
-def test_no_link_and_no_text_is_shown() -> None:
-    for kind in READERS:
-        shown = " ".join(parameters_of(read(kind)).values())
-        assert "example" not in shown
-        assert "cat" not in shown
-
-
-def test_long_setting_is_told_by_its_length() -> None:
-    assert parameters_of(read("realman", style_id="s" * 41))["style_id"] == "(41 characters)"
-
-
-# --- How many milliseconds are held and paid for (contract for media §3) ---
 
 # Kind, `duration` as the client sends it, what is held, what is paid for without a report.
 LENGTHS: list[tuple[str, Any, int, int]] = [
