@@ -35,6 +35,7 @@ PLAIN = Plain()
 FILM = "https://cdn.example/a.mp4"
 AUDIO = "https://cdn.example/a.mp3"
 
+
 def video(state: Any, word: str, **fields: Any) -> Polled:
     return Polled(state=state, word=word, **fields)
 
