@@ -186,7 +186,7 @@ async def register(process: Process, store: Store, ledger: Ledger) -> Registrati
         database=database,
         identity=identity,
         clock=clock,
-        on_change=pushes.take,
+        on_change=pushes.take_push,
         on_gap=pushes.lost,
         on_heard=keys.vouch,
         before_reply=orders.load_orders,

@@ -200,7 +200,7 @@ class ApiHandler(TornadoHandler):
         """Return the shape of an error: that of the endpoint, where its method is served."""
         return shape_at(self.request) if error.kind in PATH_ERRORS else self.shape
 
-    def tell(self, error: BaseException) -> None:
+    def respond_error(self, error: BaseException) -> None:
         error_response = explain(error)
         self.set_status(error_response.http_status)
         for name, value in error_response.headers.items():

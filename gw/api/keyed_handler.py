@@ -97,7 +97,7 @@ async def _guarded(
     if idempotency is not None:
         # The client chose it: it may be an API key, by mistake.
         call.detail["request"]["idempotency_key"] = redact(idempotency.claim.key)
-    await call.handler.services.idempotency.run(idempotency, use_case, writer)
+    await call.handler.services.idempotency.run_once(idempotency, use_case, writer)
 
 
 class DetachableWriter(HandlerWriter):

@@ -84,7 +84,7 @@ class MeasuredHandler(ApiHandler):
             render=render,
         )
         pieces = media_of(self).pieces
-        await guarded(call, self.idempotency, lambda writer: pieces.run(piece, writer))
+        await guarded(call, self.idempotency, lambda writer: pieces.run_call(piece, writer))
 
     def piece(self, call: ModelCall, request: Any, **path: str) -> PieceRequest:
         """Return the request in the form of the endpoint's dialect."""
@@ -108,7 +108,7 @@ class ModerationsHandler(MeasuredHandler):
     async def on_post(self) -> None:
         call = ModelCall(self)
         usual = first_of(self.services.current.registry, _MODERATION)
-        request = await call.read(moderations.DIALECT, usual=usual)
+        request = await call.read_request(moderations.DIALECT, usual=usual)
         call.require_served()
         bill = MeasuredBill(
             call.model, most=_FREE, usual=_FREE, reading=_moderation, units_of=_unchanged
@@ -128,7 +128,7 @@ class RerankHandler(KeyedHandler, MeasuredHandler):
     protocol = rerank.DIALECT.protocol
 
     async def on_submit(self, call: ModelCall, /) -> None:
-        request: rerank.RerankRequest = await call.read(rerank.DIALECT)
+        request: rerank.RerankRequest = await call.read_request(rerank.DIALECT)
         call.require_served()
         amount = _searches(request)
         bill = MeasuredBill(

@@ -62,7 +62,7 @@ class MediaSubmit:
 
     # --- The request ---
 
-    async def read(
+    async def read_submission(
         self, reading: Callable[[bytes, *Ts], S], *arguments: *Ts, model: Callable[[S], str]
     ) -> S:
         """Read the request and its model, and check the key's allowlist. Raises GatewayError."""
@@ -189,7 +189,7 @@ class MediaSubmit:
 
     async def run(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
         """Run the call while the client is connected. Raises GatewayError."""
-        await guarded(self._call, self._idempotency, lambda writer: media.run(call, writer))
+        await guarded(self._call, self._idempotency, lambda writer: media.run_call(call, writer))
 
     async def run_detached(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
         """Run the call even if the client disconnects. Raises GatewayError."""

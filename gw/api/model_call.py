@@ -68,7 +68,7 @@ class ModelCall:
         self.find_model(request.model, request.parameters)
         return request
 
-    async def read(self, dialect: Dialect, **path: Any) -> Any:
+    async def read_request(self, dialect: Dialect, **path: Any) -> Any:
         """Return the request, parsed by its dialect from body and `path`; find its model.
 
         Raises GatewayError.

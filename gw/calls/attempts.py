@@ -153,7 +153,7 @@ class Attempts(Struct, eq=False):
                         self.observer.passed_over(failover.passed_over)
                     if isinstance(result, UpstreamRefusal):
                         self._note_unused(candidate)
-                        self.finish("success", status_outcome(result.status))
+                        self.finish_attempt("success", status_outcome(result.status))
                     return result
         except FailoverExhausted:
             self.observer.passed_over(failover.passed_over)
@@ -236,7 +236,7 @@ class Attempts(Struct, eq=False):
             self._response.close()
             self._response = None
 
-    def finish(self, verdict: Verdict, outcome: str) -> None:
+    def finish_attempt(self, verdict: Verdict, outcome: str) -> None:
         """End the attempt that gave a response: release its lease with a verdict. Once."""
         lease, self._lease = self._lease, None
         if lease is not None:

@@ -78,7 +78,7 @@ class ChatCalls:
         """Return the public names of the protocols that reach a model without translation."""
         return serving_protocols(model, self._channels)
 
-    async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
+    async def run_call(self, call: ChatCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.
 
         Raises GatewayError until the first byte is sent. After that a failure ends the stream
@@ -127,7 +127,7 @@ class ChatCalls:
                 settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
             finally:
                 if early is not None:
-                    self._keep_alives.end(early)
+                    self._keep_alives.forget_stream(early)
             if isinstance(result, UpstreamRefusal):
                 settlement.fail(ending_of_refusal(result, self._current.redactor))
             settlement.bill.served_by(observer.channel_id, result.meter)
@@ -157,7 +157,7 @@ class ChatCalls:
         if not (sign and writer.sends_at_once):
             return None
         early = EarlyHead(attempts, writer, call.framing.content_type, sign)
-        self._keep_alives.begin(early, config.keep_alive_seconds)
+        self._keep_alives.watch_stream(early, config.keep_alive_seconds)
         return early
 
     async def _relay(
@@ -178,17 +178,17 @@ class ChatCalls:
         )
         if writer.sends_at_once:
             settlement.follows(meter)
-            self._keep_alives.begin(relay, self._current.config.keep_alive_seconds)
+            self._keep_alives.watch_stream(relay, self._current.config.keep_alive_seconds)
         try:
-            await relay.run()
+            await relay.run_relay()
         except UpstreamError:
             pass  # cut, unless the terminator was read
         except TimeoutError:
             if not meter.finished:
                 # A client that does not read is no evidence of the channel's health.
                 verdict: Verdict = "abandoned" if relay.waits_for_client else "failure"
-                settlement.attempts.finish(verdict, "timeout")
-                settlement.end(
+                settlement.attempts.finish_attempt(verdict, "timeout")
+                settlement.set_ending(
                     Ending(
                         "interrupted",
                         "upstream_timeout",
@@ -198,7 +198,7 @@ class ChatCalls:
                 )
                 relay.broken_off(TIMED_OUT)
         finally:
-            self._keep_alives.end(relay)
+            self._keep_alives.forget_stream(relay)
         last = relay.last
         settlement.follows(None)  # the flight recorder takes no more counts
         if settlement.ending is not None:
@@ -207,8 +207,8 @@ class ChatCalls:
             self._end_complete(settlement, meter)
             last.append(result.framing.end())
         else:
-            settlement.attempts.finish("failure", "cut")
-            settlement.end(Ending("error", "upstream_error", _CUT))
+            settlement.attempts.finish_attempt("failure", "cut")
+            settlement.set_ending(Ending("error", "upstream_error", _CUT))
             relay.broken_off(_CUT)
         # Settled before the last bytes are sent, so that a client that has read the whole response
         # sees the new balance.
@@ -217,16 +217,16 @@ class ChatCalls:
         settlement.settle()
         if settlement.exceeds_hold:
             await settlement.until_durable()
-        await relay.finish()
+        await relay.finish_response()
 
     def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:
         """End the attempt of a complete response, which may be an error."""
         if meter.error_seen is not None:
-            settlement.attempts.finish("failure", "error_event")
-            settlement.end(Ending("error", "upstream_error", _ERROR_EVENT))
+            settlement.attempts.finish_attempt("failure", "error_event")
+            settlement.set_ending(Ending("error", "upstream_error", _ERROR_EVENT))
         else:
-            settlement.attempts.finish("success", "ok")
-            settlement.end(SUCCESS)
+            settlement.attempts.finish_attempt("success", "ok")
+            settlement.set_ending(SUCCESS)
 
 
 _CUT = "The upstream ended the stream before it was complete."

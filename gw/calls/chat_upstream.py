@@ -288,7 +288,7 @@ class _FirstEvents(Sink):
 
     def take(self, piece: bytes) -> None:
         """See Sink. Raises UpstreamError."""
-        self.block = self._pipeline.take(piece)
+        self.block = self._pipeline.take_piece(piece)
         if not self.block:
             self._room -= len(piece)
             if self._room >= 0:

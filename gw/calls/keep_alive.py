@@ -40,7 +40,7 @@ class KeepAlives:
     def __repr__(self) -> str:
         return f"<KeepAlives {len(self._ticks)} streams>"
 
-    def begin(self, stream: Stream, seconds: float) -> None:
+    def watch_stream(self, stream: Stream, seconds: float) -> None:
         """Let a stream speak after so many seconds of silence, up to a tick later; 0: never."""
         if seconds:
             stream.quiet_ticks = 0
@@ -48,7 +48,7 @@ class KeepAlives:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
-    def end(self, stream: Stream) -> None:
+    def forget_stream(self, stream: Stream) -> None:
         """The stream has ended, or was never begun."""
         self._ticks.pop(stream, None)
 

@@ -76,7 +76,7 @@ class Media(Generic[C]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._upstream!r} {self._limits!r}>"
 
-    async def run(self, call: C, writer: ResponseWriter) -> None:
+    async def run_call(self, call: C, writer: ResponseWriter) -> None:
         """Serve a call to its end; a disconnect of the client cancels it.
 
         Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
@@ -118,10 +118,10 @@ class Media(Generic[C]):
         delivery = await self._delivery_of(call, result)
         if delivery.failed is not None:
             # E.g. a refusal of this prompt, which is no failure of the channel.
-            settlement.attempts.finish("success", "error_event")
+            settlement.attempts.finish_attempt("success", "error_event")
             settlement.fail(ending_of_report(delivery.failed, self._current.redactor))
-        settlement.attempts.finish("success", "ok")
-        settlement.end(SUCCESS)
+        settlement.attempts.finish_attempt("success", "ok")
+        settlement.set_ending(SUCCESS)
         settlement.note_delivery()
         settlement.keep(kept(delivery))
         settlement.settle()
@@ -158,7 +158,7 @@ class Media(Generic[C]):
         """Pass the upstream's error through; it is redacted already."""
         if passed_body is None:
             settlement.fail(ending)
-        settlement.end(ending)
+        settlement.set_ending(ending)
         settlement.settle()
         await settlement.until_durable()
         error = ending.error

@@ -105,7 +105,7 @@ class Relay(Sink):
         keeps_up = self._keeps_up
         return keeps_up is not None and (keeps_up.cancelled() or not keeps_up.done())
 
-    async def run(self) -> None:
+    async def run_relay(self) -> None:
         """Send the stream. Raises UpstreamError, TimeoutError and ClientGone."""
         stream = self._stream
         if self.is_over:  # the first read was the whole stream
@@ -128,7 +128,7 @@ class Relay(Sink):
         self.is_cut = not closing and self._meter.error_seen is None
         self.last.append(closing)
 
-    async def finish(self) -> None:
+    async def finish_response(self) -> None:
         """Send the blocks kept, and end the response.
 
         A passthrough also sends the bytes after the terminator. The call is settled. Raises
@@ -167,7 +167,7 @@ class Relay(Sink):
 
     def take(self, piece: bytes) -> Future[None] | None:
         """See Sink."""
-        block = self._pipeline.take(piece)
+        block = self._pipeline.take_piece(piece)
         return self._pass_on(block) if block else None
 
     def _pass_on(self, block: bytes) -> Future[None] | None:

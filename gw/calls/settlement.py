@@ -138,7 +138,7 @@ class Settlement(Struct, Generic[B], eq=False):
         """Settle in every case. ClientGone is suppressed."""
         try:
             if error is not None:
-                self.end(self._ending_of(error))
+                self.set_ending(self._ending_of(error))
             if isinstance(error, GatewayError):
                 self.settle()
                 await self.until_durable()
@@ -166,7 +166,7 @@ class Settlement(Struct, Generic[B], eq=False):
             None if meter is None else StreamRecord(recorder, call_id, meter, self.bill.delivered)
         )
 
-    def end(self, ending: Ending) -> None:
+    def set_ending(self, ending: Ending) -> None:
         """Set the ending of the call, unless it is set already."""
         if self.ending is None:
             self.ending = ending
@@ -177,7 +177,7 @@ class Settlement(Struct, Generic[B], eq=False):
 
     def fail(self, ending: Ending) -> NoReturn:
         """Set the ending of the call, and raise the client's error."""
-        self.end(ending)
+        self.set_ending(ending)
         assert ending.error is not None
         raise ending.error
 
@@ -190,7 +190,7 @@ class Settlement(Struct, Generic[B], eq=False):
             return None
         self._is_settled = True
         try:
-            self.attempts.finish("abandoned", "cancelled")
+            self.attempts.finish_attempt("abandoned", "cancelled")
             call, attempts, observer = self.call, self.attempts, self.observer
             ending, candidate, failed = self.ending or STOPPING, attempts.candidate, attempts.failed
             charged = self.bill.charged(first_byte_seconds=observer.first_byte_seconds)
@@ -244,14 +244,14 @@ class Settlement(Struct, Generic[B], eq=False):
         self._is_settled = True
         self._kept = response
         try:
-            self.attempts.finish("success", "ok")
+            self.attempts.finish_attempt("success", "ok")
             span = self.call.span
             step = span.child(ACCEPT_JOB) if span.sampled else None
             is_accepted = await accept(self._claim_end(SUCCESS, _NOTHING))
             if step is not None:
                 step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
-                self.end(SUCCESS)
+                self.set_ending(SUCCESS)
                 seconds = self._billing.clock.monotonic() - self.call.started
                 self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds, 0)
             else:
@@ -303,7 +303,7 @@ class Settlement(Struct, Generic[B], eq=False):
         span = self.call.span
         if isinstance(error, KeyTaken):
             step.end()
-            span.end(attributes={"gw.status": "not_executed", "gw.idempotency.guard": error.state})
+            span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
             return
         ending = shown("rejected", error) if isinstance(error, GatewayError) else self._left()
         step.end(error_type=ending.code)

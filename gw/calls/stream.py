@@ -100,7 +100,7 @@ class StreamPipeline:
         """Whether the terminator was read: later events are ignored."""
         return self._meter.finished and self._dialect.has_terminator
 
-    def take(self, piece: bytes) -> bytes:
+    def take_piece(self, piece: bytes) -> bytes:
         """Return the chunk that a piece of the response completes: often the piece itself, or none.
 
         Raises UpstreamError.

@@ -66,7 +66,7 @@ class InboundBody:
             buffer.write(chunk)
         self._received_bytes = received
 
-    def take(self) -> bytes:
+    def take_body(self) -> bytes:
         """Return the whole body and stop keeping it; it still counts in the budget."""
         buffer, self._buffer = self._buffer, None
         return b"" if buffer is None else buffer.getvalue()  # the buffer itself, not a copy

@@ -107,7 +107,7 @@ class RequestParser:
             return None
         self._body_bytes = 0
         self.stage = START
-        return self.buffer.take(size)
+        return self.buffer.take_bytes(size)
 
     def advance(self) -> Sequence[Head | bytes | RequestFault]:
         """Parse one part of the buffer, which must not be empty, and return its events.
@@ -117,7 +117,7 @@ class RequestParser:
         """
         buffer = self.buffer
         if self._body_bytes > 0:
-            part = buffer.take(self._body_bytes)
+            part = buffer.take_bytes(self._body_bytes)
             self._body_bytes -= len(part)
             if not self._body_bytes:
                 self.stage = START

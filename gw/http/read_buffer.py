@@ -47,7 +47,7 @@ class ReadBuffer:
             self.left_bytes = 0
             self.add(data)
 
-    def take(self, size: int) -> bytes:
+    def take_bytes(self, size: int) -> bytes:
         """Take the next `size` bytes, or all if there are fewer."""
         if size >= self.left_bytes:
             part = self.data[self.at :] if self.at else self.data
@@ -71,7 +71,7 @@ class ReadBuffer:
             size = found + 4 - at
         if size > lines:
             size = end_of_lines(data, at, min(at + size, len(data)), lines) - at
-        part = self.take(size)
+        part = self.take_bytes(size)
         tail = part[-4:] if len(part) > 3 else self._tail + part
         self._tail = b"" if tail.endswith(_EMPTY_LINE) else tail[-3:]
         return part

@@ -117,7 +117,7 @@ class Request(TornadoRequest):
             if fault is not None:
                 self.refuse(GatewayError(INVALID_REQUEST, f"The request is malformed: {fault}"))
                 return None
-            target = self.headers.target = application.routes.find(self)
+            target = self.headers.target = application.routes.find_target(self)
         self._route = target.handler.route
         early = self._early = application.early_response(self, target.handler)
         if early is not None:
@@ -251,7 +251,7 @@ class Request(TornadoRequest):
             if self._early is not None and not self.is_finished:
                 self._respond_early(self._early)
         elif self._state is RECEIVING:
-            self.body = body.take() if isinstance(body, InboundBody) else whole
+            self.body = body.take_body() if isinstance(body, InboundBody) else whole
             handler.body_received()
             # `create_task` would generate a name and look the loop up, a good part of its cost.
             self._task = asyncio.Task(self._serve(handler), loop=self._out.loop, name="request")
@@ -318,7 +318,7 @@ class Request(TornadoRequest):
         handler.log_exception(type(error), error, error.__traceback__)
         if not self.has_head_out:
             handler.clear()
-            handler.tell(error)
+            handler.respond_error(error)
 
     def _refuse(self, handler: TornadoHandler, error: BaseException) -> None:
         """Respond before the body is complete, and let the client finish sending (`body.py`).
@@ -331,7 +331,7 @@ class Request(TornadoRequest):
         self._state = REFUSED
         handler.release()
         handler.clear()
-        handler.tell(error)
+        handler.respond_error(error)
         # Servers disagree on whether a method that they do not know has a body.
         if not (unread.keeps_connection and self.method in METHODS):
             handler.set_header("Connection", "close")

@@ -341,7 +341,7 @@ class Message:
         await self._ended
         if self._fault is not None:
             raise self._fault
-        return self._inbound.take()
+        return self._inbound.take_body()
 
     def peek(self) -> bytes:
         """Return what was received of a small one."""
@@ -632,7 +632,7 @@ class SocketRequest(TornadoRequest):
         handler.log_exception(type(error), error, error.__traceback__)
         if not self.has_head_out:
             handler.clear()
-            handler.tell(error)
+            handler.respond_error(error)
 
     def leave(self) -> None:
         """End the request once, because its client has disconnected."""

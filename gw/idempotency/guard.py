@@ -89,7 +89,7 @@ class IdempotencyGuard:
             return False  # the error is raised later
         return key is not None and await self._kept.is_known(account_id, key)
 
-    async def run(
+    async def run_once(
         self,
         idempotency: IdempotencyClaim | None,
         use_case: Callable[[], Awaitable[None]],

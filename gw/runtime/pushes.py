@@ -28,7 +28,7 @@ class Pushes:
     def __repr__(self) -> str:
         return f"<Pushes {self._keys!r}>"
 
-    def take(self, payload: str) -> None:
+    def take_push(self, payload: str) -> None:
         """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`."""
         kind, _, name = payload.partition(":")
         if kind == "job":

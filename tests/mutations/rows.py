@@ -189,8 +189,8 @@ MUTATIONS = (
         "settled-after-last-bytes",
         "gw",
         "        settlement.settle()\n        if settlement.exceeds_hold:\n"
-        "            await settlement.until_durable()\n        await relay.finish()",
-        "        await relay.finish()\n        settlement.settle()",
+        "            await settlement.until_durable()\n        await relay.finish_response()",
+        "        await relay.finish_response()\n        settlement.settle()",
         "tests/unit/calls/test_outcome.py::test_balance_has_moved_when_the_last_bytes_go_out",
     ),
     Mutation(

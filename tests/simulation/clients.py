@@ -234,10 +234,10 @@ class Call:
             asking = self._asking("images", models["picture"], principal)
             submitted = None if self.key is None else claim_of(self.account, self.key)
             call = image_call(asking, idempotency=submitted, n=IMAGES_MAX)
-            await process.images.run(call, client)
+            await process.images.run_call(call, client)
         else:
             asking = self._asking("chat", models["m"], principal)
-            await process.chat_calls.run(chat_call(asking, self._chat()), client)
+            await process.chat_calls.run_call(chat_call(asking, self._chat()), client)
 
     def _asking(self, protocol: str, model: ModelSpec, principal: Principal) -> Asking:
         process = self.process

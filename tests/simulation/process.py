@@ -187,7 +187,7 @@ class GatewayProcess:
             database=database,
             identity=self.identity,
             clock=clock,
-            on_change=pushes.take,
+            on_change=pushes.take_push,
             on_gap=pushes.lost,
             on_heard=self.keys.vouch,
         )

@@ -15,7 +15,7 @@ from tests.unit.calls.world import answer, world
 
 _STEP = re.compile(r"(?P<number>\d?)(?P<indent> *)(?P<file>[\w/]+\.py):(?P<function>\w+)")
 # Where the call of a test begins, and what stands in its place there.
-BEGINNING = ("gw/calls/chat.py", "run")
+BEGINNING = ("gw/calls/chat.py", "run_call")
 FAKED = {("channels/http/client.py", "open")}
 
 Function = tuple[str, str]  # a file and a name in it

@@ -37,7 +37,7 @@ class MusicHandler(KeyedHandler):
 
     async def on_submit(self, begun: ModelCall, /) -> None:
         media, submit = media_of(self), MediaSubmit(begun, "music")
-        request = await submit.read(read_music, model=lambda read: read.model)
+        request = await submit.read_submission(read_music, model=lambda read: read.model)
         price = submit.price()
         call = submit.job_call(
             request,

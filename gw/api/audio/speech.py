@@ -55,7 +55,7 @@ class SpeechHandler(KeyedHandler):
 
     async def on_submit(self, begun: ModelCall, /) -> None:
         media, submit = media_of(self), MediaSubmit(begun, "speech")
-        request = await submit.read(read_speech, model=lambda read: read.model)
+        request = await submit.read_submission(read_speech, model=lambda read: read.model)
         voice = await own_voice(request.voice, media.voices, account_id=self.principal.account_id)
         voice = voice or Reference(request.voice)
         request = replace(request, voice=voice.upstream_id)

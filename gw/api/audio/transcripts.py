@@ -30,7 +30,9 @@ class TranscriptHandler(KeyedHandler):
     async def on_submit(self, begun: ModelCall, /) -> None:
         media, submit = media_of(self), MediaSubmit(begun, "text")
         default_model = first_of(self.services.current.registry, ENDPOINT_TYPE)
-        request = await submit.read(read_transcript, default_model, model=lambda read: read.model)
+        request = await submit.read_submission(
+            read_transcript, default_model, model=lambda read: read.model
+        )
         transcript_id = f"trs_{uuid.uuid4().hex}"
         redactor = self.services.current.redactor
 

@@ -46,7 +46,7 @@ class VoicesHandler(KeyedHandler):
     async def on_submit(self, begun: ModelCall, /) -> None:
         """Clone a voice; after a disconnect the client finds the voice in the list."""
         submit, voice_id = MediaSubmit(begun, "voice"), new_voice_id()
-        request = await submit.read(read_voice, model=lambda read: read.model)
+        request = await submit.read_submission(read_voice, model=lambda read: read.model)
         call = submit.call(
             request,
             bill=UnitBill(submit.price(), 1),

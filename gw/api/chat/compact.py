@@ -20,7 +20,7 @@ class CompactHandler(ApiHandler):
 
     async def on_post(self) -> None:
         call = ModelCall(self)
-        request = await call.read(RESPONSES)
+        request = await call.read_request(RESPONSES)
         if request.stream:
             raise GatewayError(
                 INVALID_REQUEST,

@@ -31,7 +31,7 @@ class CompletionsHandler(ApiHandler):
         return converse(call, CHAT, request, forwards_usage=request.include_usage)
 
     async def _run_heavy(self, call: ModelCall) -> None:
-        request = await call.read(CHAT)
+        request = await call.read_request(CHAT)
         await converse(call, CHAT, request, forwards_usage=request.include_usage)
 
     def named_model(self) -> str | None:

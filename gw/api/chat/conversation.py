@@ -132,7 +132,7 @@ def converse(
         translations=reached,
         detail=call.detail,
     )
-    return services.chat_calls.run(chat_call, writer or HandlerWriter(handler))
+    return services.chat_calls.run_call(chat_call, writer or HandlerWriter(handler))
 
 
 def _refuse_tools(

@@ -24,7 +24,7 @@ def endpoint(
 
         async def on_post(self) -> None:
             call = ModelCall(self)
-            await converse(call, dialect, await call.read(dialect))
+            await converse(call, dialect, await call.read_request(dialect))
 
     DialectHandler.__name__ = f"{family.dialect.title()}Handler"
     DialectHandler.__doc__ = f"The {family.public_name} protocol."

@@ -36,7 +36,7 @@ class GeminiHandler(ApiHandler):
     async def on_post(self, model_id: str = "", verb: str = "") -> None:
         path = {"model": model_id, "stream": verb == STREAM}
         call = ModelCall(self)
-        request = await call.read(GEMINI, **path)
+        request = await call.read_request(GEMINI, **path)
         is_sse = self.get_query_argument("alt", "") == "sse"
         framing = None if is_sse else ArrayStream()
         await converse(call, GEMINI, request, path=path, framing=framing)

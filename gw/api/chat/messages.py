@@ -24,7 +24,7 @@ class MessagesHandler(ApiHandler):
     async def on_post(self) -> None:
         own = {VERSION_HEADER: self._version()}
         call = ModelCall(self)
-        request = await call.read(MESSAGES)
+        request = await call.read_request(MESSAGES)
         await converse(call, MESSAGES, request, own=own)
 
     def _version(self) -> str:

@@ -236,7 +236,7 @@ async def warm_up(handler: ApiHandler) -> None:
     """Serve a warm-up, which is checked like a call, costs nothing and has no row."""
     handler.owns_row = True
     call = ModelCall(handler)
-    await call.read(DIALECT)
+    await call.read_request(DIALECT)
     response = {
         "id": f"resp_{handler.call_id.hex}",
         "object": "response",

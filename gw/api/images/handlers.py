@@ -26,11 +26,11 @@ class ImagesHandler(KeyedHandler):
     protocol = DIALECT.protocol
 
     async def on_submit(self, call: ModelCall, /) -> None:
-        request = await call.read(DIALECT)
+        request = await call.read_request(DIALECT)
         call.require_served()
         pieces = media_of(self).pieces
         image_call = self._call(request, call)
-        await guarded(call, self.idempotency, lambda writer: pieces.run(image_call, writer))
+        await guarded(call, self.idempotency, lambda writer: pieces.run_call(image_call, writer))
 
     def _call(self, request: ImagesRequest, call: ModelCall) -> PieceCall:
         upstream_request = PieceRequest(
@@ -57,7 +57,7 @@ class EditsHandler(KeyedHandler):
         upload = FormUpload(request, protocol=self.protocol, body=body, address=EDITS)
         piece = _piece_call(self, call, _bill(request, call.model), upload)
         pieces = media_of(self).pieces
-        await guarded(call, self.idempotency, lambda writer: pieces.run(piece, writer))
+        await guarded(call, self.idempotency, lambda writer: pieces.run_call(piece, writer))
 
 
 def _piece_call(

@@ -153,7 +153,9 @@ class SummaryHandler(LogsHandler):
         now = _now(self.services.clock)
         query = read_summary_query(self.request.query_arguments, see=self.visibility, now=now)
         question = (query.visibility, query.asked)
-        self.write(await self.logs.summaries.get(question, lambda: self._summary(query, now)))
+        self.write(
+            await self.logs.summaries.get_summary(question, lambda: self._summary(query, now))
+        )
 
     async def _summary(self, query: SummaryQuery, now: datetime) -> bytes:
         logs = self.logs

@@ -33,7 +33,7 @@ class SummaryCache:
     def __repr__(self) -> str:
         return f"<SummaryCache {len(self._tasks)} answers of minute {self._minute}>"
 
-    async def get(
+    async def get_summary(
         self, question: Hashable, compute: Callable[[], Coroutine[Any, Any, bytes]]
     ) -> bytes:
         """Return the response to a question, made by `compute` if missing. Raises its error.

@@ -90,10 +90,10 @@ class McpHandler(ApiHandler):
             code=served.code,
         )
 
-    def tell(self, error: BaseException) -> None:
+    def respond_error(self, error: BaseException) -> None:
         exchange = self._exchange
         if exchange is None:
-            super().tell(error)
+            super().respond_error(error)
             self.services.metrics.mcp.refused()
             return
         failure = explain(error)

@@ -46,7 +46,7 @@ class AvatarsHandler(KeyedHandler):
         media, submit = media_of(self), MediaSubmit(begun, "avatar")
         model = first_of(self.services.current.registry, ENDPOINT_TYPE)
         try:
-            request = await submit.read(read_avatar, model=lambda _: model)
+            request = await submit.read_submission(read_avatar, model=lambda _: model)
         except GatewayError as error:
             raise as_http_status(error) from None
         price, job_id = submit.price(), new_job_id("avatar")

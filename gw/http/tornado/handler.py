@@ -68,7 +68,7 @@ class TornadoHandler(RequestHandler):
     def body_received(self) -> None:
         """The body is complete, and the endpoint begins."""
 
-    def tell(self, error: BaseException) -> None:
+    def respond_error(self, error: BaseException) -> None:
         """Set status, headers and body, Content-Length included, for `error`."""
         raise NotImplementedError
 

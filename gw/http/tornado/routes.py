@@ -66,7 +66,7 @@ class Routes:
     def __repr__(self) -> str:
         return f"<Routes {len(self._rules)} rules {len(self._exact)} exact>"
 
-    def find(self, request: HTTPServerRequest) -> RouteTarget:
+    def find_target(self, request: HTTPServerRequest) -> RouteTarget:
         """Return the target of a request."""
         target = self._exact.get(request.path)
         if target is not None:

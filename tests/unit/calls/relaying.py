@@ -91,7 +91,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     try:
         coming = iter(pieces)
         for piece in coming:
-            written.append(blocks.take(piece))
+            written.append(blocks.take_piece(piece))
             if blocks.is_over:
                 written.append(blocks.rest)
                 written += coming if blocks.passes_rest_on else ()

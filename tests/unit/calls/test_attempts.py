@@ -103,8 +103,8 @@ async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> Non
         (failed,) = s.attempts.failed
         assert (failed.seq, failed.channel_id, failed.seconds) == (1, "a", 1.5)
         assert [actor.in_use for actor in s.channels.directory.values()] == [0, 1, 0, 0, 0]
-        s.attempts.finish("success", "ok")
-        s.attempts.finish("failure", "cut")  # the first word counts
+        s.attempts.finish_attempt("success", "ok")
+        s.attempts.finish_attempt("failure", "cut")  # the first word counts
         assert await s.failures() == {"a": 1}
         assert [[name, outcome] for name, _, _, outcome in s.call.detail["tried"]] == [
             ["a", "unreachable"],
@@ -115,7 +115,7 @@ async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> Non
 async def test_want_of_files_is_no_failure_of_a_channel() -> None:
     async with scene(a=NoFileLeft("EMFILE")) as s:
         assert await s.run("a", "b") == "answer of m-1"
-        s.attempts.finish("success", "ok")
+        s.attempts.finish_attempt("success", "ok")
         assert await s.failures() == {}
 
 

@@ -276,7 +276,7 @@ def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) ->
             count += 1
             try:
                 for event in stream:
-                    taken.take(event + b"\n\n")
+                    taken.take_piece(event + b"\n\n")
                 taken.last(has_proven_end=True)
             except UpstreamError:
                 continue
@@ -320,7 +320,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
 def in_reads(taken: StreamPipeline, event: bytes) -> bytes:
     """What comes of an event that comes in several reads."""
     starts = range(0, len(event), 100_000)
-    return b"".join([taken.take(event[start : start + 100_000]) for start in starts])
+    return b"".join([taken.take_piece(event[start : start + 100_000]) for start in starts])
 
 
 def test_event_of_too_many_values_is_not_read_and_an_image_is() -> None:
@@ -474,7 +474,7 @@ def test_stream_takes_steps_by_its_events(
         events = [*made[count], *([end] if end else [])]
         try:
             for piece in [b"".join(events)] if is_joined else events:
-                taken.take(piece)
+                taken.take_piece(piece)
             taken.last(has_proven_end=True)
         except UpstreamError:
             pass

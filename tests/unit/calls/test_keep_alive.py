@@ -31,8 +31,8 @@ async def ticks(count: int) -> None:
 
 async def test_stream_speaks_after_its_silence_and_again_after_as_much() -> None:
     keep_alives, stream, other = KeepAlives(), Stream(), Stream()
-    keep_alives.begin(stream, 3)
-    keep_alives.begin(other, 0)  # never
+    keep_alives.watch_stream(stream, 3)
+    keep_alives.watch_stream(other, 0)  # never
     await ticks(3)
     assert stream.spoken == 0
     await ticks(1)
@@ -43,14 +43,14 @@ async def test_stream_speaks_after_its_silence_and_again_after_as_much() -> None
     assert stream.spoken == 1
     await ticks(1)
     assert (stream.spoken, other.spoken) == (2, 0)
-    keep_alives.end(stream)
+    keep_alives.forget_stream(stream)
     await ticks(5)
     assert stream.spoken == 2
     assert keep_alives._timer is None
-    keep_alives.begin(other, 1)
+    keep_alives.watch_stream(other, 1)
     await ticks(2)
     assert other.spoken == 1
-    keep_alives.end(other)
+    keep_alives.forget_stream(other)
 
 
 @cases(

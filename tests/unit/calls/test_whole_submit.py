@@ -85,7 +85,7 @@ class Stage:
         return call
 
     async def run(self, call: SubmitCall, writer: SubmittingWriter) -> Told:
-        writer.task = asyncio.ensure_future(self.submits.run(call, writer))
+        writer.task = asyncio.ensure_future(self.submits.run_call(call, writer))
         return await self.world.end(call, writer)
 
     @property

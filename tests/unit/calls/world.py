@@ -425,9 +425,9 @@ class World:
     def begin(self, call: ChatCall | PieceCall, writer: RecordingWriter) -> asyncio.Task[None]:
         """Run a call in a task of its own, as a handler does."""
         if isinstance(call, PieceCall):
-            running = self.use_cases.images.run(call, writer)
+            running = self.use_cases.images.run_call(call, writer)
         else:
-            running = self.use_cases.chat_calls.run(call, writer)
+            running = self.use_cases.chat_calls.run_call(call, writer)
         writer.task = asyncio.ensure_future(running)
         return writer.task
 

@@ -242,7 +242,7 @@ def test_a_single_piece_is_not_copied() -> None:
     piece = b"x" * 900
     body = inbound({"Content-Length": "900"})
     body.feed(piece)
-    assert body.take() is piece
+    assert body.take_body() is piece
 
 
 @cases("headers", {}, {"Content-Length": str(BODY_BYTES)})
@@ -257,7 +257,7 @@ def test_a_body_takes_its_size_in_whatever_pieces_it_comes(
         view = memoryview(whole)
         for start in range(0, len(whole), size):
             body.feed(bytes(view[start : start + size]))
-        taken = body.take()
+        taken = body.take_body()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -288,7 +288,7 @@ def test_large_bodies_of_a_process_have_a_bound_together() -> None:
     with pytest.raises(GatewayError) as raised:
         bodies[2].feed(b"x")
     assert (raised.value.http_status, raised.value.headers["Retry-After"]) == (503, "1")
-    assert len(bodies[0].take()) == 1.5 * SMALL_BODY_BYTES
+    assert len(bodies[0].take_body()) == 1.5 * SMALL_BODY_BYTES
     assert budget.used_bytes == 3 * SMALL_BODY_BYTES  # taken, and still held by its call
     for _ in range(2):
         bodies[0].forget()

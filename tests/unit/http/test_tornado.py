@@ -195,7 +195,7 @@ def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
 )
 def test_path_finds_its_endpoint(path: str, handler: str, parts: list[bytes]) -> None:
     application = GatewayApplication(list(routes()), services=World().services)
-    target = application.routes.find(asked(path))
+    target = application.routes.find_target(asked(path))
     assert (target.handler.__name__, list(target.path_args)) == (handler, parts)
 
 
@@ -213,9 +213,11 @@ def test_earlier_rule_goes_before_an_exact_one() -> None:
     class Exact(NotFoundHandler):
         pass
 
-    assert of((r"/a/.*", Any), (r"/a/b", Exact)).find(asked("/a/b")).handler is Any
-    assert of((r"/a/b", Exact), (r"/a/.*", Any)).find(asked("/a/b")).handler is Exact
-    assert of((r"/a.b", Exact)).find(asked("/a-b")).handler is Exact  # a pattern all the same
+    assert of((r"/a/.*", Any), (r"/a/b", Exact)).find_target(asked("/a/b")).handler is Any
+    assert of((r"/a/b", Exact), (r"/a/.*", Any)).find_target(asked("/a/b")).handler is Exact
+    assert (
+        of((r"/a.b", Exact)).find_target(asked("/a-b")).handler is Exact
+    )  # a pattern all the same
 
 
 def test_tornado_has_what_is_used_of_it() -> None:

@@ -57,7 +57,7 @@ class World:
         async def use_case() -> None:
             raise KeyTaken(standing)
 
-        await self.guard.run(self.claim(), use_case, cast(ResponseWriter, self))
+        await self.guard.run_once(self.claim(), use_case, cast(ResponseWriter, self))
 
 
 def test_free_key_leaves_the_answer_to_the_use_case() -> None:
@@ -66,7 +66,7 @@ def test_free_key_leaves_the_answer_to_the_use_case() -> None:
     async def use_case() -> None:
         world.send(b"its own")
 
-    run(world.guard.run(world.claim(), use_case, cast(ResponseWriter, world)))
+    run(world.guard.run_once(world.claim(), use_case, cast(ResponseWriter, world)))
     assert (world.sent, world.began, world.metrics.standings) == ([b"its own"], None, [])
 
 

@@ -117,7 +117,7 @@ def scene(body: Callable[[SummaryCache, Maker, FakeClock], Coroutine[Any, Any, N
 def test_a_crowd_shares_one_making_and_one_who_leaves_does_not_end_it() -> None:
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         maker.go_on.clear()
-        crowd = [asyncio.ensure_future(cache.get("a", maker)) for _ in range(20)]
+        crowd = [asyncio.ensure_future(cache.get_summary("a", maker)) for _ in range(20)]
         while not maker.made:
             await asyncio.sleep(0)
         crowd[0].cancel()
@@ -134,11 +134,11 @@ def test_a_failure_is_told_and_forgotten() -> None:
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         maker.fault = RuntimeError("down")
         answers = await asyncio.gather(
-            *(cache.get("a", maker) for _ in range(3)), return_exceptions=True
+            *(cache.get_summary("a", maker) for _ in range(3)), return_exceptions=True
         )
         assert answers == [maker.fault] * 3
         maker.fault = None
-        assert await cache.get("a", maker) == b"2"
+        assert await cache.get_summary("a", maker) == b"2"
 
     scene(body)
 
@@ -148,9 +148,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         for question in "abc":
-            await cache.get(question, maker)
+            await cache.get_summary(question, maker)
         assert repr(cache) == "<SummaryCache 2 answers of minute 100>"
-        assert await cache.get("c", maker) == b"3"
-        assert await cache.get("a", maker) == b"4"
+        assert await cache.get_summary("c", maker) == b"3"
+        assert await cache.get_summary("a", maker) == b"4"
 
     scene(body)
