@@ -324,7 +324,7 @@ def test_all_calls_are_filtered_and_name_their_accounts(
 
     def listed(query: str) -> list[int]:
         assert operator.get(f"/calls?{query}").status_code == 200
-        found = re.findall(r'<td><a href="/calls/(\d+)">', operator.page)
+        found = re.findall(r'<td class="name"><a href="/calls/(\d+)">', operator.page)
         return [int(one) for one in found if int(one) in ids]
 
     of_both = f"account={tenant.account}"
