@@ -34,12 +34,17 @@ _NO_CONTENT = (NULL, msgspec.Raw(b"[]"))
 
 
 class MessagesMeter(ResponseMeter[MessagesEvent]):
-    """Meters one response. `finished`: `message_stop` was received, or the response is whole."""
+    """Meters one response. `finished`: `message_stop` was received, or the response is whole.
+
+    Some upstreams leave the terminator out: a stream that has stated why it stopped is complete if
+    its body has ended properly.
+    """
 
     _error_names: ClassVar[tuple[str, ...]] = ("type", "code")
 
     def __init__(self) -> None:
         self._stated = MessagesUsageReader()
+        self._has_stopped = False  # a stop reason was received
 
     @property
     def usage(self) -> Usage | None:
@@ -77,8 +82,9 @@ class MessagesMeter(ResponseMeter[MessagesEvent]):
                 self.characters += len(delta.partial_json)
             if delta.thinking is not None:
                 self.characters += len(delta.thinking)
-            if delta.stop_reason is not None:
+            if delta.stop_reason:
                 self.finish_reason = fit_name(delta.stop_reason)
+                self._has_stopped = True
         # The default is shared, so an absent member costs no comparison of bytes.
         if event.usage is not NULL:
             container = NULL if delta is None else delta.container
@@ -98,6 +104,10 @@ class MessagesMeter(ResponseMeter[MessagesEvent]):
         if event.type == _END:
             self.finished = True
         return True
+
+    def end_of_body(self) -> None:
+        if self.error_seen is None and self._has_stopped:
+            self.finished = True
 
     def _take_message(self, message: StatedMessage, *, is_whole: bool) -> None:
         self._note_names(message.id, message.model)

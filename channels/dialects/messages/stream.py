@@ -53,7 +53,7 @@ class _OpenToolUse:
 class MessagesStreamDecoder:
     """Decodes one stream. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_count", "_ended", "_id", "_stated")
+    __slots__ = ("_began", "_calls", "_count", "_ended", "_has_stopped", "_id", "_stated")
 
     def __init__(self) -> None:
         self._calls: dict[int, _OpenToolUse] = {}  # open calls, by their block's index
@@ -62,6 +62,7 @@ class MessagesStreamDecoder:
         self._id = ""
         self._began = False
         self._ended = False
+        self._has_stopped = False  # a stop reason was received
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
@@ -79,9 +80,14 @@ class MessagesStreamDecoder:
         return events
 
     def end_stream(self) -> list[Event]:
-        """Note the end of the connection. Without a terminator the stream was cut: no events."""
+        """Return the events that end a stream without its terminator; none without a stop reason.
+
+        Only the caller knows whether it was cut.
+        """
+        if self._ended:
+            return []
         self._ended = True
-        return []
+        return [*self._close(), Ended()] if self._has_stopped else []
 
     def _take_delta(self, read: MessagesEvent) -> list[Event]:
         delta = read.delta
@@ -165,6 +171,7 @@ class MessagesStreamDecoder:
         if delta is not None and delta.stop_reason:
             details = None if delta.stop_details is NULL else delta.stop_details
             explanation = None if details is None else read_json(bytes(details))
+            self._has_stopped = True
             events.extend(self._close())
             events.append(
                 Finished(

@@ -177,3 +177,34 @@ async def test_stream_that_may_be_cut_is_cut(script: Script, way: Translation | 
     assert told.status == ("error", "upstream_error")
     if way is not None:
         assert not ended_well(way.client, told.writer.sent, is_array=False)
+
+
+# A messages stream, whose terminator some upstreams leave out.
+FROM_MESSAGES = [one for one in TRANSLATIONS.values() if one.upstream == "messages"]
+SAID = sse.event(
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello"}}
+)
+WHY = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+
+
+@each("pieces", [(sse.event(WHY),), (sse.event(WHY), sse.DONE), (sse.event(WHY).rstrip(),)])
+@each("way", FROM_MESSAGES)
+async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
+    pieces: tuple[bytes, ...], way: Translation
+) -> None:
+    told = await ended(answer(SAID, *pieces), way)
+    assert told.status == ("success", None)
+    assert told.logged["output_tokens"] == 3
+    assert ended_well(way.client, told.writer.sent, is_array=False)
+
+
+@cases(
+    "script",
+    answer(SAID, sse.event(WHY), UpstreamCut()),
+    answer(SAID, sse.event(WHY), connection="ends the body"),
+    answer(SAID, sse.event({**WHY, "delta": {"stop_reason": None}})),
+)
+@each("way", FROM_MESSAGES)
+async def test_messages_stream_that_may_be_cut_is_cut(script: Script, way: Translation) -> None:
+    told = await ended(script, way)
+    assert told.status == ("error", "upstream_error")

@@ -64,10 +64,13 @@ def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any]:
     """What the upstream's own dialect says of the stream, read in one piece."""
     dialect, meter, splitter = CHAT_DIALECTS[protocol], new_meter(protocol), SseSplitter()
     whole = splitter.feed(stream)
+    is_whole = not splitter.is_within_event
     rest = [event for event in splitter.feed(b"\n\n") if event.data and dialect.ends(event.data)]
     for event in (*whole, *rest):
         if event.data is not None and not (meter.finished and dialect.has_terminator):
             meter.take_event(meter.read_event(event.data))
+    if is_whole:
+        meter.end_of_body()
     return meter
 
 

@@ -263,7 +263,7 @@ MESSAGES: dict[str, tuple[list[Any], list[Event]]] = {
     ),
     "a stop sequence is named": (
         [last("stop_sequence", stop_sequence="END")],
-        [Finished("stop_sequence", "END")],
+        [Finished("stop_sequence", "END"), Ended()],
     ),
     "an empty error": ([{"type": "error", "error": {}}, STOP], [StreamFailed(None, UNKNOWN)]),
     "an error that is null": (
