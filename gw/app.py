@@ -1,14 +1,15 @@
-"""The public application: every route on one page.
+"""The public application: every endpoint on one page.
 
-`gw/api/handler.py` has the part common to all endpoints, `gw/http` the server below. A path without
-a route is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
+`gw/api/endpoint.py` says what the members of a row mean, `gw/api/handler.py` has the part common to
+all handlers, `gw/http` the server below. A path without a row is 404 `not_found`, so
+`/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
-from channels.dialects.responses import dialect as responses
+from channels import families
 from gw.api.application import GatewayApplication
 from gw.api.audio.music import MusicHandler, MusicTaskHandler
 from gw.api.audio.speech import SpeechHandler, SpeechTaskHandler
@@ -18,12 +19,12 @@ from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.chat.compact import CompactHandler
 from gw.api.chat.completions import CompletionsHandler
 from gw.api.chat.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
-from gw.api.chat.dialect_handler import endpoint
 from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.messages import MessagesHandler
-from gw.api.chat.socket import serve_socket
+from gw.api.chat.responses import ResponsesHandler
+from gw.api.credentials import AuthMode
 from gw.api.embeddings import EmbeddingsHandler
-from gw.api.handler import ApiHandler
+from gw.api.endpoint import BodyKind, Endpoint, SoldBy
 from gw.api.images.handlers import EditsHandler, ImagesHandler
 from gw.api.knowledge import handlers as wiki
 from gw.api.knowledge.download import DownloadHandler
@@ -44,90 +45,294 @@ from gw.api.videos.clip_templates import TemplateHandler, TemplatesHandler
 from gw.api.videos.content import ContentHandler
 from gw.api.videos.generations import VideoHandler, VideosHandler
 
-Route = tuple[str, type[ApiHandler]] | tuple[str, type[ApiHandler], dict[str, Any]]
-
 # The billing endpoints are mounted with and without the version (spec: Balance).
 _BILLING = r"(?:/v1)?/dashboard/billing"
-
 _WIKI = "/api/v1/ext/wiki"
+# The official library of native-content also uses /v1, unless the version is set.
+_NATIVE = r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])"
+_TASK = "([^/]+)"
+
+_GET, _POST, _BOTH = ("GET",), ("POST",), ("GET", "POST")
+_FILE = ("GET", "HEAD")
+
+# Twice a full batch of the longest sensible requests; more would only block the loop.
+MCP_BODY_BYTES_MAX = 256 * 1024
 
 
-def routes() -> list[Route]:
-    """Path to handler, in the order of the specification."""
+class _Group(TypedDict, total=False):
+    """Members that rows have in common."""
+
+    auth: AuthMode
+    limited: bool
+    log_rate: bool
+    touches_key: bool
+    sold_by: SoldBy
+    body: BodyKind
+
+
+_CHAT: _Group = {"limited": True, "sold_by": "tokens", "body": "json"}
+_COUNT: _Group = {"limited": True, "body": "json"}  # of tokens, before a call
+_SOLD: _Group = {"limited": True, "sold_by": "count", "body": "json"}
+_UPLOAD: _Group = {"limited": True, "sold_by": "count", "body": "form"}
+_FREE: _Group = {"limited": True}
+_FUNDS: _Group = {"touches_key": False}
+_LINKED: _Group = {"auth": "none"}  # by a signed link
+_LOGS: _Group = {"log_rate": True}
+
+
+def routes() -> list[Endpoint]:
+    """Every endpoint, in the order of the specification."""
     return [
         # Chat
-        (r"/v1/chat/completions", CompletionsHandler),
-        (r"/v1/messages", MessagesHandler),
-        (r"/v1/messages/count_tokens", CountTokensHandler),
-        (r"/v1/responses", endpoint(responses.DIALECT, on_get=serve_socket)),
-        (r"/v1/responses/input_tokens", InputTokensHandler),
-        (r"/v1/responses/compact", CompactHandler),
-        # Its official library also uses /v1, unless the version is set.
-        (
-            r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
-            GeminiHandler,
+        Endpoint(
+            "chat_completions",
+            r"/v1/chat/completions",
+            _POST,
+            CompletionsHandler,
+            family=families.CHAT,
+            agent_keys_allowed=True,
+            **_CHAT,
         ),
-        (r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(countTokens)", NativeCountHandler),
+        Endpoint(
+            "messages", r"/v1/messages", _POST, MessagesHandler, family=families.MESSAGES, **_CHAT
+        ),
+        Endpoint(
+            "count_tokens",
+            r"/v1/messages/count_tokens",
+            _POST,
+            CountTokensHandler,
+            family=families.MESSAGES,
+            **_COUNT,
+        ),
+        Endpoint(
+            "responses",
+            r"/v1/responses",
+            _BOTH,  # a GET opens a WebSocket
+            ResponsesHandler,
+            family=families.RESPONSES,
+            **_CHAT,
+        ),
+        Endpoint(
+            "input_tokens",
+            r"/v1/responses/input_tokens",
+            _POST,
+            InputTokensHandler,
+            family=families.RESPONSES,
+            **_COUNT,
+        ),
+        Endpoint(
+            "compact",
+            r"/v1/responses/compact",
+            _POST,
+            CompactHandler,
+            family=families.RESPONSES,
+            **_CHAT,
+        ),
+        Endpoint(
+            "native",
+            rf"{_NATIVE}(generateContent|streamGenerateContent)",
+            _POST,
+            GeminiHandler,
+            family=families.GEMINI,
+            **_CHAT,
+        ),
+        Endpoint(
+            "native_count",
+            rf"{_NATIVE}(countTokens)",
+            _POST,
+            NativeCountHandler,
+            family=families.GEMINI,
+            **_COUNT,
+        ),
         # Model discovery
-        (r"/v1/models", ModelsHandler),
-        (r"/v1/models/(.+)", ModelHandler),
-        (r"/v1beta/models", NativeModelsHandler),
-        (r"/v1beta/models/(.+)", NativeModelHandler),
-        (r"/api/v1/models/public", PublicCatalogHandler, {"catalog": PublicCatalog()}),
+        Endpoint("models", r"/v1/models", _GET, ModelsHandler, auth="two_headers", limited=True),
+        Endpoint("model", r"/v1/models/(.+)", _GET, ModelHandler, **_FREE),
+        Endpoint(
+            "native_models",
+            r"/v1beta/models",
+            _GET,
+            NativeModelsHandler,
+            family=families.GEMINI,
+            **_FREE,
+        ),
+        Endpoint(
+            "native_model",
+            r"/v1beta/models/(.+)",
+            _GET,
+            NativeModelHandler,
+            family=families.GEMINI,
+            **_FREE,
+        ),
+        Endpoint(
+            "public_catalog",
+            r"/api/v1/models/public",
+            _GET,
+            PublicCatalogHandler,
+            auth="none",
+            options={"catalog": PublicCatalog()},
+        ),
         # Balance
-        (r"/v1/key/balance", BalanceHandler),
-        (rf"{_BILLING}/subscription", SubscriptionHandler),
-        (rf"{_BILLING}/usage", UsageHandler),
+        Endpoint("key_balance", r"/v1/key/balance", _GET, BalanceHandler, **_FUNDS),
+        Endpoint(
+            "billing_subscription",
+            rf"{_BILLING}/subscription",
+            _GET,
+            SubscriptionHandler,
+            **_FUNDS,
+        ),
+        Endpoint("billing_usage", rf"{_BILLING}/usage", _GET, UsageHandler, **_FUNDS),
         # Images
-        (r"/v1/images/generations", ImagesHandler),
-        (r"/v1/images/edits", EditsHandler),
+        Endpoint(
+            "images",
+            r"/v1/images/generations",
+            _POST,
+            ImagesHandler,
+            family=families.IMAGES,
+            **_SOLD,
+        ),
+        Endpoint(
+            "image_edits",
+            r"/v1/images/edits",
+            _POST,
+            EditsHandler,
+            family=families.IMAGES,
+            **_UPLOAD,
+        ),
         # Video generation
-        (r"/v1/videos/generations", VideosHandler),
-        (r"/v1/videos/generations/([^/]+)", VideoHandler),
-        (r"/v1/videos/generations/([^/]+)/content", ContentHandler),
+        Endpoint(
+            "videos",
+            r"/v1/videos/generations",
+            _BOTH,
+            VideosHandler,
+            family=families.VIDEOS,
+            **_SOLD,
+        ),
+        Endpoint("video", rf"/v1/videos/generations/{_TASK}", _GET, VideoHandler, **_FREE),
+        Endpoint(
+            "video_content",
+            rf"/v1/videos/generations/{_TASK}/content",
+            _FILE,
+            ContentHandler,
+            **_LINKED,
+        ),
         # Avatars and templates of smart edit
-        (r"/v1/videos/avatars", AvatarsHandler),
-        (r"/v1/videos/avatars/presets", PresetAvatarsHandler),
-        (r"/v1/videos/avatars/([^/]+)", AvatarHandler),
-        (r"/v1/videos/clip-templates", TemplatesHandler),
-        (r"/v1/videos/clip-templates/([^/]+)", TemplateHandler),
+        Endpoint(
+            "avatars",
+            r"/v1/videos/avatars",
+            _BOTH,
+            AvatarsHandler,
+            family=families.AVATARS,
+            **_SOLD,
+        ),
+        Endpoint(
+            "preset_avatars", r"/v1/videos/avatars/presets", _GET, PresetAvatarsHandler, **_FREE
+        ),
+        Endpoint(
+            "avatar", rf"/v1/videos/avatars/{_TASK}", ("GET", "DELETE"), AvatarHandler, **_FREE
+        ),
+        Endpoint("clip_templates", r"/v1/videos/clip-templates", _GET, TemplatesHandler, **_FREE),
+        Endpoint(
+            "clip_template", rf"/v1/videos/clip-templates/{_TASK}", _GET, TemplateHandler, **_FREE
+        ),
         # Music
-        (r"/v1/music/generations", MusicHandler),
-        (r"/v1/music/generations/([^/]+)", MusicTaskHandler),
+        Endpoint(
+            "music",
+            r"/v1/music/generations",
+            _BOTH,
+            MusicHandler,
+            family=families.MUSIC_GENERATIONS,
+            **_SOLD,
+        ),
+        Endpoint("music_task", rf"/v1/music/generations/{_TASK}", _GET, MusicTaskHandler, **_FREE),
         # Speech and voices
-        (r"/v1/audio/speech", SpeechHandler),
-        (r"/v1/audio/speech/([^/]+)", SpeechTaskHandler),
-        (r"/v1/audio/voices", VoicesHandler),
+        Endpoint(
+            "audio_speech",
+            r"/v1/audio/speech",
+            _BOTH,
+            SpeechHandler,
+            family=families.SPEECH,
+            **_SOLD,
+        ),
+        Endpoint("speech_task", rf"/v1/audio/speech/{_TASK}", _GET, SpeechTaskHandler, **_FREE),
+        Endpoint(
+            "audio_voices",
+            r"/v1/audio/voices",
+            _BOTH,
+            VoicesHandler,
+            family=families.VOICES,
+            **_SOLD,
+        ),
         # Recordings and documents read by a model
-        (r"/v1/audio/transcriptions", TranscriptionsHandler),
-        (r"/v1/rerank", RerankHandler),
-        (r"/v1/moderations", ModerationsHandler),
+        Endpoint(
+            "transcriptions",
+            r"/v1/audio/transcriptions",
+            _POST,
+            TranscriptionsHandler,
+            family=families.TRANSCRIPTIONS,
+            **_UPLOAD,
+        ),
+        Endpoint("rerank", r"/v1/rerank", _POST, RerankHandler, family=families.RERANK, **_SOLD),
+        Endpoint(
+            "moderations",
+            r"/v1/moderations",
+            _POST,
+            ModerationsHandler,
+            family=families.MODERATIONS,
+            limited=True,
+            body="json",
+        ),
         # Transcript extraction
-        (r"/v1/transcripts/extract", TranscriptHandler),
+        Endpoint(
+            "transcripts",
+            r"/v1/transcripts/extract",
+            _POST,
+            TranscriptHandler,
+            family=families.TRANSCRIPTS,
+            **_SOLD,
+        ),
         # Copies of results
-        (r"/v1/media/([^/]+)", MediaFileHandler),
+        Endpoint("media_file", r"/v1/media/([^/]+)", _FILE, MediaFileHandler, **_LINKED),
         # Call logs
-        (r"/v1/logs", LogListHandler),
-        (r"/v1/logs/summary", SummaryHandler),
-        (r"/v1/logs/([^/]+)", LogDetailHandler),
+        Endpoint("logs", r"/v1/logs", _GET, LogListHandler, **_LOGS),
+        Endpoint("logs_summary", r"/v1/logs/summary", _GET, SummaryHandler, **_LOGS),
+        Endpoint("log_detail", r"/v1/logs/([^/]+)", _GET, LogDetailHandler, **_LOGS),
         # Knowledge bases
-        (rf"{_WIKI}/search", wiki.SearchHandler),
-        (rf"{_WIKI}/kbs", wiki.BasesHandler),
-        (rf"{_WIKI}/tags", wiki.TagsHandler),
-        (rf"{_WIKI}/tags/(.+)", wiki.TagHandler),
-        (rf"{_WIKI}/pages", wiki.PagesHandler),
-        (rf"{_WIKI}/pages/([^/]+)", wiki.PageHandler),
-        (rf"{_WIKI}/pages/([^/]+)/backlinks", wiki.BacklinksHandler),
-        (rf"{_WIKI}/pages/([^/]+)/source", wiki.PageSourceHandler),
-        (rf"{_WIKI}/sources/(.+)", DownloadHandler),
-        (r"/mcp", McpHandler),
+        Endpoint("wiki_search", rf"{_WIKI}/search", _GET, wiki.SearchHandler),
+        Endpoint("wiki_kbs", rf"{_WIKI}/kbs", _GET, wiki.BasesHandler),
+        Endpoint("wiki_tags", rf"{_WIKI}/tags", _GET, wiki.TagsHandler),
+        Endpoint("wiki_tag", rf"{_WIKI}/tags/(.+)", _GET, wiki.TagHandler),
+        Endpoint("wiki_pages", rf"{_WIKI}/pages", _GET, wiki.PagesHandler),
+        Endpoint("wiki_page", rf"{_WIKI}/pages/([^/]+)", _GET, wiki.PageHandler),
+        Endpoint(
+            "wiki_backlinks", rf"{_WIKI}/pages/([^/]+)/backlinks", _GET, wiki.BacklinksHandler
+        ),
+        Endpoint("wiki_source", rf"{_WIKI}/pages/([^/]+)/source", _GET, wiki.PageSourceHandler),
+        Endpoint("wiki_download", rf"{_WIKI}/sources/(.+)", _FILE, DownloadHandler, **_LINKED),
+        Endpoint(
+            "mcp",
+            r"/mcp",
+            _POST,
+            McpHandler,
+            auth="two_headers",
+            challenge='Bearer realm="gateway"',
+            body="json",
+            body_bytes_max=MCP_BODY_BYTES_MAX,
+        ),
         # Embeddings
-        (r"/v1/embeddings", EmbeddingsHandler),
+        Endpoint(
+            "embeddings",
+            r"/v1/embeddings",
+            _POST,
+            EmbeddingsHandler,
+            family=families.EMBEDDINGS,
+            **_CHAT,
+        ),
     ]
 
 
 def make_application(services: Services) -> GatewayApplication:
-    """Build the application that the public listener serves."""
-    application = GatewayApplication(routes(), services=services)
-    services.metrics.routes_served(sorted({route[1].route for route in routes()}))
+    """Build the application that the public listener serves. Raises MisstatedEndpoint."""
+    endpoints = routes()
+    application = GatewayApplication(endpoints, services=services)
+    services.metrics.routes_served(sorted({one.route for one in endpoints}))
     return application

@@ -8,10 +8,12 @@ refusal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from channels.families import ErrorShape
+from gw.api.endpoint import Endpoint, checked_table
 from gw.api.failures import shape_at
 from gw.api.handler import ApiHandler
 from gw.api.services import Services
@@ -19,6 +21,7 @@ from gw.error_bodies import render
 from gw.errors import NO_CHANNEL_AVAILABLE, NOT_FOUND, GatewayError
 from gw.http.application import HttpApplication
 from gw.http.cors import Cors
+from gw.http.endpoint import HttpEndpoint
 from gw.http.response import WholeResponse
 from gw.http.tornado.request import TornadoRequest
 from gw.http.websocket import SocketBook
@@ -27,9 +30,6 @@ from gw.http.websocket import SocketBook
 class NotFoundHandler(ApiHandler):
     """Every path without an endpoint (contract §5)."""
 
-    auth = "none"
-    route = "not_found"
-
     def refused_method(self) -> GatewayError:
         return GatewayError(NOT_FOUND, "There is no such endpoint.")
 
@@ -37,14 +37,16 @@ class NotFoundHandler(ApiHandler):
         return shape_at(self.request)
 
 
+_NOT_FOUND = Endpoint("not_found", r".*", (), NotFoundHandler, auth="none")
+
 OVERLOADED = "The gateway has more requests than it can serve. Nothing was charged; try again."
 
 
-def shed_response(services: Services, handler: type[Any]) -> WholeResponse:
-    """Count a refused call of this handler, and return its response."""
+def shed_response(services: Services, endpoint: HttpEndpoint) -> WholeResponse:
+    """Count a refused call of this endpoint, and return its response."""
     services.overload.refused()
-    services.metrics.call_shed(handler.route)
-    return _response(handler.shape)
+    services.metrics.call_shed(endpoint.route)
+    return _response(endpoint.shape)
 
 
 @cache
@@ -60,21 +62,29 @@ def _response(shape: ErrorShape) -> WholeResponse:
 
 
 class GatewayApplication(HttpApplication):
-    """The application of the public server; every handler is an `ApiHandler`."""
+    """The application of the public server; every handler is an `ApiHandler`.
+
+    Raises MisstatedEndpoint.
+    """
 
     services: Services
 
-    def __init__(self, handlers: list[Any], *, services: Services, **settings: Any) -> None:
-        super().__init__(handlers, services=services, otherwise=NotFoundHandler, **settings)
+    def __init__(
+        self, endpoints: Sequence[Endpoint], *, services: Services, **settings: Any
+    ) -> None:
+        rows = checked_table(endpoints)
+        super().__init__(rows, services=services, otherwise=_NOT_FOUND, **settings)
         origins = services.config.cors_origins
         self.cors = self._cors = Cors(origins) if origins else None
         self.sockets = SocketBook(services.bodies)
 
-    def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
+    def early_response(
+        self, request: TornadoRequest, endpoint: HttpEndpoint
+    ) -> WholeResponse | None:
         """Return the response of a CORS preflight, or of a billed call shed in an overload."""
         services = self.services
-        if self._cors is not None and (early := self._cors.preflight(request, handler)):
+        if self._cors is not None and (early := self._cors.preflight(request, endpoint)):
             return early
-        if services.overload.is_full and handler.billed and request.method == "POST":
-            return shed_response(services, handler)
+        if services.overload.is_full and endpoint.billed and request.method == "POST":
+            return shed_response(services, endpoint)
         return None

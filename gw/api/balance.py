@@ -83,39 +83,30 @@ def _rfc3339(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-class _FundsHandler(ApiHandler):
-    touches_key = False
-
-    async def funds(self) -> Funds:
-        """Read the key's money. Raises StoreUnavailable."""
-        principal = self.principal
-        await until_settled(self.services, principal.account_id)
-        spending = await self.services.wallets.spending(principal.key_id, principal.account_id)
-        return Funds.of(spending, principal.spend_cap_nano_usd)
+async def funds_of(handler: ApiHandler) -> Funds:
+    """Read the money of the request's key. Raises StoreUnavailable."""
+    principal, services = handler.principal, handler.services
+    await until_settled(services, principal.account_id)
+    spending = await services.wallets.spending(principal.key_id, principal.account_id)
+    return Funds.of(spending, principal.spend_cap_nano_usd)
 
 
-class BalanceHandler(_FundsHandler):
+class BalanceHandler(ApiHandler):
     """The spendable balance of this key."""
 
-    route = "key_balance"
-
     async def on_get(self) -> None:
-        self.write(dumps(key_balance(await self.funds(), self.principal.expires_at)))
+        self.write(dumps(key_balance(await funds_of(self), self.principal.expires_at)))
 
 
-class SubscriptionHandler(_FundsHandler):
+class SubscriptionHandler(ApiHandler):
     """The balance as the limits of a subscription."""
 
-    route = "billing_subscription"
-
     async def on_get(self) -> None:
-        self.write(subscription(await self.funds(), self.principal.expires_at))
+        self.write(subscription(await funds_of(self), self.principal.expires_at))
 
 
-class UsageHandler(_FundsHandler):
+class UsageHandler(ApiHandler):
     """The money spent by this key; the dates in the query are accepted and ignored."""
 
-    route = "billing_usage"
-
     async def on_get(self) -> None:
-        self.write(usage(await self.funds()))
+        self.write(usage(await funds_of(self)))

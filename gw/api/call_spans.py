@@ -7,10 +7,11 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from channels.registry import ModelSpec
+from gw.api.endpoint import Endpoint
 from gw.api.services import Services
 from gw.calls.call_spans import end_call, operation_of
 from gw.calls.endings import shown
@@ -24,7 +25,7 @@ from metrics.spans import REQUEST_READ, UNSAMPLED, Attributes, AttributeValue, C
 class TracedRequest(Protocol):
     """The request of a call, as far as its span needs it."""
 
-    protocol: ClassVar[str]
+    endpoint: Endpoint
     call_id: UUID
     model_name: str | None
     request: TornadoRequest
@@ -61,7 +62,7 @@ def _begin(
 ) -> CallSpan:
     if traced.services.tracing.source is None:
         return UNSAMPLED
-    operation = operation_of(traced.protocol)
+    operation = operation_of(traced.endpoint.protocol)
     return traced.services.tracing.start_call(
         name=operation if model is None else f"{operation} {model.id}",
         header=traced.request.headers.get,
@@ -79,7 +80,7 @@ def _begin(
 def _of_every_call(traced: TracedRequest, model: ModelSpec | None) -> Attributes:
     """Return the attributes of every call; an unknown model's name is left out, as any text may."""
     known: dict[str, AttributeValue] = {
-        "gw.protocol": traced.protocol,
+        "gw.protocol": traced.endpoint.protocol,
         "gw.call": traced.call_id.hex,
     }
     if traced.known_principal is not None:

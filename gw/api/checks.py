@@ -11,7 +11,7 @@ neither can be forgotten, and both refuse with the same error. The endpoint chec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from actors.limits.accounts import LimitExceeded, Permit
 from channels.storable_text import are_storable, is_storable
@@ -20,6 +20,7 @@ from gw.api.services import Services
 from gw.errors import (
     INVALID_API_KEY,
     INVALID_REQUEST,
+    LOGS_RATE_LIMITED,
     PERMISSION_DENIED,
     QUOTA_EXCEEDED,
     RATE_LIMIT_EXCEEDED,
@@ -29,6 +30,7 @@ from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
 SHOWN_CHARACTERS_MAX = 60
+LOG_REQUESTS_PER_MINUTE = 60
 MISSING_KEY = (
     "No API key was given. Send it as `Authorization: Bearer <API key>` or in the header"
     " `x-api-key`."
@@ -43,8 +45,33 @@ OUT_OF_FUNDS = (
 )
 
 
+class Guarded(Protocol):
+    """What checks read of an endpoint's row."""
+
+    @property
+    def auth(self) -> AuthMode: ...
+
+    @property
+    def challenge(self) -> str: ...
+
+    @property
+    def agent_keys_allowed(self) -> bool: ...
+
+    @property
+    def touches_key(self) -> bool: ...
+
+    @property
+    def limited(self) -> bool: ...
+
+    @property
+    def log_rate(self) -> bool: ...
+
+    @property
+    def billed(self) -> bool: ...
+
+
 class Checked(Protocol):
-    """The request under check: attributes of its endpoint, and the results of checks."""
+    """The request under check, and the results of checks."""
 
     @property
     def services(self) -> Services: ...
@@ -66,9 +93,12 @@ class Checked(Protocol):
     def principal(self, principal: Principal) -> None: ...
 
     admission: Permit | None
-    auth: ClassVar[AuthMode]
-    challenge: ClassVar[str]
-    touches_key: ClassVar[bool]
+
+    @property
+    def endpoint(self) -> Guarded: ...
+
+    def keep_header(self, name: str, value: str) -> None:
+        """Set a header of the response, an error's too."""
 
     def unknown_path(self) -> GatewayError:
         """Return the error for an invalid id in the path."""
@@ -82,7 +112,7 @@ class Check:
 
     is_of_money: ClassVar[bool] = False
 
-    def applies(self, endpoint: type[Any]) -> bool:
+    def applies(self, endpoint: Guarded) -> bool:
         """Whether the check applies to an endpoint."""
         return True
 
@@ -98,8 +128,8 @@ class Check:
 class KeyCheck(Check):
     """401 unless a good key is given (spec: Authentication 5)."""
 
-    def applies(self, endpoint: type[Any]) -> bool:
-        return bool(endpoint.auth != "none")
+    def applies(self, endpoint: Guarded) -> bool:
+        return endpoint.auth != "none"
 
     def try_now(self, checked: Checked) -> bool:
         headers = checked.request.headers
@@ -108,7 +138,7 @@ class KeyCheck(Check):
             if headers.key_text is None:
                 headers.key_text, headers.key_field = _key_of(checked)
             headers.key_hash = keys.lookup_hash(headers.key_text)
-        principal = keys.try_authenticate(headers.key_hash, touch=checked.touches_key)
+        principal = keys.try_authenticate(headers.key_hash, touch=checked.endpoint.touches_key)
         if principal is None:
             return False
         checked.principal = principal
@@ -116,17 +146,49 @@ class KeyCheck(Check):
 
     async def ask(self, checked: Checked) -> None:
         keys, (key_text, _) = checked.services.keys, _key_of(checked)
+        touch = checked.endpoint.touches_key
         try:
-            checked.principal = await keys.authenticate(key_text, touch=checked.touches_key)
+            checked.principal = await keys.authenticate(key_text, touch=touch)
         except KeyRefused as refused:
             raise _bad_key(checked, str(refused)) from None
+
+
+class LogRateCheck(Check):
+    """429 when the key exceeds the rate of the call log (spec: Limits, Log API rate).
+
+    A request counts once its key is valid, whatever its result; an agent key is refused for what it
+    is. The keeper of limits is always asked, because the count may include other processes.
+    """
+
+    def applies(self, endpoint: Guarded) -> bool:
+        return endpoint.log_rate
+
+    def try_now(self, checked: Checked) -> bool:
+        return False
+
+    async def ask(self, checked: Checked) -> None:
+        principal = checked.principal
+        rates = checked.services.logs.rates
+        status = await rates.take(f"logs:{principal.key_id}", LOG_REQUESTS_PER_MINUTE)
+        checked.keep_header("x-ratelimit-limit", str(LOG_REQUESTS_PER_MINUTE))
+        left = max(0, LOG_REQUESTS_PER_MINUTE - status.requests)
+        checked.keep_header("x-ratelimit-remaining", str(left))
+        checked.keep_header("x-ratelimit-reset", str(status.reset_whole_seconds))
+        if status.refused is not None and principal.kind != AGENT:
+            wait_seconds = status.retry_after_seconds
+            raise GatewayError(
+                LOGS_RATE_LIMITED,
+                f"This key has made {LOG_REQUESTS_PER_MINUTE} requests to the call logs within a"
+                f" minute. Try again in {wait_seconds} s.",
+                headers={"Retry-After": str(wait_seconds)},
+            )
 
 
 class KeyKindCheck(Check):
     """403 for an agent key on endpoints that accept none (spec: Authentication 8)."""
 
-    def applies(self, endpoint: type[Any]) -> bool:
-        return bool(endpoint.auth != "none") and not endpoint.agent_keys_allowed
+    def applies(self, endpoint: Guarded) -> bool:
+        return endpoint.auth != "none" and not endpoint.agent_keys_allowed
 
     def try_now(self, checked: Checked) -> bool:
         if checked.principal.kind == AGENT:
@@ -142,8 +204,8 @@ class KeyKindCheck(Check):
 class LimitsCheck(Check):
     """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
 
-    def applies(self, endpoint: type[Any]) -> bool:
-        return bool(endpoint.limited)
+    def applies(self, endpoint: Guarded) -> bool:
+        return endpoint.limited
 
     def try_now(self, checked: Checked) -> bool:
         payer = checked.principal
@@ -173,8 +235,8 @@ class FundsCheck(Check):
 
     is_of_money = True
 
-    def applies(self, endpoint: type[Any]) -> bool:
-        return bool(endpoint.billed)
+    def applies(self, endpoint: Guarded) -> bool:
+        return endpoint.billed
 
     def try_now(self, checked: Checked) -> bool:
         return checked.services.wallets.is_funded(checked.principal.account_id)
@@ -198,7 +260,7 @@ class TextCheck(Check):
         if checked.path_args:
             if not all(map(is_storable, checked.path_args)):
                 raise checked.unknown_path()
-            if checked.auth == "none":
+            if checked.endpoint.auth == "none":
                 return True  # a signed link, whose signature is judged first, as a key is
         query = checked.request.query_arguments
         for name in query:
@@ -213,24 +275,30 @@ class TextCheck(Check):
         self.try_now(checked)
 
 
-GOOD_KEY, KIND_OF_KEY, FIT_TEXT = KeyCheck(), KeyKindCheck(), TextCheck()
-
-CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, LimitsCheck(), FundsCheck(), FIT_TEXT)
+# The rate of the call log counts before the 403, whose response has its headers.
+CHECKS: Sequence[Check] = (
+    KeyCheck(),
+    LogRateCheck(),
+    KeyKindCheck(),
+    LimitsCheck(),
+    FundsCheck(),
+    TextCheck(),
+)
 
 
 def _key_of(checked: Checked) -> tuple[str, str | None]:
     """Return what `find_key` finds in a request. Raises GatewayError when there is no key."""
-    head = checked.request
-    found = find_key(head.headers, head.query_arguments, checked.auth)
+    head, auth = checked.request, checked.endpoint.auth
+    found = find_key(head.headers, head.query_arguments, auth)
     if found is None:
-        is_misplaced = checked.auth == "two_headers" and has_query_key(head.query_arguments)
+        is_misplaced = auth == "two_headers" and has_query_key(head.query_arguments)
         message = QUERY_KEY if is_misplaced else MISSING_KEY
         raise _bad_key(checked, message)
     return found
 
 
 def _bad_key(checked: Checked, message: str) -> GatewayError:
-    headers = {"WWW-Authenticate": checked.challenge}
+    headers = {"WWW-Authenticate": checked.endpoint.challenge}
     return GatewayError(INVALID_API_KEY, message, headers=headers)
 
 

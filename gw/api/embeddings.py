@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from channels.families import EMBEDDINGS
 from gw.api.handler import ApiHandler
 from gw.errors import MODEL_NOT_FOUND, GatewayError
 
 
 class EmbeddingsHandler(ApiHandler):
     """Authenticates like any billed endpoint, then refuses every model."""
-
-    route = "embeddings"
-    protocol = EMBEDDINGS.protocol
-    limited = True
-    billed = True
 
     async def on_post(self) -> None:
         raise GatewayError(

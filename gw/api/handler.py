@@ -1,8 +1,8 @@
 """The handler of every endpoint: trace id, checks, errors in its protocol's shape.
 
-An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: some ten lines
-that read, call one use-case and render. Endpoints share further code by calling it
-(`model_call.py`, …), not by inheritance. The checks are in `checks.py`;
+A handler is a subclass with `on_get`, `on_post`, …: some ten lines that read, call one use-case and
+render. What its endpoint is, is stated in the endpoint's row (`endpoint.py`). Handlers share
+further code by calling it (`model_call.py`, …), not by inheritance. The checks are in `checks.py`;
 `gw/http/request.py` handles bodies and disconnects. Errors are rendered only here.
 """
 
@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any
 
 from actors.limits.accounts import Permit
 from channels.dialects.validation import model_in
 from channels.families import ErrorShape
 from channels.json.weight import COUNTED_BYTES_MAX
 from gw.api.call_spans import end_refused, log_fields
-from gw.api.checks import CHECKS, Check
-from gw.api.credentials import AuthMode
+from gw.api.checks import Check
+from gw.api.endpoint import Endpoint
 from gw.api.failures import PATH_ERRORS, explain, is_outage, is_own_failure, shape_at
 from gw.api.refusals import RefusedCall
 from gw.api.services import Services
 from gw.error_bodies import render
 from gw.errors import METHOD_NOT_ALLOWED, NOT_FOUND, UPGRADE_REQUIRED, GatewayError
 from gw.http.tornado.handler import TornadoHandler
+from gw.http.tornado.headers import spelled
 from gw.http.tornado.request import TornadoRequest
 from gw.http.websocket import is_handshake
 from gw.idempotency.claim import HEADER
@@ -36,15 +37,8 @@ from metrics.spans import CallSpan
 class ApiHandler(TornadoHandler):
     """One request to one endpoint."""
 
-    shape: ClassVar[ErrorShape] = ErrorShape.CHAT
-    auth: ClassVar[AuthMode] = "standard"
-    challenge: ClassVar[str] = "Bearer"  # the scheme named by a 401
-    agent_keys_allowed: ClassVar[bool] = False
-    limited: ClassVar[bool] = False  # counts for the account's limits
-    billed: ClassVar[bool] = False  # a POST costs money: 402 without funds; refusals have rows
-    protocol: ClassVar[str] = ""  # of those rows
-    idempotent: ClassVar[bool] = False  # accepts an `Idempotency-Key`
-    touches_key: ClassVar[bool] = True  # updates the key's `last_used_at`
+    endpoint: Endpoint
+    services: Services
 
     # Set by the endpoint: the model as named by the client; the span of the call; `owns_row` once
     # the call writes its row itself, so that a refusal writes none; `row_detail`, the detail of a
@@ -54,33 +48,24 @@ class ApiHandler(TornadoHandler):
     row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
 
-    # The checks of the endpoint, in order: those of `every_check` that apply to it.
-    every_check: ClassVar[Sequence[Check]] = CHECKS
-    _checks: ClassVar[Sequence[Check]] = ()
-    _free_checks: ClassVar[Sequence[Check]] = ()  # of a request that costs nothing
-
-    services: Services
-
-    # Set by the checks: the principal, unless `auth` is "none"; the permit of the account's limits,
-    # until the request is released.
+    # Set by the checks: the principal, where the endpoint takes a key; the permit of the account's
+    # limits, until the request is released.
     principal: Principal
     admission: Permit | None = None
     _awaits_hold = False
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._checks = tuple(check for check in cls.every_check if check.applies(cls))
-        cls._free_checks = tuple(check for check in cls._checks if not check.is_of_money)
-
-    def __init__(self, application: Any, request: TornadoRequest, **options: Any) -> None:
+    def __init__(self, application: Any, request: TornadoRequest, endpoint: Endpoint) -> None:
         self.application = application
         self.request = request
+        self.endpoint = endpoint
+        # Whether this request costs money; polls, lists and deletions do not.
+        self.is_billed = endpoint.billed and request.method == "POST"
         self.services = application.services
         self.call_id = call_id = self.services.new_id()
         self.default_headers = {"Content-Type": "application/json", "X-Gateway-Trace": call_id.hex}
         self.clear()
-        if options:
-            self.initialize(**options)
+        if endpoint.options:
+            self.initialize(**endpoint.options)
 
     @property
     def known_principal(self) -> Principal | None:
@@ -92,11 +77,6 @@ class ApiHandler(TornadoHandler):
         """The account of the key; a handler without a key names its link itself."""
         principal = self.known_principal
         return "" if principal is None else principal.account_id
-
-    @property
-    def is_billed(self) -> bool:
-        """Whether this request costs money; polls, lists and deletions do not."""
-        return self.billed and self.request.method == "POST"
 
     def base_url(self) -> str:
         """Return the gateway's URL as used by this client, for links in responses."""
@@ -110,7 +90,7 @@ class ApiHandler(TornadoHandler):
         A WebSocket hand-shake gets 426: clients then continue over HTTP, while they retry after any
         other status.
         """
-        allowed = ", ".join(self.allowed_methods())
+        allowed = ", ".join(self.endpoint.methods)
         if is_handshake(self.request.headers):
             message = f"There is no WebSocket here. Use {allowed} over HTTP."
             return GatewayError(UPGRADE_REQUIRED, message, headers={"Upgrade": "HTTP/1.1"})
@@ -128,7 +108,7 @@ class ApiHandler(TornadoHandler):
 
     def check(self) -> Coroutine[Any, Any, None] | None:
         """Run the checks; return a coroutine for the rest where one has to wait."""
-        checks = self._checks if self.is_billed else self._free_checks
+        checks = self.endpoint.checks if self.is_billed else self.endpoint.free_checks
         for check in checks:
             if not check.try_now(self):
                 return self._ask(checks[checks.index(check) :])
@@ -148,6 +128,11 @@ class ApiHandler(TornadoHandler):
             for name, value in self.admission.headers.items():
                 self.set_header(name, value)
 
+    def keep_header(self, name: str, value: str) -> None:
+        """Set a header of the response, an error's too."""
+        self.default_headers[spelled(name)] = value
+        self.set_header(name, value)
+
     def set_status(self, status_code: int, reason: str | None = None) -> None:
         """Set the status; an error names no limit but the one that it is of (spec: Errors 2).
 
@@ -162,7 +147,7 @@ class ApiHandler(TornadoHandler):
     @property
     def idempotency_keys(self) -> list[str]:
         """The values of the request's `Idempotency-Key`, at most one in a valid request."""
-        return self.request.headers.get_list(HEADER) if self.idempotent else []
+        return self.request.headers.get_list(HEADER) if self.endpoint.idempotent else []
 
     def named_model(self) -> str | None:
         """Return the model of a refused call as named by the client, or None.
@@ -198,7 +183,7 @@ class ApiHandler(TornadoHandler):
 
     def shape_of(self, error: GatewayError) -> ErrorShape:
         """Return the shape of an error: that of the endpoint, where its method is served."""
-        return shape_at(self.request) if error.kind in PATH_ERRORS else self.shape
+        return shape_at(self.request) if error.kind in PATH_ERRORS else self.endpoint.shape
 
     def respond_error(self, error: BaseException) -> None:
         error_response = explain(error)
@@ -220,7 +205,7 @@ class ApiHandler(TornadoHandler):
                 RefusedCall(
                     call_id=self.call_id,
                     principal=self.principal,
-                    protocol=self.protocol,
+                    protocol=self.endpoint.protocol,
                     model=self.named_model(),
                     http_status=error_response.http_status,
                     error_code=error_response.kind.code,
@@ -238,16 +223,15 @@ class ApiHandler(TornadoHandler):
     ) -> None:
         if value is None or not is_own_failure(value):
             return
-        self.services.metrics.http_failure(route=self.route)
+        self.services.metrics.http_failure(route=self.endpoint.route)
         if isinstance(value, GatewayError):  # logged where it was made of its cause
             return
-        log, trace = EventLog("gw.web"), self.call_id.hex
+        log, trace, route = EventLog("gw.web"), self.call_id.hex, self.endpoint.route
         of_trace = log_fields(self.span)
         if is_outage(value):
-            why = str(value)
-            log.warning("request_failed", trace=trace, route=self.route, why=why, **of_trace)
+            log.warning("request_failed", trace=trace, route=route, why=str(value), **of_trace)
         else:
-            log.error("request_failed", exc_info=True, trace=trace, route=self.route, **of_trace)
+            log.error("request_failed", exc_info=True, trace=trace, route=route, **of_trace)
 
 
 # What the headers of an account's limits begin with, as `spelled`.

@@ -29,7 +29,6 @@ class KeyedHandler(ApiHandler):
     the same bytes. The hold decides between two requests at a time.
     """
 
-    limited = billed = idempotent = True
     idempotency: IdempotencyClaim | None = None
 
     async def on_post(self) -> None:

@@ -22,7 +22,6 @@ from channels.dialects.transcriptions import (
     read_response,
     text_of,
 )
-from channels.families import TRANSCRIPTIONS
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span
 from gw.api.handler import ApiHandler
@@ -54,7 +53,6 @@ _FREE = Amount(quantity=0, usage=NO_TOKENS)
 class MeasuredHandler(ApiHandler):
     """One call on one of its channels."""
 
-    limited = True
     idempotency: IdempotencyClaim | None = None
 
     async def run(
@@ -72,7 +70,7 @@ class MeasuredHandler(ApiHandler):
         piece = PieceCall(
             facts=call.facts(),
             model=call.model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd if self.billed else None,
+            cap_nano_usd=self.principal.spend_cap_nano_usd if self.is_billed else None,
             bill=bill,
             cheaper=cheaper,
             span=begin_span(self, call.model, attributes),
@@ -90,7 +88,7 @@ class MeasuredHandler(ApiHandler):
         """Return the request in the form of the endpoint's dialect."""
         return PieceRequest(
             request,
-            protocol=self.protocol,
+            protocol=self.endpoint.protocol,
             body=self.request.body,
             weight=call.weight,
             helpers=call.helpers,
@@ -100,10 +98,6 @@ class MeasuredHandler(ApiHandler):
 
 class ModerationsHandler(MeasuredHandler):
     """Moderates texts and pictures."""
-
-    shape = moderations.DIALECT.family.error_shape
-    route = "moderations"
-    protocol = moderations.DIALECT.protocol
 
     async def on_post(self) -> None:
         call = ModelCall(self)
@@ -122,10 +116,6 @@ def _moderation(body: bytes) -> Measured:
 
 class RerankHandler(KeyedHandler, MeasuredHandler):
     """Ranks documents by one query."""
-
-    shape = rerank.DIALECT.family.error_shape
-    route = "rerank"
-    protocol = rerank.DIALECT.protocol
 
     async def on_submit(self, call: ModelCall, /) -> None:
         request: rerank.RerankRequest = await call.read_request(rerank.DIALECT)
@@ -165,10 +155,6 @@ def _unchanged(quantity: int) -> int:
 class TranscriptionsHandler(KeyedHandler, MeasuredHandler):
     """Transcribes one recording."""
 
-    shape = TRANSCRIPTIONS.error_shape
-    route = "transcriptions"
-    protocol = TRANSCRIPTIONS.protocol
-
     async def on_submit(self, call: ModelCall, /) -> None:
         body = self.request.body
         request = await call.read_form(read_request)
@@ -196,7 +182,7 @@ class TranscriptionsHandler(KeyedHandler, MeasuredHandler):
         )
         await self.run(
             call,
-            FormUpload(request, protocol=self.protocol, body=body, address=ADDRESS),
+            FormUpload(request, protocol=self.endpoint.protocol, body=body, address=ADDRESS),
             bill,
             cheaper="or send a shorter recording.",
             attributes=lambda: {genai.OUTPUT_TYPE: "text"},

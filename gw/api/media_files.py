@@ -26,9 +26,6 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 class MediaFileHandler(ApiHandler):
     """Serves without a key: the signature proves that the gateway made the link."""
 
-    route = "media_file"
-    auth = "none"
-
     async def on_get(self, name: str) -> None:
         store, query = self.services.media_store, self.get_query_argument
         if store is None or not store.is_good_link(

@@ -76,7 +76,7 @@ class ModelCall:
         if not self.is_heavy:
             return self.read_here(dialect, **path)
         try:
-            request, _ = await self.offload(read_request, self.handler.protocol, path)
+            request, _ = await self.offload(read_request, self.handler.endpoint.protocol, path)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
@@ -107,7 +107,7 @@ class ModelCall:
         The media endpoints check it before the hold, because such a model has no price there; the
         chat endpoints when they look for channels (spec: General facts 4).
         """
-        if not self.model.is_served_on(self.handler.protocol):
+        if not self.model.is_served_on(self.handler.endpoint.protocol):
             serving = self.handler.services.chat_calls.serving(self.model)
             raise unserved(f"the model `{self.model.id}` on this endpoint", serving, param="model")
 
@@ -141,7 +141,7 @@ class ModelCall:
             call_id=handler.call_id,
             account_id=principal.account_id,
             key_id=principal.key_id,
-            protocol=handler.protocol,
+            protocol=handler.endpoint.protocol,
             model=self.model.id,
             submitted_at=handler.request.submitted_at,
         )

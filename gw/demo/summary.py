@@ -10,7 +10,6 @@ from pathlib import Path
 from gw.app import routes
 from gw.demo.account import DemoKey
 from gw.demo.agent import DemoAgent
-from gw.http.tornado.handler import TornadoHandler
 
 # Label: path and body of a first call; a native-content stream has another path.
 CALLS = {
@@ -200,10 +199,7 @@ curl '{url}{SEARCH}' -H 'Authorization: Bearer {demo.key.text}'
 def _is_served(method: str, path: str) -> bool:
     """Whether the gateway has the endpoint; lines of missing ones are not printed."""
     return any(
-        re.fullmatch(route[0], path)
-        and issubclass(route[1], TornadoHandler)
-        and method in route[1].allowed_methods()
-        for route in routes()
+        re.fullmatch(endpoint.path, path) and method in endpoint.methods for endpoint in routes()
     )
 
 

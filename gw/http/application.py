@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -12,10 +12,11 @@ from actors.clock import Clock
 from channels.answers import AnswerBudget
 from channels.resources import BodyBudget
 from gw.http.drain import RequestsInFlight
+from gw.http.endpoint import HttpEndpoint
 from gw.http.response import WholeResponse
 from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import TornadoRequest
-from gw.http.tornado.routes import Routes, RouteTarget, rules_of
+from gw.http.tornado.routes import Routes, RouteTarget, rule_of, rules_of
 
 
 class ServerConfig(Protocol):
@@ -66,23 +67,25 @@ class ServerServices(Protocol):
 class HttpApplication(Application):
     """The routes and the services of the server; every handler is a `TornadoHandler`.
 
-    `otherwise` handles unknown paths; `cors` is None where no other origin is allowed; `settings`
-    are Tornado's.
+    `otherwise` is the endpoint of unknown paths; `cors` is None where no other origin is allowed;
+    `settings` are Tornado's.
     """
 
     def __init__(
         self,
-        handlers: list[Any],
+        endpoints: Sequence[HttpEndpoint],
         *,
         services: ServerServices,
-        otherwise: type[Any],
+        otherwise: HttpEndpoint,
         **settings: Any,
     ) -> None:
-        super().__init__(handlers, **settings)
+        super().__init__([rule_of(one) for one in endpoints], **settings)
         self.cors: CrossOrigin | None = None
         self.services = services
-        self.routes = Routes(rules_of(self), RouteTarget(otherwise, {}))
+        self.routes = Routes(rules_of(self), RouteTarget(otherwise))
 
-    def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
+    def early_response(
+        self, request: TornadoRequest, endpoint: HttpEndpoint
+    ) -> WholeResponse | None:
         """Return the response of a request that is refused without a handler, else None."""
         return None

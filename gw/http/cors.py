@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
+from gw.http.endpoint import HttpEndpoint
 from gw.http.response import WholeResponse
 from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import TornadoRequest
@@ -55,12 +56,12 @@ class Cors:
             found["Access-Control-Expose-Headers"] = _EXPOSED
         return found
 
-    def preflight(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
+    def preflight(self, request: TornadoRequest, endpoint: HttpEndpoint) -> WholeResponse | None:
         """Return the response to a preflight; None for any other request or origin."""
         received = request.headers
         if request.method != "OPTIONS" or "Access-Control-Request-Method" not in received:
             return None
-        methods = handler.allowed_methods()
+        methods = endpoint.methods
         if not methods or self._allowed(received.get("Origin")) is None:
             return None
         headers = {

@@ -118,15 +118,16 @@ class Request(TornadoRequest):
                 self.refuse(GatewayError(INVALID_REQUEST, f"The request is malformed: {fault}"))
                 return None
             target = self.headers.target = application.routes.find_target(self)
-        self._route = target.handler.route
-        early = self._early = application.early_response(self, target.handler)
+        endpoint = target.endpoint
+        self._route = endpoint.route
+        early = self._early = application.early_response(self, endpoint)
         if early is not None:
             self._state = RECEIVING
             if not UnreadBody(self.headers, self._body_bytes_max).keeps_connection:
                 closing = {**early.headers, "Connection": "close"}
                 self._respond_early(early._replace(headers=closing))
             return None
-        handler = self._handler = target.handler(application, self, **target.options)
+        handler = self._handler = endpoint.handler(application, self, endpoint)
         return self._check_head(handler, target.path_args)
 
     def _head_fault(self) -> str | None:
@@ -158,7 +159,7 @@ class Request(TornadoRequest):
         application = self._application
         # A message may quote the request's key.
         error_response = GatewayError(error.kind, redact(error.message))
-        body = render(application.routes.handler_at(self.uri).shape, error_response)
+        body = render(application.routes.endpoint_at(self.uri).shape, error_response)
         status = error.kind.http_status
         headers = {
             "Content-Type": "application/json",
@@ -186,7 +187,7 @@ class Request(TornadoRequest):
             if services.in_flight.is_refusing:
                 raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
             handler.path_args = list(map(handler.decode_argument, path_args))
-            if handler.endpoint() is None:
+            if handler.served_method() is None:
                 raise handler.refused_method()
             checking = handler.check()
             if checking is not None:
@@ -210,8 +211,15 @@ class Request(TornadoRequest):
 
     def _expect_body(self) -> None:
         """Accept the body. Raises GatewayError when its headers are not acceptable."""
-        declared_bytes(self.headers, self._application.services.config.max_body_bytes)
+        declared_bytes(self.headers, self._accepted_bytes_max)
         self._state = RECEIVING
+
+    @property
+    def _accepted_bytes_max(self) -> int:
+        """The largest body that the endpoint accepts; a refused one is read as far as any."""
+        limit = self._body_bytes_max
+        own = None if self._handler is None else self._handler.endpoint.body_bytes_max
+        return limit if own is None else min(own, limit)
 
     def take(self, data: bytes) -> None:
         """Collect a piece of the body."""
@@ -222,7 +230,7 @@ class Request(TornadoRequest):
             if body is None:
                 bodies = self._application.services.bodies
                 body = self._body = InboundBody(
-                    self.headers, self._body_bytes_max, bodies, handler.owner
+                    self.headers, self._accepted_bytes_max, bodies, handler.owner
                 )
             if isinstance(body, InboundBody):
                 body.feed(data)
@@ -283,13 +291,13 @@ class Request(TornadoRequest):
             self._handler = self._task = None
             self._client_left(handler)
             return
-        endpoint = handler.endpoint()
-        assert endpoint is not None
+        serve = handler.served_method()
+        assert serve is not None
         self._state = HANDLING
         OWNER.set(handler.owner)
         KEEPER.set(self)
         try:
-            await endpoint(*handler.path_args)
+            await serve(*handler.path_args)
             if not self.is_finished:
                 handler.finish()
         except asyncio.CancelledError as error:

@@ -37,6 +37,7 @@ from gw.errors import (
 )
 from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
+from gw.http.endpoint import HttpEndpoint
 from gw.http.flow_control import Outbound
 from gw.http.tornado.handler import TornadoHandler
 from gw.http.tornado.headers import RequestHeaders
@@ -576,20 +577,20 @@ class SocketRequest(TornadoRequest):
         return f"<SocketRequest {self.path} {self._message}>"
 
     async def run(
-        self, make: type[TornadoHandler], serve: Callable[[TornadoHandler], Awaitable[None]]
+        self, endpoint: HttpEndpoint, serve: Callable[[TornadoHandler], Awaitable[None]]
     ) -> None:
         """Let a handler check it, then serve it by `serve`. Raises StreamClosedError."""
         services = self._application.services
         self.submitted_at = services.clock.now()
         self._task = asyncio.current_task()
-        self._route = make.route
-        early = self._application.early_response(self, make)
+        self._route = endpoint.route
+        early = self._application.early_response(self, endpoint)
         if early is not None:
             self.respond(early.status, "", dict(early.headers), early.body, is_whole=True)
             self.forget_body()
             return
         services.in_flight.enter(self)
-        handler = make(self._application, self)
+        handler = endpoint.handler(self._application, self, endpoint)
         try:
             if services.in_flight.is_refusing:
                 raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)

@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from channels.families import ErrorShape
-from gw.api.handler import ApiHandler
+from gw.api.endpoint import Endpoint
 from gw.app import routes
 from tests.acceptance.agents import ME, SETTINGS, said
 from tests.support.client import HELLO, Reply
@@ -299,11 +299,10 @@ def path_of(pattern: str) -> str:
     return path
 
 
-ENDPOINTS: list[tuple[str, str, type[ApiHandler]]] = [
-    (method, path_of(route[0]), route[1])
-    for route in routes()
-    if issubclass(route[1], ApiHandler)
-    for method in route[1].allowed_methods()
+ENDPOINTS: list[tuple[str, str, Endpoint]] = [
+    (method, path_of(endpoint.path), endpoint)
+    for endpoint in routes()
+    for method in endpoint.methods
 ]
 
 
@@ -321,7 +320,7 @@ def refusal(reply: Reply, shape: ErrorShape) -> tuple[int, str, str]:
 
 def test_every_route_is_walked() -> None:
     assert len({path for _, path, _ in ENDPOINTS}) == len(routes())
-    public = {path for _, path, handler in ENDPOINTS if handler.auth == "none"}
+    public = {path for _, path, endpoint in ENDPOINTS if endpoint.auth == "none"}
     assert public == PUBLIC
 
 

@@ -16,7 +16,6 @@ from websockets.sync.client import connect
 from channels.families import CHAT_PROTOCOLS
 from channels.translation.paths import TRANSLATIONS
 from gw.app import routes
-from gw.http.tornado.handler import TornadoHandler
 from tests.acceptance import sounds
 from tests.acceptance.pictures import picture
 from tests.support.client import HELLO
@@ -166,14 +165,10 @@ def test_busy_upstream_of_a_socket_names_no_limit_of_the_account(h: House) -> No
 
 
 def test_every_route_is_walked_or_asks_no_upstream() -> None:
-    served = {handler.route for _, handler, *_ in routes() if issubclass(handler, TornadoHandler)}
+    served = {endpoint.route for endpoint in routes()}
     walked = {_route_of(path.partition("?")[0]) for _, path, _ in DOORS}
     assert served - walked == OWN
 
 
 def _route_of(path: str) -> str:
-    return next(
-        handler.route
-        for pattern, handler, *_ in routes()
-        if re.fullmatch(pattern, path) and issubclass(handler, TornadoHandler)
-    )
+    return next(endpoint.route for endpoint in routes() if re.fullmatch(endpoint.path, path))

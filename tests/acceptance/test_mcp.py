@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gw.api.mcp.handler import BODY_BYTES_MAX
 from gw.api.mcp.knowledge_tools import SOURCELESS, UNREADABLE
+from gw.app import MCP_BODY_BYTES_MAX
 from tests.acceptance.bases import PAGES, imported
 from tests.support.client import Client, Reply
 from tests.support.house import House
@@ -111,7 +111,7 @@ def test_only_post_is_served(reader: Tenant, method: str) -> None:
 
 def test_a_body_has_a_bound(reader: Tenant) -> None:
     fits = json.dumps(PING).encode()
-    fits += b" " * (BODY_BYTES_MAX - len(fits))
+    fits += b" " * (MCP_BODY_BYTES_MAX - len(fits))
     assert post(reader.client, fits).status == 200
     reply = post(reader.client, fits + b" ")
     assert reply.refusal == (413, "invalid_request_error", "request_too_large")

@@ -10,7 +10,6 @@ import msgspec
 
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.families import MUSIC_GENERATIONS
 from channels.media.canonical import MusicResult
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
@@ -28,9 +27,6 @@ SONG_STATES: Mapping[State, str] = MappingProxyType(
 
 class MusicHandler(KeyedHandler):
     """Submits songs for their price, and lists them for free."""
-
-    route = "music"
-    protocol = MUSIC_GENERATIONS.protocol
 
     async def on_get(self) -> None:
         self.write(await listed(self, "music", MUSIC, shown_song, word_of=SONG_STATES))
@@ -52,9 +48,6 @@ class MusicHandler(KeyedHandler):
 
 class MusicTaskHandler(ApiHandler):
     """One task."""
-
-    route = "music_task"
-    limited = True
 
     async def on_get(self, task_id: str) -> None:
         self.write(await polled(self, "music", task_id, shown_song))

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.families import SPEECH
 from channels.media.canonical import Done, SpeechAudio, SpeechResult
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
@@ -47,9 +46,6 @@ def shown(job: Job) -> dict[str, Any]:
 class SpeechHandler(KeyedHandler):
     """Makes recordings, billed per character, at once or as tasks; lists the tasks for free."""
 
-    route = "audio_speech"
-    protocol = SPEECH.protocol
-
     async def on_get(self) -> None:
         self.write(await listed(self, "speech", SPEECH_LIST, shown, word_of=SHOWN))
 
@@ -84,9 +80,6 @@ class SpeechHandler(KeyedHandler):
 
 class SpeechTaskHandler(ApiHandler):
     """One task."""
-
-    route = "speech_task"
-    limited = True
 
     async def on_get(self, task_id: str) -> None:
         self.write(await polled(self, "speech", task_id, shown))

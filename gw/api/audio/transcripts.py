@@ -24,9 +24,6 @@ from gw.media.registrations import read_transcript
 class TranscriptHandler(KeyedHandler):
     """Extracts one script, billed per call."""
 
-    route = "transcripts"
-    protocol = TRANSCRIPTS.protocol
-
     async def on_submit(self, begun: ModelCall, /) -> None:
         media, submit = media_of(self), MediaSubmit(begun, "text")
         default_model = first_of(self.services.current.registry, ENDPOINT_TYPE)

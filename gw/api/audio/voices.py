@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from actors.catalogs import CatalogUnavailable
-from channels.families import VOICES
 from channels.media.canonical import Done, VoiceResult
 from gw.api.failures import unavailable
 from gw.api.keyed_handler import KeyedHandler
@@ -22,9 +21,6 @@ JSON = "application/json"
 
 class VoicesHandler(KeyedHandler):
     """Clones voices for their price, and lists them for free."""
-
-    route = "audio_voices"
-    protocol = VOICES.protocol
 
     async def on_get(self) -> None:
         """List presets, then the account's voices, newest first."""

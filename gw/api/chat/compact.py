@@ -13,11 +13,6 @@ from gw.errors import INVALID_REQUEST, GatewayError
 class CompactHandler(ApiHandler):
     """`POST /v1/responses/compact`: a conversation made into one item, billed by its usage."""
 
-    protocol = RESPONSES.protocol
-    route = "compact"
-    shape = RESPONSES.family.error_shape
-    limited = billed = True
-
     async def on_post(self) -> None:
         call = ModelCall(self)
         request = await call.read_request(RESPONSES)

@@ -16,11 +16,6 @@ from gw.keys.principal import AGENT
 class CompletionsHandler(ApiHandler):
     """Serves keys of every kind; those of agents work only on this endpoint."""
 
-    shape = CHAT.family.error_shape
-    route = "chat_completions"
-    protocol = CHAT.protocol
-    limited = billed = agent_keys_allowed = True
-
     def on_post(self) -> Coroutine[Any, Any, None]:
         call = ModelCall(self)
         if self.principal.kind == AGENT:

@@ -13,15 +13,14 @@ from channels.dialects.counting import read_count
 from channels.dialects.messages.dialect import VERSION_HEADER
 from channels.dialects.table import CHAT_DIALECTS, counting_of
 from channels.errors import InvalidRequest
-from channels.families import RESPONSES
 from channels.json.weight import TRANSLATED_VALUES_MAX
-from gw.api.chat.gemini import GeminiHandler
-from gw.api.chat.messages import MessagesHandler
+from gw.api.chat.gemini import unfit_model
+from gw.api.chat.messages import version_of
 from gw.api.chat.provider_headers import provider_headers
 from gw.api.handler import ApiHandler
 from gw.api.model_call import ModelCall
 from gw.calls.counting import CountRequest
-from gw.errors import invalid_request
+from gw.errors import GatewayError, invalid_request
 
 HEADER = "X-Token-Count"
 # A longer body is parsed and counted in a helper process.
@@ -35,7 +34,7 @@ async def count(
     own: Mapping[str, str] | None = None,
 ) -> None:
     """Respond with the count. `model` is the path's, if it has one. Raises GatewayError."""
-    call = ModelCall(handler)
+    call, protocol = ModelCall(handler), handler.endpoint.protocol
     body = handler.request.body
     is_here = len(body) <= HERE_BYTES_MAX and call.weight <= TRANSLATED_VALUES_MAX
 
@@ -47,38 +46,35 @@ async def count(
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
 
-    named, _ = await of_body(read_count, handler.protocol)
-    call.find_model(model if counting_of(handler.protocol).is_in_path else named, {})
+    named, _ = await of_body(read_count, protocol)
+    call.find_model(model if counting_of(protocol).is_in_path else named, {})
     call.require_served()
     found = await handler.services.chat_calls.counter.count(
         CountRequest(
-            protocol=handler.protocol,
+            protocol=protocol,
             model=call.model,
             of_body=of_body,
             own=own or {},
-            own_headers=provider_headers(handler.request.headers, CHAT_DIALECTS[handler.protocol]),
+            own_headers=provider_headers(handler.request.headers, CHAT_DIALECTS[protocol]),
         )
     )
     handler.set_header(HEADER, "estimate" if found.is_estimate else "upstream")
     handler.write(found.body)
 
 
-class CountTokensHandler(MessagesHandler):
+class CountTokensHandler(ApiHandler):
     """`POST /v1/messages/count_tokens`."""
 
-    route = "count_tokens"
-    billed = False
-
     async def on_post(self) -> None:
-        own = {VERSION_HEADER: self._version()}
+        own = {VERSION_HEADER: version_of(self)}
         await count(self, own=own)
 
 
-class NativeCountHandler(GeminiHandler):
+class NativeCountHandler(ApiHandler):
     """`POST /v1beta/models/{model}:countTokens`."""
 
-    route = "native_count"
-    billed = False
+    def unknown_path(self) -> GatewayError:
+        return unfit_model()
 
     async def on_post(self, model_id: str = "", verb: str = "") -> None:
         await count(self, model=model_id)
@@ -86,10 +82,6 @@ class NativeCountHandler(GeminiHandler):
 
 class InputTokensHandler(ApiHandler):
     """`POST /v1/responses/input_tokens`."""
-
-    route = "input_tokens"
-    protocol = RESPONSES.protocol
-    limited = True
 
     async def on_post(self) -> None:
         await count(self)

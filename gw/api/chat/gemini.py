@@ -21,17 +21,12 @@ STREAM = "streamGenerateContent"
 class GeminiHandler(ApiHandler):
     """The native-content protocol."""
 
-    shape = GEMINI.family.error_shape
-    route = "native"
-    protocol = GEMINI.protocol
-    limited = billed = True
-
     def named_model(self) -> str | None:
         named: str = self.path_args[0]
         return self.model_name or (named if is_repeatable(named) else None)
 
     def unknown_path(self) -> GatewayError:
-        return GatewayError(INVALID_REQUEST, "model: control characters are not allowed.")
+        return unfit_model()
 
     async def on_post(self, model_id: str = "", verb: str = "") -> None:
         path = {"model": model_id, "stream": verb == STREAM}
@@ -40,6 +35,11 @@ class GeminiHandler(ApiHandler):
         is_sse = self.get_query_argument("alt", "") == "sse"
         framing = None if is_sse else ArrayStream()
         await converse(call, GEMINI, request, path=path, framing=framing)
+
+
+def unfit_model() -> GatewayError:
+    """Return the error for a path that names no model."""
+    return GatewayError(INVALID_REQUEST, "model: control characters are not allowed.")
 
 
 class ArrayStream:

@@ -16,30 +16,29 @@ VERSION_HEADERS = ("messages-api-version", VERSION_HEADER)
 class MessagesHandler(ApiHandler):
     """The messages protocol."""
 
-    shape = MESSAGES.family.error_shape
-    route = "messages"
-    protocol = MESSAGES.protocol
-    limited = billed = True
-
     async def on_post(self) -> None:
-        own = {VERSION_HEADER: self._version()}
+        own = {VERSION_HEADER: version_of(self)}
         call = ModelCall(self)
         request = await call.read_request(MESSAGES)
         await converse(call, MESSAGES, request, own=own)
 
-    def _version(self) -> str:
-        """The client's version of the protocol; a missing one is the first there was."""
-        for name in VERSION_HEADERS:
-            version: str = self.request.headers.get(name, "").strip()
-            if version:
-                break
-        else:
-            return VERSION
-        supported = self.services.config.messages_versions
-        if version not in supported:
-            raise GatewayError(
-                INVALID_REQUEST,
-                f"{name}: this version is not supported; use one of {', '.join(supported)}.",
-                param=name,
-            )
-        return version
+
+def version_of(handler: ApiHandler) -> str:
+    """Return the client's version of the protocol; a missing one is the first there was.
+
+    Raises GatewayError.
+    """
+    for name in VERSION_HEADERS:
+        version: str = handler.request.headers.get(name, "").strip()
+        if version:
+            break
+    else:
+        return VERSION
+    supported = handler.services.config.messages_versions
+    if version not in supported:
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"{name}: this version is not supported; use one of {', '.join(supported)}.",
+            param=name,
+        )
+    return version

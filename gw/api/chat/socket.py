@@ -348,7 +348,7 @@ class _SocketServer:
         turn = Turn(self._socket, self._application.sockets, account_id)
         call = self._call = SocketRequest(handler.request, self._application, message, turn)
         serving = partial(self._run, call, turn)
-        running = asyncio.create_task(call.run(type(handler), serving))
+        running = asyncio.create_task(call.run(handler.endpoint, serving))
         try:
             await asyncio.wait((running, reading), return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -389,9 +389,9 @@ class _SocketServer:
         del body
         call.reserve(len(call.body))
         if created.generates:
-            endpoint = handler.endpoint()
-            assert endpoint is not None
-            await endpoint()
+            serve = handler.served_method()
+            assert serve is not None
+            await serve()
         else:
             await warm_up(handler)
 

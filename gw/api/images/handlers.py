@@ -21,10 +21,6 @@ from metrics import genai
 class ImagesHandler(KeyedHandler):
     """Generates images."""
 
-    shape = DIALECT.family.error_shape
-    route = "images"
-    protocol = DIALECT.protocol
-
     async def on_submit(self, call: ModelCall, /) -> None:
         request = await call.read_request(DIALECT)
         call.require_served()
@@ -35,7 +31,7 @@ class ImagesHandler(KeyedHandler):
     def _call(self, request: ImagesRequest, call: ModelCall) -> PieceCall:
         upstream_request = PieceRequest(
             request,
-            protocol=self.protocol,
+            protocol=self.endpoint.protocol,
             body=self.request.body,
             weight=call.weight,
             helpers=call.helpers,
@@ -47,14 +43,10 @@ class ImagesHandler(KeyedHandler):
 class EditsHandler(KeyedHandler):
     """Edits images."""
 
-    shape = DIALECT.family.error_shape
-    route = "image_edits"
-    protocol = DIALECT.protocol
-
     async def on_submit(self, call: ModelCall, /) -> None:
         body = self.request.body
         request = await call.read_form(read_edits)
-        upload = FormUpload(request, protocol=self.protocol, body=body, address=EDITS)
+        upload = FormUpload(request, protocol=self.endpoint.protocol, body=body, address=EDITS)
         piece = _piece_call(self, call, _bill(request, call.model), upload)
         pieces = media_of(self).pieces
         await guarded(call, self.idempotency, lambda writer: pieces.run_call(piece, writer))

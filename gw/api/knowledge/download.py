@@ -20,9 +20,6 @@ CHUNK_BYTES = 256 * 1024
 class DownloadHandler(ApiHandler):
     """One source document. Its existence is visible only with a signed link."""
 
-    route = "wiki_download"
-    auth = "none"
-
     @property
     def wiki(self) -> WikiServices:
         return self.services.wiki

@@ -64,8 +64,6 @@ class WikiHandler(ApiHandler):
 class BasesHandler(WikiHandler):
     """The bases readable by the key's user."""
 
-    route = "wiki_kbs"
-
     async def on_get(self) -> None:
         principal = self.principal
         async with one_state(self.wiki.database) as session:
@@ -77,8 +75,6 @@ class BasesHandler(WikiHandler):
 
 class SearchHandler(WikiHandler):
     """Pages that contain the search words."""
-
-    route = "wiki_search"
 
     async def on_get(self) -> None:
         query = self.request.query_arguments
@@ -96,8 +92,6 @@ class SearchHandler(WikiHandler):
 class TagsHandler(WikiHandler):
     """The tags of a base."""
 
-    route = "wiki_tags"
-
     async def on_get(self) -> None:
         async with self.base() as (session, base):
             found = await reading.tags(session, base)
@@ -107,8 +101,6 @@ class TagsHandler(WikiHandler):
 
 class TagHandler(WikiHandler):
     """Every page with a tag."""
-
-    route = "wiki_tag"
 
     async def on_get(self, tag: str) -> None:
         async with self.base() as (session, base):
@@ -124,8 +116,6 @@ class TagHandler(WikiHandler):
 class PagesHandler(WikiHandler):
     """Several pages, their bodies truncated."""
 
-    route = "wiki_pages"
-
     async def on_get(self) -> None:
         names = ids(self.request.query_arguments)
         async with self.base() as (session, base):
@@ -139,8 +129,6 @@ class PagesHandler(WikiHandler):
 class PageHandler(WikiHandler):
     """One whole page."""
 
-    route = "wiki_page"
-
     async def on_get(self, name: str) -> None:
         async with self.base() as (session, base):
             page = await self.page(session, base, name)
@@ -149,8 +137,6 @@ class PageHandler(WikiHandler):
 
 class BacklinksHandler(WikiHandler):
     """The pages that link to a page."""
-
-    route = "wiki_backlinks"
 
     async def on_get(self, name: str) -> None:
         async with self.base() as (session, base):
@@ -162,8 +148,6 @@ class BacklinksHandler(WikiHandler):
 
 class PageSourceHandler(WikiHandler):
     """A temporary link to the source document of a page."""
-
-    route = "wiki_source"
 
     async def on_get(self, name: str) -> None:
         async with self.base() as (session, base):

@@ -1,7 +1,7 @@
 """`GET /v1/logs`, `/v1/logs/summary` and `/v1/logs/{id}` (spec: Call logs; Call log detail).
 
-Free at any balance and outside the account's limits (contract §5); a use of the key. A request
-counts once its key is valid, whatever its result.
+Free at any balance and outside the account's limits (contract §5), but at a rate of the key's own
+(`LogRateCheck`); a use of the key.
 
 The handlers wait for pending writes of every process, so that a client finds the row of a call that
 it has seen end.
@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.clock import Clock
-from actors.limits.status import LimitStatus
-from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.handler import ApiHandler
 from gw.api.logs.cursor import LogCursor, PagePosition
 from gw.api.logs.detail import gateway_pairs, kind_of, request_pairs, upstream_pairs
@@ -27,45 +25,11 @@ from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, sho
 from gw.api.logs.visibility import Scope, Visibility, of_scope, widest
 from gw.api.services import LogServices, until_settled
 from gw.error_bodies import dumps
-from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
-from gw.http.tornado.headers import spelled
-from gw.keys.principal import AGENT
-
-REQUESTS_PER_MINUTE = 60
-
-
-class LogRate(Check):
-    """429 when the key exceeds the rate of the call log (spec: Limits, Log API rate).
-
-    The keeper of limits is always asked, because the count may include other processes.
-    """
-
-    def try_now(self, checked: Checked) -> bool:
-        return False
-
-    async def ask(self, checked: Checked) -> None:
-        assert isinstance(checked, LogsHandler)
-        status = await checked.logs.rates.take(
-            f"logs:{checked.principal.key_id}", REQUESTS_PER_MINUTE
-        )
-        checked.report_rate(status)
-        if status.refused is not None and checked.principal.kind != AGENT:
-            wait_seconds = status.retry_after_seconds
-            raise GatewayError(
-                LOGS_RATE_LIMITED,
-                f"This key has made {REQUESTS_PER_MINUTE} requests to the call logs within a"
-                f" minute. Try again in {wait_seconds} s.",
-                headers={"Retry-After": str(wait_seconds)},
-            )
+from gw.errors import LOG_NOT_FOUND, PERMISSION_DENIED, GatewayError
 
 
 class LogsHandler(ApiHandler):
-    """One request to the call log: 401, then 403 for an agent key, then 429.
-
-    The rate is counted before the 403, whose response has its headers; it refuses no agent key.
-    """
-
-    every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY, FIT_TEXT)
+    """One request to the call log."""
 
     @property
     def logs(self) -> LogServices:
@@ -82,26 +46,9 @@ class LogsHandler(ApiHandler):
             )
         return visibility
 
-    def report_rate(self, status: LimitStatus) -> None:
-        """Write the headers of the key's rate, for errors too."""
-        for name, value in rate_headers(status).items():
-            self.default_headers[spelled(name)] = value
-            self.set_header(name, value)
-
-
-def rate_headers(status: LimitStatus) -> dict[str, str]:
-    """Return the headers of spec: Limits, Log API rate."""
-    return {
-        "x-ratelimit-limit": str(REQUESTS_PER_MINUTE),
-        "x-ratelimit-remaining": str(max(0, REQUESTS_PER_MINUTE - status.requests)),
-        "x-ratelimit-reset": str(status.reset_whole_seconds),
-    }
-
 
 class LogListHandler(LogsHandler):
     """A page of the calls visible to the key."""
-
-    route = "logs"
 
     async def on_get(self) -> None:
         logs = self.logs
@@ -147,8 +94,6 @@ class LogListHandler(LogsHandler):
 class SummaryHandler(LogsHandler):
     """The sums of the calls in a window; cached for the rest of the minute."""
 
-    route = "logs_summary"
-
     async def on_get(self) -> None:
         now = _now(self.services.clock)
         query = read_summary_query(self.request.query_arguments, see=self.visibility, now=now)
@@ -170,8 +115,6 @@ def _now(clock: Clock) -> datetime:
 
 class LogDetailHandler(LogsHandler):
     """A row invisible to the key is a 404, like a missing one."""
-
-    route = "log_detail"
 
     def unknown_path(self) -> GatewayError:
         return GatewayError(LOG_NOT_FOUND, "There is no call of this id that this key may see.")

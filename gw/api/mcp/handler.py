@@ -11,7 +11,6 @@ from gw.api.failures import explain
 from gw.api.handler import ApiHandler
 from gw.api.mcp.knowledge_tools import TOOL_METHODS, KnowledgeTools
 from gw.api.mcp.tools import TOOLS
-from gw.errors import too_large
 from gw.mcp.envelope import PostHead
 from gw.mcp.exchange import Exchange, HandledMessage
 from gw.mcp.json_rpc import INTERNAL_ERROR, RpcError, error_body
@@ -20,27 +19,17 @@ from metrics.logs import EventLog
 assert TOOL_METHODS.keys() == TOOLS.keys()
 
 
-# Twice a full batch of the longest sensible requests; more would only block the loop.
-BODY_BYTES_MAX = 256 * 1024
-
 _LOG = EventLog("gw.mcp")
 
 
 class McpHandler(ApiHandler):
     """One POST of an MCP client."""
 
-    route = "mcp"
-    auth = "two_headers"
-    challenge = 'Bearer realm="gateway"'
-
     _exchange: Exchange | None = None
 
     async def on_post(self) -> None:
-        body = self.request.body
-        if len(body) > BODY_BYTES_MAX:
-            raise too_large(BODY_BYTES_MAX)
         exchange = self._exchange = Exchange(self._fields(), self._tools())
-        reply = await exchange.reply(body)
+        reply = await exchange.reply(self.request.body)
         self._count(exchange)
         self.set_status(reply.http_status)
         if reply.body:

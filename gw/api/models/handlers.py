@@ -29,8 +29,6 @@ _NATIVE_METHOD = re.compile(r"(?::|%3[Aa])[A-Za-z]+\Z")
 class _Models(ApiHandler):
     """The base of the model endpoints: the models visible to the key."""
 
-    limited = True
-
     @property
     def is_of_messages(self) -> bool:
         """Whether the client speaks the messages protocol, whose libraries send their version."""
@@ -64,9 +62,6 @@ class _Models(ApiHandler):
 class ModelsHandler(_Models):
     """The models of this key."""
 
-    route = "models"
-    auth = "two_headers"
-
     def shape_of(self, error: GatewayError) -> ErrorShape:
         return ErrorShape.MESSAGES if self.is_of_messages else super().shape_of(error)
 
@@ -94,8 +89,6 @@ class _Model(_Models):
 class ModelHandler(_Model):
     """One model, in the shape of the protocol identified by the headers."""
 
-    route = "model"
-
     @property
     def is_of_native(self) -> bool:
         """Whether the client is native-content's library, which sends its key in its own header."""
@@ -121,9 +114,6 @@ class ModelHandler(_Model):
 class NativeModelsHandler(_Models):
     """The list of native-content."""
 
-    route = "native_models"
-    shape = ErrorShape.GEMINI
-
     async def on_get(self) -> None:
         page, token = native_page(
             self.listed(),
@@ -138,9 +128,6 @@ class NativeModelsHandler(_Models):
 
 class NativeModelHandler(_Model):
     """One model of native-content's list."""
-
-    route = "native_model"
-    shape = ErrorShape.GEMINI
 
     async def on_get(self, model_id: str = "") -> None:
         self.write(dumps(self.shown_natively(self.found(model_id))))

@@ -88,9 +88,6 @@ def _price(price: Decimal | None) -> str | None:
 class PublicCatalogHandler(ApiHandler):
     """The catalog with prices and capabilities, for anyone."""
 
-    route = "public_catalog"
-    auth = "none"
-
     def initialize(self, catalog: PublicCatalog) -> None:
         self.catalog = catalog
 

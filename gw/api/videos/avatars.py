@@ -34,9 +34,6 @@ SHOWN: Mapping[State, str] = MappingProxyType(
 class AvatarsHandler(KeyedHandler):
     """Registers avatars for their price, and lists them for free."""
 
-    route = "avatars"
-    protocol = AVATARS.protocol
-
     async def on_get(self) -> None:
         """List the account's avatars, newest first."""
         jobs = await media_of(self).jobs.list(self.principal.account_id, "avatar", limit=LIST_MAX)
@@ -75,9 +72,6 @@ class AvatarsHandler(KeyedHandler):
 class AvatarHandler(ApiHandler):
     """One avatar of the account."""
 
-    route = "avatar"
-    limited = True
-
     async def on_get(self, avatar_id: str) -> None:
         self.write(dumps(shown(await self._find(avatar_id))))
 
@@ -103,9 +97,6 @@ class AvatarHandler(ApiHandler):
 
 class PresetAvatarsHandler(ApiHandler):
     """`GET /v1/videos/avatars/presets`: the presets, which every key may use."""
-
-    route = "preset_avatars"
-    limited = True
 
     async def on_get(self) -> None:
         try:

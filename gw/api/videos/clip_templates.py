@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from actors.catalogs import Catalogs, CatalogUnavailable
+from actors.catalogs import CatalogUnavailable
 from channels.dialects.faults import described
 from channels.media.canonical import Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier
@@ -18,29 +18,17 @@ from gw.media.clips import TEMPLATE_SCENES
 from gw.media.videos import CLIP
 
 
-class TemplatesApi(ApiHandler):
-    """Free, for keys that may use at least one clip model."""
-
-    limited = True
-
-    @property
-    def catalogs(self) -> Catalogs:
-        """The lists of upstreams."""
-        return self.services.media.catalogs
-
-    def require_clips(self) -> None:
-        """Raise GatewayError for a key whose allowlist names no clip model."""
-        allowed = self.principal.allowed_models
-        if allowed is not None and not any(model.startswith(CLIP) for model in allowed):
-            raise GatewayError(
-                MODEL_NOT_ALLOWED, "This API key may use no clip model.", http_status=403
-            )
+def require_clips(handler: ApiHandler) -> None:
+    """Raise GatewayError for a key whose allowlist names no clip model."""
+    allowed = handler.principal.allowed_models
+    if allowed is not None and not any(model.startswith(CLIP) for model in allowed):
+        raise GatewayError(
+            MODEL_NOT_ALLOWED, "This API key may use no clip model.", http_status=403
+        )
 
 
-class TemplatesHandler(TemplatesApi):
+class TemplatesHandler(ApiHandler):
     """`GET /v1/videos/clip-templates`: the templates of one scene, or of all scenes in turn."""
-
-    route = "clip_templates"
 
     async def on_get(self) -> None:
         scene = self.get_query_argument("scene", "")
@@ -50,28 +38,26 @@ class TemplatesHandler(TemplatesApi):
                 f"scene: expected one of {', '.join(TEMPLATE_SCENES)}, found {described(scene)}.",
                 param="scene",
             )
-        self.require_clips()
+        require_clips(self)
         listed: dict[str, Template] = {}
         try:
             for one in (scene,) if scene else TEMPLATE_SCENES:
-                for template in await self.catalogs.templates(one):
+                for template in await self.services.media.catalogs.templates(one):
                     listed.setdefault(template.id, template)
         except CatalogUnavailable as failure:
             raise unavailable(failure, self.services.current.redactor) from failure
         self.write(dumps({"templates": [_shown(template) for template in listed.values()]}))
 
 
-class TemplateHandler(TemplatesApi):
+class TemplateHandler(ApiHandler):
     """`GET /v1/videos/clip-templates/{id}`: canvas and layers of one template."""
 
-    route = "clip_template"
-
     async def on_get(self, template_id: str) -> None:
-        self.require_clips()
+        require_clips(self)
         template: TemplateDetail | None = None
         if identifier(template_id) is not None:
             try:
-                template = await self.catalogs.template(template_id)
+                template = await self.services.media.catalogs.template(template_id)
             except CatalogUnavailable as failure:
                 raise unavailable(failure, self.services.current.redactor) from failure
         if template is None:

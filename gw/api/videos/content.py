@@ -41,9 +41,6 @@ _ANY = "application/octet-stream"
 class ContentHandler(ApiHandler):
     """One film, whole or in part (RFC 9110, 14)."""
 
-    route = "video_content"
-    auth = "none"
-
     async def on_get(self, task_id: str) -> None:
         job = await self._linked(task_id)
         with media_of(self).films.reading(job.id, job.account_id):

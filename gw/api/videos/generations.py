@@ -15,7 +15,6 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job
 from actors.jobs.service import new_job_id
 from actors.wallet.piece_prices import MediaPrice
-from channels.families import VIDEOS
 from channels.media.canonical import AvatarVideo, Video, VideoResult
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
@@ -69,9 +68,6 @@ HUMANS_AND_CLIPS = ("dh-", "clip-")
 
 class VideosHandler(KeyedHandler):
     """Submits videos for their price, and lists them for free."""
-
-    route = "videos"
-    protocol = VIDEOS.protocol
 
     async def on_get(self) -> None:
         self.write(await listed(self, "video", task_list.VIDEOS, _shown_by(self)))
@@ -141,9 +137,6 @@ class VideosHandler(KeyedHandler):
 
 class VideoHandler(ApiHandler):
     """One task."""
-
-    route = "video"
-    limited = True
 
     async def on_get(self, task_id: str) -> None:
         self.write(await polled(self, "video", task_id, _shown_by(self)))

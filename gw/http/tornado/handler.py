@@ -9,13 +9,14 @@ from typing import Any
 from tornado.web import RequestHandler
 
 from gw.errors import GatewayError
+from gw.http.endpoint import HttpEndpoint
 from gw.http.tornado.headers import spelled
 from gw.http.tornado.request import TornadoRequest
 
 _BODYLESS = (204, 304)
 
 METHODS = RequestHandler.SUPPORTED_METHODS
-_ENDPOINTS = {name: f"on_{name.lower()}" for name in METHODS}
+_METHOD_NAMES = {name: f"on_{name.lower()}" for name in METHODS}
 
 HandlerMethod = Callable[..., Awaitable[None]]
 
@@ -25,10 +26,10 @@ class TornadoHandler(RequestHandler):
 
     Each header of a response has one value. Subclasses implement the methods that raise
     NotImplementedError, which the driver calls, and `__init__`, for Tornado's prepares each handler
-    for templates: it sets `application` and `request`, and calls `clear`.
+    for templates: it sets `application`, `request` and `endpoint`, and calls `clear`.
     """
 
-    route = "other"  # the metrics' label
+    endpoint: HttpEndpoint
     request: TornadoRequest
     # Names in Tornado's form; every response has the default headers, errors too.
     default_headers: dict[str, str] = {}  # noqa: RUF012  replaced by instances, never changed
@@ -51,11 +52,11 @@ class TornadoHandler(RequestHandler):
     @classmethod
     def allowed_methods(cls) -> list[str]:
         """Return the methods that have an `on_<method>`."""
-        return [method for method, name in _ENDPOINTS.items() if hasattr(cls, name)]
+        return [method for method, name in _METHOD_NAMES.items() if hasattr(cls, name)]
 
-    def endpoint(self) -> HandlerMethod | None:
+    def served_method(self) -> HandlerMethod | None:
         """Return the `on_<method>` of the request; None where there is none."""
-        return getattr(self, _ENDPOINTS.get(self.request.method, ""), None)
+        return getattr(self, _METHOD_NAMES.get(self.request.method, ""), None)
 
     def check(self) -> Coroutine[Any, Any, None] | None:
         """Run the checks that need no body, raising on refusal; return a coroutine if one waits."""

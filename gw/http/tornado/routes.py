@@ -13,6 +13,8 @@ from tornado.httputil import HTTPServerRequest
 from tornado.routing import PathMatches, Rule
 from tornado.web import Application
 
+from gw.http.endpoint import HttpEndpoint
+
 
 def rules_of(application: Application) -> Sequence[Rule]:
     """Return the rules of an application, in their order."""
@@ -42,11 +44,20 @@ def _regex(rule: Rule) -> Any:
     return rule.matcher.regex
 
 
-class RouteTarget(NamedTuple):
-    """A handler's class, its options, and the parts of the path that it is called with."""
+def rule_of(endpoint: HttpEndpoint) -> tuple[str, type[Any], dict[str, Any]]:
+    """Return the rule of an endpoint, for Tornado's application."""
+    return endpoint.path, endpoint.handler, {"endpoint": endpoint}
 
-    handler: Any  # a subclass of `TornadoHandler`
-    options: dict[str, Any]
+
+def _endpoint_of(rule: Rule) -> HttpEndpoint:
+    endpoint: HttpEndpoint = rule.target_kwargs["endpoint"]
+    return endpoint
+
+
+class RouteTarget(NamedTuple):
+    """An endpoint, and the parts of the path that it is called with."""
+
+    endpoint: HttpEndpoint
     path_args: Sequence[bytes] = ()
 
 
@@ -61,7 +72,7 @@ class Routes:
             path = only_path(rule)
             # An earlier rule that matches the same path has precedence.
             if path is not None and self._first(path) is rule:
-                self._exact[path] = RouteTarget(rule.target, rule.target_kwargs)
+                self._exact[path] = RouteTarget(_endpoint_of(rule))
 
     def __repr__(self) -> str:
         return f"<Routes {len(self._rules)} rules {len(self._exact)} exact>"
@@ -74,13 +85,13 @@ class Routes:
         for rule in self._rules:
             path_args = path_args_of(rule, request)
             if path_args is not None:
-                return RouteTarget(rule.target, rule.target_kwargs, path_args)
+                return RouteTarget(_endpoint_of(rule), path_args)
         return self._otherwise
 
-    def handler_at(self, target: str) -> Any:
-        """Return the handler's class of a request's target, as far as it can be determined."""
+    def endpoint_at(self, target: str) -> HttpEndpoint:
+        """Return the endpoint of a request's target, as far as it can be determined."""
         rule = self._first(target.partition("?")[0])
-        return self._otherwise.handler if rule is None else rule.target
+        return self._otherwise.endpoint if rule is None else _endpoint_of(rule)
 
     def _first(self, path: str) -> Rule | None:
         return next((rule for rule in self._rules if matches(rule, path)), None)

@@ -68,7 +68,7 @@ def test_names_of_metrics_are_what_prometheus_asks_for() -> None:
 
 def test_every_route_that_fails_pages_by_its_name(tmp_path: Path) -> None:
     """That each is counted when it breaks is proved where its handler is (`tests/unit`)."""
-    served = sorted({route[1].route for route in routes()} | {CONSOLE, ADMIN_API})
+    served = sorted({endpoint.route for endpoint in routes()} | {CONSOLE, ADMIN_API})
     series = [
         {"series": f'{name}{{instance="a",route="{route}"{labels}}}', "values": "0+1x80"}
         for route in served

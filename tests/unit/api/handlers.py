@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from channels.families import ErrorShape
+from channels import families
 from gw.api.application import GatewayApplication
+from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
 from gw.error_bodies import dumps
 from gw.errors import NOT_FOUND, GatewayError
@@ -15,12 +16,7 @@ HUGE_BYTES = 30_000_000
 
 
 class EchoHandler(ApiHandler):
-    """Billed and limited like a chat endpoint; answers with what it was sent."""
-
-    route = "/v1/echo"
-    protocol = "chat"
-    billed = True
-    limited = True
+    """Answers with what it was sent."""
 
     async def on_post(self) -> None:
         body = self.request.body
@@ -37,25 +33,13 @@ class PolledHandler(EchoHandler):
 
 
 class FreeHandler(ApiHandler):
-    """A free endpoint with two methods, outside the limits."""
-
-    route = "/v1/free"
-    touches_key = False
+    """Two methods."""
 
     async def on_get(self) -> None:
         self.write(b"{}")
 
     async def on_delete(self) -> None:
         self.set_status(204)
-
-
-class MessagesHandler(EchoHandler):
-    shape = ErrorShape.MESSAGES
-    agent_keys_allowed = True
-
-
-class GeminiHandler(EchoHandler):
-    shape = ErrorShape.GEMINI
 
 
 class Script:
@@ -73,11 +57,6 @@ class Script:
 
 class WorkHandler(ApiHandler):
     """Works until told to go on; ends well, with a last step that a cancellation must not hit."""
-
-    route = "/v1/work"
-    protocol = "chat"
-    billed = True
-    limited = True
 
     def initialize(self, script: Script) -> None:
         self.script = script
@@ -105,8 +84,6 @@ class WorkHandler(ApiHandler):
 class StreamHandler(WorkHandler):
     """The same, with its headers and one event out before it works."""
 
-    route = "/v1/stream"
-
     async def work(self) -> None:
         self.set_header("Content-Type", "text/event-stream")
         self.write(b"data: 1\n\n")
@@ -117,16 +94,12 @@ class StreamHandler(WorkHandler):
 class HugeHandler(WorkHandler):
     """One answer, larger than what the sockets hold."""
 
-    route = "/v1/huge"
-
     async def work(self) -> None:
         self.finish(b"x" * HUGE_BYTES)
 
 
 class JoinedHandler(WorkHandler):
     """One response of so many bytes, which may be written in the next turn."""
-
-    route = "/v1/joined"
 
     async def work(self) -> None:
         self.request.before_write = lambda: self.script.events.append("written")
@@ -139,8 +112,6 @@ class JoinedHandler(WorkHandler):
 class SizedHandler(WorkHandler):
     """A response whose head says how long it is, and some of it, before the work."""
 
-    route = "/v1/sized"
-
     async def work(self) -> None:
         self.set_header("Content-Length", "17")
         self.write(b"x" * 2)
@@ -150,8 +121,6 @@ class SizedHandler(WorkHandler):
 
 class TorrentHandler(WorkHandler):
     """Writes for as long as the client reads."""
-
-    route = "/v1/torrent"
 
     async def work(self) -> None:
         while True:
@@ -163,26 +132,33 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
     scripted = {"script": script}
     return GatewayApplication(
         [
-            (r"/v1/echo", EchoHandler),
-            (r"/v1/polled", PolledHandler),
-            (r"/v1/free", FreeHandler),
-            (r"/v1/messages", MessagesHandler),
-            (r"/v1beta/native", GeminiHandler),
-            (r"/v1/work", WorkHandler, scripted),
-            (r"/v1/stream", StreamHandler, scripted),
-            (r"/v1/huge", HugeHandler, scripted),
-            (r"/v1/joined", JoinedHandler, scripted),
-            (r"/v1/sized", SizedHandler, scripted),
-            (r"/v1/torrent", TorrentHandler, scripted),
-            (r"/v1/named/([^/]+)", NamedHandler),
+            billed("/v1/echo", EchoHandler),
+            billed("/v1/polled", PolledHandler),
+            FREE_ROW,
+            billed("/v1/messages", EchoHandler, family=families.MESSAGES, agent_keys_allowed=True),
+            billed("/v1beta/native", EchoHandler, family=families.GEMINI),
+            billed("/v1/work", WorkHandler, options=scripted),
+            billed("/v1/stream", StreamHandler, options=scripted),
+            billed("/v1/huge", HugeHandler, options=scripted),
+            billed("/v1/joined", JoinedHandler, options=scripted),
+            billed("/v1/sized", SizedHandler, options=scripted),
+            billed("/v1/torrent", TorrentHandler, options=scripted),
+            Endpoint("/v1/named", r"/v1/named/([^/]+)", ("GET",), NamedHandler, auth="none"),
         ],
         services=world.services,
     )
 
 
-class NamedHandler(ApiHandler):
-    route = "/v1/named"
-    auth = "none"
+def billed(path: str, handler: type[ApiHandler], **members: Any) -> Endpoint:
+    """The row of an endpoint that is billed and limited like a chat endpoint."""
+    members = {"family": families.CHAT, "limited": True, "sold_by": "tokens", **members}
+    return Endpoint(path, path, tuple(handler.allowed_methods()), handler, body="json", **members)
 
+
+# Outside the limits.
+FREE_ROW = Endpoint("/v1/free", "/v1/free", ("GET", "DELETE"), FreeHandler, touches_key=False)
+
+
+class NamedHandler(ApiHandler):
     async def on_get(self, name: str) -> None:
         self.write(dumps({"name": name}))

@@ -3,8 +3,9 @@
 import re
 from unittest.mock import patch
 
+from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
-from gw.app import Route, routes
+from gw.app import routes
 from tests.support.aio import run
 from tests.support.logs import logs
 from tests.support.rows import cases, each
@@ -47,23 +48,22 @@ def path_of(pattern: str) -> str:
 
 @logs("request_failed")
 @each("route", routes())
-def test_a_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Route) -> None:
+def test_a_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Endpoint) -> None:
     async def broken(self: ApiHandler, *path: str) -> None:
         raise RuntimeError("broken")
 
     async def scene() -> None:
         world = World()
-        methods = route[1].allowed_methods()
-        method = "POST" if "POST" in methods else methods[0]
+        method = "POST" if "POST" in route.methods else route.methods[0]
         with patch("gw.app.routes", return_value=[route]):
             application = world.application()
         async with served(application) as address:
-            assert world.metrics.failures[route[1].route] == 0
-            with patch.object(route[1], f"on_{method.lower()}", broken):
-                answer = await address.ask(request(method, path_of(route[0]), key=KEY))
+            assert world.metrics.failures[route.route] == 0
+            with patch.object(route.handler, f"on_{method.lower()}", broken):
+                answer = await address.ask(request(method, path_of(route.path), key=KEY))
         assert answer.status == 500, answer
         failed = {name: count for name, count in world.metrics.failures.items() if count}
-        assert failed == {route[1].route: 1}
+        assert failed == {route.route: 1}
 
     run(scene())
 
@@ -165,9 +165,5 @@ EXEMPT = re.compile(
 
 
 @each("route", routes())
-def test_account_limits_count_everything_under_v1_but_the_exempt(route: Route) -> None:
-    pattern, handler = route[0], route[1]
-    assert issubclass(handler, ApiHandler)
-    is_counted = pattern.startswith("/v1") and not EXEMPT.match(pattern)
-    assert handler.limited == is_counted
-    assert not handler.limited or handler.auth != "none"
+def test_account_limits_count_everything_under_v1_but_the_exempt(route: Endpoint) -> None:
+    assert route.limited == (route.path.startswith("/v1") and not EXEMPT.match(route.path))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from channels.conversation import METADATA_BYTES_MAX, session_of
 from channels.dialects import transcriptions
+from channels.families import VIDEOS
 from channels.json.json_object import JsonObject
 from channels.json.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX
 from channels.registry import Registry
@@ -27,6 +28,7 @@ from tests.support.forms import TYPE, form, part
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.api.fakes import KEY, FakeConfig, World, make_principal
+from tests.unit.api.handlers import billed
 from tests.unit.http.client import Answer, request, served
 
 REGISTRY = Registry.of(
@@ -135,9 +137,6 @@ BODY = b" " * 200_000
 class PatientHandler(ApiHandler):
     """Its work goes on without its client, and ends when it may, well or not."""
 
-    route = "patient"
-    protocol = "videos"
-    limited = billed = True
     may_end: ClassVar[asyncio.Event]
     error: ClassVar[Exception | None]
     left: ClassVar[RequestsInFlight]  # work whose client has left
@@ -167,7 +166,8 @@ async def test_admission_and_body_are_held_until_the_call_has_ended(
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
     PatientHandler.may_end, PatientHandler.error = asyncio.Event(), error
     PatientHandler.left = RequestsInFlight()
-    application = GatewayApplication([("/patient", PatientHandler)], services=world.services)
+    rows = [billed("/patient", PatientHandler, family=VIDEOS)]
+    application = GatewayApplication(rows, services=world.services)
     bodies, limits = world.services.bodies, world.limits
 
     def holds() -> tuple[bool, int]:

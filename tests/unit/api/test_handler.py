@@ -8,6 +8,7 @@ from tornado.httputil import HTTPHeaders
 from gw.api.application import GatewayApplication
 from gw.api.checks import (
     CHECKS,
+    LOG_REQUESTS_PER_MINUTE,
     MISSING_KEY,
     OUT_OF_FUNDS,
     Check,
@@ -15,12 +16,14 @@ from gw.api.checks import (
     KeyCheck,
     KeyKindCheck,
     LimitsCheck,
+    LogRateCheck,
     TextCheck,
 )
 from gw.api.credentials import AuthMode, find_key, has_query_key
+from gw.api.endpoint import Endpoint
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.handler import ApiHandler
-from gw.api.logs.handlers import REQUESTS_PER_MINUTE, LogRate, LogsHandler
+from gw.api.logs.handlers import LogListHandler
 from gw.app import routes
 from gw.errors import GatewayError
 from gw.http.tornado.headers import RequestHeaders
@@ -30,7 +33,7 @@ from tests.support.aio import run
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
-from tests.unit.api.handlers import EchoHandler, FreeHandler, make_app
+from tests.unit.api.handlers import FREE_ROW, EchoHandler, billed, make_app
 from tests.unit.http.client import Answer, request, served
 
 QUERY = {"key": [b"from-query"]}
@@ -93,8 +96,8 @@ def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
 
 
-class Models(EchoHandler):
-    auth = "two_headers"
+ECHOES, MODELS = billed("/echo", EchoHandler), billed("/narrow", EchoHandler, auth="two_headers")
+LOGS = Endpoint("logs", "/v1/logs", ("GET",), LogListHandler, log_rate=True)
 
 
 # Heads whose `sk-a` is another key in each request.
@@ -113,7 +116,7 @@ async def test_key_is_that_of_its_own_request_whatever_came_before_on_the_connec
     world = World()
     world.keys.remembers = remembers
     world.keys.known |= {name: make_principal(account_id=name) for name in ("sk-a", "sk-b", "sk")}
-    rules = [(r"/echo", EchoHandler), (r"/narrow", Models)]
+    rules = [ECHOES, MODELS]
     heads = [
         request("POST", path, lines.replace("sk-a", one), "Content-Length: 2", key=None)
         for one in ("sk-a", "sk-b", "sk-bad", "sk-b", "sk-a", "sk-a")
@@ -355,8 +358,8 @@ def used_up(world: World, *, rpm: int | None = None, concurrency: int | None = N
 
 
 async def ask_too_often(world: World) -> None:
-    for _ in range(REQUESTS_PER_MINUTE):
-        await world.services.logs.rates.take("logs:key_1", REQUESTS_PER_MINUTE)
+    for _ in range(LOG_REQUESTS_PER_MINUTE):
+        await world.services.logs.rates.take("logs:key_1", LOG_REQUESTS_PER_MINUTE)
 
 
 def poor(world: World) -> None:
@@ -364,30 +367,32 @@ def poor(world: World) -> None:
 
 
 # Each refusal of each check: the endpoint, the target, the header of the key, and what is so.
-REFUSALS: list[tuple[type[Check], type[ApiHandler], str, str, Arrange]] = [
-    (KeyCheck, EchoHandler, "/", "", lambda world: None),
-    (KeyCheck, Models, f"/?key={KEY}", "", lambda world: None),
-    (KeyCheck, EchoHandler, "/", "sk-unknown", lambda world: None),
-    (KeyCheck, EchoHandler, "/", KEY, knows(KeyRefused("revoked"))),
-    (KeyKindCheck, EchoHandler, "/", KEY, knows(make_principal(**AGENT))),
-    (KeyKindCheck, FreeHandler, "/", KEY, knows(make_principal(**AGENT))),
-    (LimitsCheck, EchoHandler, "/", KEY, lambda world: used_up(world, rpm=1)),
-    (LimitsCheck, EchoHandler, "/", KEY, lambda world: used_up(world, concurrency=1)),
-    (FundsCheck, EchoHandler, "/", KEY, poor),
-    (TextCheck, EchoHandler, "/?status=%00", KEY, lambda world: None),
-    (LogRate, LogsHandler, "/", KEY, ask_too_often),
+REFUSALS: list[tuple[type[Check], Endpoint, str, str, Arrange]] = [
+    (KeyCheck, ECHOES, "/", "", lambda world: None),
+    (KeyCheck, MODELS, f"/?key={KEY}", "", lambda world: None),
+    (KeyCheck, ECHOES, "/", "sk-unknown", lambda world: None),
+    (KeyCheck, ECHOES, "/", KEY, knows(KeyRefused("revoked"))),
+    (KeyKindCheck, ECHOES, "/", KEY, knows(make_principal(**AGENT))),
+    (KeyKindCheck, FREE_ROW, "/", KEY, knows(make_principal(**AGENT))),
+    (LimitsCheck, ECHOES, "/", KEY, lambda world: used_up(world, rpm=1)),
+    (LimitsCheck, ECHOES, "/", KEY, lambda world: used_up(world, concurrency=1)),
+    (FundsCheck, ECHOES, "/", KEY, poor),
+    (TextCheck, ECHOES, "/?status=%00", KEY, lambda world: None),
+    (LogRateCheck, LOGS, "/", KEY, ask_too_often),
 ]
 
 
-def handler(world: World, endpoint: type[ApiHandler], target: str, key: str) -> ApiHandler:
+def handler(world: World, endpoint: Endpoint, target: str, key: str) -> ApiHandler:
     fields = {"Host": ["gateway"]} | ({"X-Api-Key": [key]} if key else {})
     request = TornadoRequest("POST", target, "HTTP/1.1", RequestHeaders(fields), "")
     request.read_target()
-    return endpoint(world.application(), request)
+    one = endpoint.handler(world.application(), request, endpoint=endpoint)
+    assert isinstance(one, ApiHandler)
+    return one
 
 
 async def outcome(
-    endpoint: type[ApiHandler], target: str, key: str, arrange: Arrange, *, now: bool
+    endpoint: Endpoint, target: str, key: str, arrange: Arrange, *, now: bool
 ) -> tuple[int, str, str, dict[str, str]]:
     """How the request is refused, asked in the form that may answer at once or in the other."""
     world = World()
@@ -396,7 +401,7 @@ async def outcome(
         await arranging
     one = handler(world, endpoint, target, key)
     try:
-        for check in one._checks:
+        for check in endpoint.checks:
             if not (now and check.try_now(one)):
                 await check.ask(one)
     except GatewayError as error:
@@ -406,9 +411,9 @@ async def outcome(
 
 @each("check, endpoint, target, key, arrange", REFUSALS)
 async def test_both_forms_refuse_alike(
-    check: type[Check], endpoint: type[ApiHandler], target: str, key: str, arrange: Arrange
+    check: type[Check], endpoint: Endpoint, target: str, key: str, arrange: Arrange
 ) -> None:
-    assert check in {type(one) for one in endpoint._checks}
+    assert check in {type(one) for one in endpoint.checks}
     told = await outcome(endpoint, target, key, arrange, now=True)
     assert told == await outcome(endpoint, target, key, arrange, now=False)
     assert told[0] in (400, 401, 402, 403, 429)
@@ -417,9 +422,8 @@ async def test_both_forms_refuse_alike(
 def every_check() -> Iterator[type[Check]]:
     """Each check that stands before any endpoint of the gateway."""
     yield from map(type, CHECKS)
-    for _, endpoint, *_ in routes():
-        assert issubclass(endpoint, ApiHandler)
-        yield from map(type, endpoint._checks)
+    for endpoint in routes():
+        yield from map(type, endpoint.checks)
 
 
 def test_every_check_is_in_the_table_above() -> None:
@@ -432,7 +436,7 @@ def test_every_check_is_in_the_table_above() -> None:
 async def test_only_what_memory_does_not_know_is_asked() -> None:
     world = World()
     world.keys.remembers, world.money.remembers = True, False
-    one = handler(world, EchoHandler, "/", KEY)
+    one = handler(world, ECHOES, "/", KEY)
     waiting = one.check()
     assert waiting is not None
     await waiting
@@ -441,19 +445,21 @@ async def test_only_what_memory_does_not_know_is_asked() -> None:
     assert world.money.asked == ["available"]
     one.release()
     world.money.remembers = True
-    assert handler(world, EchoHandler, "/", KEY).check() is None
+    assert handler(world, ECHOES, "/", KEY).check() is None
 
 
 async def test_paid_submission_asks_again_without_money() -> None:
     class Submits(EchoHandler):
-        idempotent = True
+        async def on_submit(self) -> None:
+            """Do nothing: the checks are enough."""
 
+    sold = billed("/sold", Submits, sold_by="count")
     world = World()
     poor(world)
     world.kept.known.add(("acct_1", "again"))
     fields = RequestHeaders({"Host": ["gateway"], "X-Api-Key": [KEY], "Idempotency-Key": ["again"]})
     request = TornadoRequest("POST", "/", "HTTP/1.1", fields, "")
     request.read_target()
-    waiting = Submits(world.application(), request).check()
+    waiting = Submits(world.application(), request, sold).check()
     assert waiting is not None
     await waiting

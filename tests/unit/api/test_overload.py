@@ -210,7 +210,7 @@ async def test_call_is_refused_in_its_shape_and_keeps_its_connection(path: str) 
 
 
 def path_of(application: GatewayApplication, path: str) -> str:
-    return str(application.routes.handler_at(path).route)
+    return str(application.routes.endpoint_at(path).route)
 
 
 @cases(

@@ -75,7 +75,7 @@ def test_body_that_is_not_chunked_is_answered_as_its_endpoint_does(chunks: str) 
     assert answer.json()["type"] == "error"
     assert answer.json()["error"]["type"] == "invalid_request_error"
     assert is_ended
-    assert world.metrics.responses == [("/v1/echo", 400)]
+    assert world.metrics.responses == [("/v1/messages", 400)]
     assert [refusal.error_code for refusal in world.refusals] == ["invalid_request"]
     assert world.limits.in_flight("acct_1") == 0
 

@@ -12,6 +12,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, ResponseStartLine
 from tornado.netutil import bind_sockets
 
 from gw.api.application import GatewayApplication
+from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
 from gw.config.config import ListenAddress
 from gw.http.connection import Connection
@@ -88,8 +89,6 @@ Found = list[tuple[str | None, str | None, str | None, bytes]]
 class Recorder(ApiHandler):
     """Every path's endpoint: remembers what was asked."""
 
-    auth = "none"
-
     async def record(self) -> None:
         found: Found = self.settings["found"]
         request, key = self.request, self.request.headers.get("Authorization")
@@ -99,10 +98,15 @@ class Recorder(ApiHandler):
     on_get = on_head = on_post = record
 
 
+def recorded(path: str) -> Endpoint:
+    """The row of what is remembered."""
+    return Endpoint("recorded", path, ("GET", "HEAD", "POST"), Recorder, auth="none", body="json")
+
+
 async def ours(wire: bytes) -> Found:
     """What the endpoints are asked for by our server."""
     found: Found = []
-    application = GatewayApplication([(r".*", Recorder)], services=World().services, found=found)
+    application = GatewayApplication([recorded(r".*")], services=World().services, found=found)
     async with served(application) as address:
         await _send(address, wire, found)
     return found
@@ -230,7 +234,7 @@ class Stand:
     def __init__(self) -> None:
         self.found: Found = []
         application = GatewayApplication(
-            [(r"(?:http://a)?/(?:a.*)?", Recorder)], services=World().services, found=self.found
+            [recorded(r"(?:http://a)?/(?:a.*)?")], services=World().services, found=self.found
         )
         self.listener = Server(application, ListenAddress("127.0.0.1", 0), files=open_files())
 

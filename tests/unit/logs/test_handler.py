@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gw.api.application import GatewayApplication
+from gw.api.endpoint import Endpoint
 from gw.api.logs import summary_cache
 from gw.api.logs.handlers import LogsHandler
 from gw.api.logs.summary_cache import SummaryCache
@@ -24,8 +25,6 @@ OTHER_KEY = "sk-platform-" + "b" * 64
 class ScopeHandler(LogsHandler):
     """Tells what the key sees in the scope it asks for."""
 
-    route = "logs"
-
     async def on_get(self) -> None:
         if self.request.query == "bad":
             raise GatewayError(INVALID_REQUEST, "No.")
@@ -33,8 +32,11 @@ class ScopeHandler(LogsHandler):
         self.write(dumps([visibility.account_id, visibility.key_id]))
 
 
+SCOPE = Endpoint("logs", "/scope", ("GET",), ScopeHandler, log_rate=True)
+
+
 def ask(world: World, *heads: str) -> list[Answer]:
-    application = GatewayApplication([("/scope", ScopeHandler)], services=world.services)
+    application = GatewayApplication([SCOPE], services=world.services)
 
     async def scene() -> list[Answer]:
         async with served(application) as address:
