@@ -6,9 +6,6 @@ import re
 
 from tests.tidy.files import FOLDERS, ROOT, SOURCES, files, name_of, texts, tree
 
-# Statements that the formatter leaves alone: tables of numbers that are read by column.
-UNFORMATTED_MAX = 31
-
 # Written in pieces, so that these lines are not found by themselves.
 MARKERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
 PLACES = re.compile(r"/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|Us" + r"ers)/\w")
@@ -28,11 +25,6 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
         for number, line in enumerate(text.splitlines(), start=1)
         if pattern.search(line)
     ]
-
-
-def test_formatter_lays_out_the_sources() -> None:
-    unformatted = lines_with(re.compile(r"# fmt: (?:sk" + r"ip|off)"))
-    assert len(unformatted) <= UNFORMATTED_MAX, "\n".join(unformatted)
 
 
 def test_nothing_is_left_to_do() -> None:
