@@ -11,19 +11,13 @@ from datetime import date, timedelta
 from xml.sax.saxutils import escape, quoteattr
 
 from gw.api.logs.summary import CallSums
+from gw.console.rendering import usd_text
 
 WIDTH, HEIGHT = 720, 160
 BASE = 136  # above the dates
 GAP = 2
 MODELS_MAX = 8
 ROW = 28
-
-
-def usd_text(nano_usd: int) -> str:
-    """Return an amount in full."""
-    whole, fraction = divmod(abs(nano_usd), 1_000_000_000)
-    sign = "−" if nano_usd < 0 else ""
-    return f"{sign}{whole:,}.{f'{fraction:09d}'.rstrip('0').ljust(2, '0')} USD"
 
 
 def days_plot(days: Sequence[CallSums], first: date, last: date, label: str) -> str:
@@ -40,7 +34,7 @@ def days_plot(days: Sequence[CallSums], first: date, last: date, label: str) -> 
         bars.append(
             f'<rect x="{index * width + GAP / 2:.1f}" y="{BASE - height:.1f}"'
             f' width="{width - GAP:.1f}" height="{height:.1f}" rx="2" class="bar">'
-            f"<title>{name}: {usd_text(cost)}</title></rect>"
+            f"<title>{name}: {usd_text(cost)} USD</title></rect>"
         )
     marks = "".join(
         f'<text x="{x}" y="{HEIGHT - 6}" text-anchor="{anchor}" class="mark">{name}</text>'
@@ -64,7 +58,7 @@ def models_plot(models: Sequence[CallSums], label: str) -> str:
             f"<title>{escape(one.name)}</title></text>"
             f'<rect x="230" y="{y + 6}" width="{width:.1f}" height="18" rx="2" class="bar"/>'
             f'<text x="{238 + width:.1f}" y="{y + 19}" class="mark">'
-            f"{usd_text(one.cost_nano_usd)}</text>"
+            f"{usd_text(one.cost_nano_usd)} USD</text>"
         )
     return _svg(max(len(shown), 1) * ROW, label, "".join(rows))
 

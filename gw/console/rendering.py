@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from actors.wallet.money import format_usd
 from gw.console.texts import TEXTS
+
+
+def usd_text(nano_usd: int) -> str:
+    """Return an amount in full, with at least two decimals."""
+    whole, _, decimals = format_usd(abs(nano_usd)).partition(".")
+    sign = "−" if nano_usd < 0 else ""
+    return f"{sign}{int(whole):,}.{decimals.ljust(2, '0')}"
 
 
 class Renderer:
     """Renders values in a page."""
 
     def usd(self, nano_usd: int | None) -> str:
-        """Return an amount in full, with at least two decimals."""
-        if nano_usd is None:
-            return "–"
-        sign = "−" if nano_usd < 0 else ""
-        whole, fraction = divmod(abs(nano_usd), 1_000_000_000)
-        decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")
-        return f"{sign}{whole:,}.{decimals}"
+        """Return an amount in full; None is a dash."""
+        return "–" if nano_usd is None else usd_text(nano_usd)
 
     def column(self, nano_usd: int | None) -> str:
         """Return an amount for a column, with decimal points aligned."""
