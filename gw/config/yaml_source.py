@@ -25,20 +25,31 @@ from gw.config.nodes import (
 )
 from gw.config.substitution import SubstitutionFault, shielded, substitute, unshielded
 
-_YAML_TAG = "tag:yaml.org,2002:"
-_MERGE = f"{_YAML_TAG}merge"
+YAML_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{YAML_TAG}merge"
 _KINDS: Mapping[str, ScalarKind] = {
-    f"{_YAML_TAG}str": "text",
-    f"{_YAML_TAG}int": "whole",
-    f"{_YAML_TAG}float": "number",
-    f"{_YAML_TAG}bool": "bool",
-    f"{_YAML_TAG}null": "null",
-    f"{_YAML_TAG}timestamp": "date",
+    f"{YAML_TAG}str": "text",
+    f"{YAML_TAG}int": "whole",
+    f"{YAML_TAG}float": "number",
+    f"{YAML_TAG}bool": "bool",
+    f"{YAML_TAG}null": "null",
+    f"{YAML_TAG}timestamp": "date",
     # A single `=` or `<<` as a value is a text.
-    f"{_YAML_TAG}value": "text",
+    f"{YAML_TAG}value": "text",
     _MERGE: "text",
 }
 _QUOTE_HINT = "put quotes around a value that has any of : # [ ] { } * & ! % @ ` in it"
+
+
+def compose(text: str) -> yaml.Node | None:
+    """Return the root node of a document, None if it is empty. Raises YAMLError."""
+    root: yaml.Node | None = yaml.compose(shielded(text), Loader=yaml.SafeLoader)
+    return root
+
+
+def mark_of(node: yaml.Node) -> Mark:
+    """Return where a node begins."""
+    return Mark(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> Node:
@@ -48,7 +59,7 @@ def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> Node:
     """
     nowhere = Unreadable(Mark(1, 1))
     try:
-        root = yaml.compose(shielded(text), Loader=yaml.SafeLoader)
+        root = compose(text)
         if root is None:
             return Scalar("", "null", Mark(1, 1))
         return _Tree(environ).node(root, report.top())
@@ -75,10 +86,10 @@ class _Tree:
     def node(self, node: yaml.Node, at: Location) -> Node:
         if id(node) in self._done:
             return self._done[id(node)]
-        at = Location(at.report, at.path, at.mark or _mark(node))
+        at = Location(at.report, at.path, at.mark or mark_of(node))
         if id(node) in self._open:
             at.blame(found="an alias to what it is part of", allowed="an alias to something else")
-            return Unreadable(_mark(node))
+            return Unreadable(mark_of(node))
         self._open.add(id(node))
         made = self._made(node, at)
         self._open.remove(id(node))
@@ -88,14 +99,14 @@ class _Tree:
     def _made(self, node: yaml.Node, at: Location) -> Node:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, at)
-        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_YAML_TAG}seq":
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{YAML_TAG}seq":
             items = tuple(
-                self.node(item, at.item(index, _mark(item)))
+                self.node(item, at.item(index, mark_of(item)))
                 for index, item in enumerate(node.value)
             )
-            return Items(items, _mark(node))
-        if isinstance(node, yaml.MappingNode) and node.tag == f"{_YAML_TAG}map":
-            return Table(self._entries(node, at), _mark(node))
+            return Items(items, mark_of(node))
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{YAML_TAG}map":
+            return Table(self._entries(node, at), mark_of(node))
         return _blame_tag(node, at)
 
     def _scalar(self, node: yaml.ScalarNode, at: Location) -> Node:
@@ -107,17 +118,17 @@ class _Tree:
             text, variables, taken = substitute(written, self._environ)
         except SubstitutionFault as fault:
             at.blame(found=fault.found, allowed=fault.allowed, hint=fault.hint)
-            return Unreadable(_mark(node))
+            return Unreadable(mark_of(node))
         except UnicodeError:
             at.blame(found="half of a surrogate pair", allowed="text of whole characters")
-            return Unreadable(_mark(node))
-        return Scalar(text, kind, _mark(node), variables, taken)
+            return Unreadable(mark_of(node))
+        return Scalar(text, kind, mark_of(node), variables, taken)
 
     def _entries(self, node: yaml.MappingNode, at: Location) -> dict[str, Entry]:
         written: dict[str, Entry] = {}
         merged: dict[str, Entry] = {}
         for key, value in node.value:
-            mark = _mark(key)
+            mark = mark_of(key)
             name = unshielded(key.value) if isinstance(key, yaml.ScalarNode) else None
             if key.tag == _MERGE:
                 for table in self._merged_tables(value, at.key("<<", mark)):
@@ -142,10 +153,6 @@ class _Tree:
                 at.blame(found=described(item), allowed="a mapping to merge, or a list of them")
 
 
-def _mark(node: yaml.Node) -> Mark:
-    return Mark(node.start_mark.line + 1, node.start_mark.column + 1)
-
-
 def _is_whole_text(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
@@ -159,7 +166,7 @@ def _joined_surrogates(text: str) -> str:
 
 def _blame_tag(node: yaml.Node, at: Location) -> Unreadable:
     at.blame(found=f"the tag {quoted(node.tag)}", allowed="plain values without a tag")
-    return Unreadable(_mark(node))
+    return Unreadable(mark_of(node))
 
 
 def _blame_syntax(text: str, error: yaml.MarkedYAMLError, report: FaultReport) -> None:

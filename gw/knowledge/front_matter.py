@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 
+from gw.config.yaml_source import YAML_TAG
+
 FENCE = "---"
 KEYS = ("title", "summary", "tags", "aliases", "confidence", "needs_review", "source")
 SOURCE_KEYS = ("file", "filename", "locator", "compiled_at", "model")
 # libyaml's if available: ten times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TAG = "tag:yaml.org,2002:"
 _WORDS = {"str": "a text", "bool": "true or false", "seq": "a list", "map": "a mapping"}
 
 Blame = Callable[[int, str], None]
@@ -189,7 +190,7 @@ def _with_path(path: str | None, entry: SourceEntry, blame: Blame) -> SourceEntr
 
 
 def _kind(node: Any) -> str:
-    return str(node.tag).removeprefix(_TAG)
+    return str(node.tag).removeprefix(YAML_TAG)
 
 
 def _described(kind: str) -> str:

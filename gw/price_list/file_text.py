@@ -13,8 +13,8 @@ from typing import NoReturn
 
 import yaml
 
-from gw.config.faults import FaultReport, Location, Mark
-from gw.config.substitution import shielded
+from gw.config.faults import FaultReport, Location
+from gw.config.yaml_source import compose, mark_of
 
 # The indentation of items in a list that was empty.
 INDENT = 2
@@ -52,7 +52,7 @@ class FileText:
         self._report = FaultReport(str(source))
         self._newline = "\r\n" if "\r\n" in text else "\n"
         try:
-            root = yaml.compose(shielded(text), Loader=yaml.SafeLoader)
+            root = compose(text)
         except yaml.YAMLError as error:  # the caller has parsed it by the same parser
             self._refuse(None, str(error), "valid YAML")
         if root is not None and not isinstance(root, yaml.MappingNode):
@@ -170,10 +170,7 @@ class FileText:
         return "".join(f"{' ' * column}{line}{self._newline}" for line in items.splitlines())
 
     def _refuse(self, node: yaml.Node | None, found: str, allowed: str) -> NoReturn:
-        mark = None
-        if node is not None:
-            mark = Mark(node.start_mark.line + 1, node.start_mark.column + 1)
-        Location(self._report, "", mark).blame(
+        Location(self._report, "", None if node is None else mark_of(node)).blame(
             found=f"{found}, which nothing can be added to as text", allowed=allowed
         )
         self._report.raise_if_any()
