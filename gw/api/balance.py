@@ -7,7 +7,6 @@ are always current: the handlers wait for pending writes of every process.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from actors.wallet.ledger import Spending
@@ -15,6 +14,7 @@ from actors.wallet.money import format_usd
 from gw.api.handler import ApiHandler
 from gw.api.services import until_settled
 from gw.error_bodies import dumps
+from gw.instants import format_instant, of_seconds
 
 CENTS_PER_USD = 100
 
@@ -54,7 +54,7 @@ def key_balance(funds: Funds, expires_at: float | None) -> dict[str, Any]:
         "remaining_usd": format_usd(funds.remaining_nano_usd),
         "used_usd": format_usd(funds.used_nano_usd),
         "total_usd": format_usd(funds.total_nano_usd),
-        "expires_at": None if expires_at is None else _rfc3339(expires_at),
+        "expires_at": None if expires_at is None else format_instant(of_seconds(expires_at)),
     }
 
 
@@ -77,10 +77,6 @@ def usage(funds: Funds) -> bytes:
     """Return the body of the billing usage: cumulative, in cents."""
     cents = format_usd(funds.used_nano_usd * CENTS_PER_USD)
     return f'{{"object":"list","total_usage":{cents},"daily_costs":[]}}'.encode()
-
-
-def _rfc3339(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(unix_seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 async def funds_of(handler: ApiHandler) -> Funds:

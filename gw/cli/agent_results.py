@@ -13,9 +13,9 @@ from gw.admin import agents as admin
 from gw.agents.table import AgentRecord
 from gw.api.logs.agent_usage import KeyUsage, total
 from gw.api.logs.filters import STATUSES
-from gw.api.logs.instants import show as show_instant
 from gw.api.logs.window import Window
 from gw.cli.output import Result, sheet, table
+from gw.instants import format_instant
 
 COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enabled")
 KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
@@ -58,8 +58,8 @@ def usage_result(
     record = {
         "agent_id": agent.id,
         "name": agent.name,
-        "period_from": show_instant(window.start),
-        "period_to": show_instant(window.end),
+        "period_from": format_instant(window.start),
+        "period_to": format_instant(window.end),
         "requests": whole.requests,
         **cost(whole.cost_nano_usd),
         "input_tokens": whole.input_tokens,

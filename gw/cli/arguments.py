@@ -9,23 +9,18 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from gw.admin import values
 from gw.admin.refusals import Invalid
 from gw.cli.failures import UsageFault
+from gw.instants import NotAnInstant, read_instant
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]
 
 T = TypeVar("T")
-
-_RFC3339 = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>(?!24)\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?"
-    r"(?:[Zz]|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",
-    re.ASCII,
-)
 
 
 class Parser(argparse.ArgumentParser):
@@ -122,18 +117,12 @@ def temperature(text: str) -> float:
 
 def instant(text: str) -> datetime:
     """Read an RFC 3339 time, such as 2027-01-31T12:00:00Z, possibly in the past."""
-    message = f"{text!a} is not an RFC 3339 time such as 2027-01-31T12:00:00Z"
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        raise argparse.ArgumentTypeError(message)
-    fraction = (match["fraction"] or ".0")[:7]
-    offset = timedelta(hours=int(match["hours"] or 0), minutes=int(match["minutes"] or 0))
     try:
-        naive = datetime.fromisoformat(f"{match['date']}T{match['time']}{fraction:0<7}")
-        zone = timezone(-offset if match["sign"] == "-" else offset)
-        return naive.replace(tzinfo=zone).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(message) from error
+        return read_instant(text, is_exact=True)
+    except NotAnInstant as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!a} is not an RFC 3339 time such as 2027-01-31T12:00:00Z"
+        ) from error
 
 
 def or_none(read: Callable[[str], T]) -> Callable[[str], T | None]:

@@ -9,9 +9,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
+
+from gw.instants import format_instant
 
 GAP = "  "
 
@@ -43,9 +45,7 @@ def to_json(record: Mapping[str, Any]) -> str:
 
 def rfc3339(instant: datetime | None) -> str | None:
     """Return an instant in UTC with a Z; None stays None."""
-    if instant is None:
-        return None
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return None if instant is None else format_instant(instant)
 
 
 def sheet(record: Mapping[str, Any]) -> str:
@@ -84,5 +84,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else str(value)
     if isinstance(value, datetime):
-        return rfc3339(value)
+        return format_instant(value)
     raise TypeError(f"{value!r} has no place in an answer")

@@ -12,7 +12,6 @@ from gw.accounts import Account
 from gw.admin import accounts as handled
 from gw.admin import values
 from gw.admin.refusals import Invalid
-from gw.api.logs.instants import midnight, show
 from gw.api.logs.summary import read_sums
 from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window, read_window
@@ -22,6 +21,7 @@ from gw.console.cursors import read_cursor, write_cursor
 from gw.console.pages import ConsoleHandler
 from gw.console.plots import days_plot, models_plot
 from gw.console.texts import TEXTS
+from gw.instants import format_instant, midnight
 
 SQL = load("gw.console", "account.sql")
 PAGE = 50
@@ -173,7 +173,7 @@ class StatementHandler(ConsoleHandler):
             }
             rows = await self.services.database.fetch_all(SQL["statement"], params)
             yield [
-                (show(at), kind, reference, model, key, format_usd(int(nano)))
+                (format_instant(at), kind, reference, model, key, format_usd(int(nano)))
                 for at, _, _, kind, reference, model, key, nano in rows
             ]
             if len(rows) < PORTION:

@@ -19,10 +19,10 @@ from urllib.parse import urlencode
 from actors.store.queries import load
 from actors.store.session import Statements
 from gw.api.logs.filters import STATUSES
-from gw.api.logs.instants import EPOCH
 from gw.api.logs.rows import LogRow
 from gw.api.logs.window import Window, read_window
 from gw.console.pages import ConsoleHandler
+from gw.instants import EPOCH
 
 SHOWN = 50
 # Accounts or keys of one name that are listed.

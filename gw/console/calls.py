@@ -22,7 +22,6 @@ from gw.api.logs.detail import (
     upstream_pairs,
 )
 from gw.api.logs.filters import STATUSES, TOKEN_BILLED, UNIT_TYPES
-from gw.api.logs.instants import show
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import CallRecord, find_ref, read_ref
@@ -31,6 +30,7 @@ from gw.api.logs.visibility import Scope, Visibility
 from gw.console.csv_file import start_csv, write_csv
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
+from gw.instants import format_instant
 from gw.keys import store as keys
 from gw.keys.store import KeyRecord
 
@@ -170,8 +170,8 @@ class CallsFileHandler(ListedHandler):
         message = row.error_message and self.services.current.redact(row.error_message)
         return (
             row.id,
-            show(row.created_at),
-            show(row.submitted_at),
+            format_instant(row.created_at),
+            format_instant(row.submitted_at),
             UUID(row.request_id).hex,
             row.key_id,
             row.key_name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gw.api.logs.instants import of_microseconds, to_microseconds
+from gw.instants import of_microseconds, to_microseconds
 
 
 def write_cursor(at: datetime, row_id: str | int) -> str:

@@ -11,12 +11,12 @@ from gw.admin import values
 from gw.admin.keys import status
 from gw.admin.refusals import Invalid
 from gw.agents import table
-from gw.api.logs.instants import NotAnInstant, midnight, read_date, read_instant
 from gw.console.changes import change, in_force
 from gw.console.client_setups import setups
 from gw.console.cursors import read_cursor, write_cursor
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
+from gw.instants import NotAnInstant, midnight, read_date, read_instant
 from gw.keys import store
 from gw.keys.issue import KeyWish
 from gw.keys.key_requests import list_pending_requests

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from actors.wallet.money import format_usd
 from gw.console.texts import TEXTS
+from gw.instants import format_instant
 
 
 def usd_text(nano_usd: int) -> str:
@@ -36,7 +37,7 @@ class Renderer:
         if at is None:
             return "–"
         moment = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
-        text = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        text = format_instant(moment, timespec="milliseconds")
         shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return f'<time datetime="{text}">{shown}</time>'
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from gw.api.logs.instants import of_microseconds, to_microseconds
 from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window
+from gw.instants import of_microseconds, to_microseconds
 
 Order = Literal["desc", "asc"]
 

@@ -17,6 +17,7 @@ from actors.wallet.money import format_credits, format_usd
 from actors.wallet.receipt import TOKENS_PER_PRICE, Line, NoPrice, formula, multiplier_of
 from channels.families import DETAIL_KINDS, FAMILIES, PUBLIC_NAMES
 from gw.api.logs.record import CallRecord
+from gw.instants import format_instant
 from metrics.log_redaction import redact
 
 Pairs = list[dict[str, str]]
@@ -267,7 +268,7 @@ def _protocol(name: str) -> str:
 
 
 def _instant(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_instant(instant, timespec="milliseconds")
 
 
 def _pair(name: str, text: str) -> dict[str, str]:

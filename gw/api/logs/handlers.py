@@ -16,7 +16,6 @@ from actors.clock import Clock
 from gw.api.handler import ApiHandler
 from gw.api.logs.cursor import LogCursor, PagePosition
 from gw.api.logs.detail import gateway_pairs, kind_of, request_pairs, upstream_pairs
-from gw.api.logs.instants import show
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import find, read_ref
@@ -26,6 +25,7 @@ from gw.api.logs.visibility import Scope, Visibility, of_scope, widest
 from gw.api.services import LogServices, until_settled
 from gw.error_bodies import dumps
 from gw.errors import LOG_NOT_FOUND, PERMISSION_DENIED, GatewayError
+from gw.instants import format_instant
 
 
 class LogsHandler(ApiHandler):
@@ -83,8 +83,8 @@ class LogListHandler(LogsHandler):
             "object": "list",
             "currency": CURRENCY,
             "scope": query.visibility.scope,
-            "period_from": show(query.window.start),
-            "period_to": show(query.window.end),
+            "period_from": format_instant(query.window.start),
+            "period_to": format_instant(query.window.end),
             "data": [rendering.row(row, with_attempts=query.with_attempts) for row in rows],
             "has_more": has_more,
             "next_cursor": next_cursor,

@@ -16,9 +16,9 @@ from typing import Any
 from actors.store.database import Database
 from actors.store.queries import load
 from gw.api.logs.filters import TOKEN_BILLED, Filters
-from gw.api.logs.instants import midnight
 from gw.api.logs.list_query import LogListQuery
 from gw.api.logs.rows import InFlightJob, LogRow
+from gw.instants import midnight
 
 _TEXTS = load("gw.api.logs", "logs.sql")
 SQL: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from actors.wallet.money import format_credits
-from gw.api.logs.instants import show
+from gw.instants import format_instant
 
 CURRENCY = "points"  # the specification's name for credits
 
@@ -74,8 +74,8 @@ class Rendering:
         shown: dict[str, Any] = {
             "object": "log",
             "id": row.id,
-            "created_at": show(row.created_at),
-            "submitted_at": show(row.submitted_at),
+            "created_at": format_instant(row.created_at),
+            "submitted_at": format_instant(row.submitted_at),
             "key_id": row.key_id,
             "key_name": row.key_name,
             "key_prefix": row.key_prefix,
@@ -93,7 +93,9 @@ class Rendering:
             "request_id": UUID(row.request_id).hex,
             "task_id": row.task_id,
             "result_urls": list(row.result_urls or ()),
-            "result_expires_at": show(row.result_expires_at) if row.result_expires_at else None,
+            "result_expires_at": format_instant(row.result_expires_at)
+            if row.result_expires_at
+            else None,
             "attempts_count": len(attempts) if with_attempts else None,
         }
         if with_attempts:
@@ -106,7 +108,7 @@ class Rendering:
             "object": "log.in_flight",
             "task_id": job.task_id,
             "request_id": UUID(job.request_id).hex,
-            "submitted_at": show(job.submitted_at),
+            "submitted_at": format_instant(job.submitted_at),
             "key_id": job.key_id,
             "key_name": job.key_name,
             "key_prefix": job.key_prefix,
@@ -117,7 +119,7 @@ class Rendering:
     def _attempt(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "seq": attempt["seq"],
-            "created_at": show(datetime.fromtimestamp(attempt["created_at"], UTC)),
+            "created_at": format_instant(datetime.fromtimestamp(attempt["created_at"], UTC)),
             "latency_ms": attempt["latency_ms"],
             "error_code": attempt["error_code"],
             "error_message": self._message(attempt["error_message"]),

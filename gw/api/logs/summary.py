@@ -12,12 +12,12 @@ from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.money import format_credits
 from gw.api.logs.filters import STATUSES, refuse_filters
-from gw.api.logs.instants import show
 from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.rows import CURRENCY
 from gw.api.logs.visibility import Scope, Visibility, read_visibility
 from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
 from gw.api.logs.window_parts import cover, part_columns
+from gw.instants import format_instant
 
 SQL = load("gw.api.logs", "summary.sql")
 WINDOW_MAX = timedelta(days=365)
@@ -111,8 +111,8 @@ def show_summary(
         "object": "logs.summary",
         "currency": CURRENCY,
         "scope": query.visibility.scope,
-        "period_from": show(query.window.start),
-        "period_to": show(query.window.end),
+        "period_from": format_instant(query.window.start),
+        "period_to": format_instant(query.window.end),
         "total": figures(total),
         "status_counts": {status: by_status.get(status, 0) for status in STATUSES},
         "by_day": [

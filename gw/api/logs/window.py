@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from gw.api.logs.instants import EPOCH, NotAnInstant, midnight, read_date, read_instant
 from gw.api.logs.parameters import Parameters, quoted, refuse
+from gw.instants import EPOCH, NotAnInstant, midnight, read_date, read_instant
 
 PERIODS = ("today", "7d", "30d", "this_month", "all")
 DEFAULT_PERIOD = "30d"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from gw.api.logs.instants import EPOCH
 from gw.api.logs.window import Window
+from gw.instants import EPOCH
 
 DAY_HOURS = 24
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Any
 
 from channels.families import GEMINI
 from channels.registry import ModelSpec, Registry
+from gw.instants import format_instant, of_seconds
 
 
 def first_entry(model: ModelSpec) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def messages_entry(model: ModelSpec) -> dict[str, Any]:
         "type": "model",
         "id": model.id,
         "display_name": model.display_name,
-        "created_at": _instant(model.created),
+        "created_at": format_instant(of_seconds(model.created)),
         "lifecycle": "active" if model.callable else "retired",
         "max_input_tokens": model.context_size,
         "max_tokens": model.max_output_tokens,
@@ -65,7 +65,3 @@ def native_entry(
 
 def _known(sizes: dict[str, int | None]) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size is not None}
-
-
-def _instant(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from gw.api.logs.instants import EPOCH
 from gw.api.logs.window import Window
 from gw.console import all_calls
 from gw.console.all_calls import FILTERS, find_calls, first_id
+from gw.instants import EPOCH
 from tests.integration.logs.table import NOW, Table, fill
 from tests.support.call_log import Row
 

@@ -1,4 +1,4 @@
-"""Instants in clients' texts: RFC 3339, or a date alone; always UTC.
+"""Instants in texts of clients and operators: RFC 3339, or a date alone; always UTC.
 
 The standard library accepts more than RFC 3339 (week dates, no offset) and less (leap seconds,
 more than six decimals), so the form is validated here.
@@ -39,13 +39,18 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def read_instant(text: str) -> datetime:
-    """Return an RFC 3339 timestamp in UTC, truncated to microseconds. Raises NotAnInstant."""
+def read_instant(text: str, *, is_exact: bool = False) -> datetime:
+    """Return an RFC 3339 timestamp in UTC, truncated to microseconds. Raises NotAnInstant.
+
+    An exact one has neither a leap second nor a space for a plus.
+    """
     found = _INSTANT.fullmatch(text)
     if found is None:
         raise NotAnInstant(text)
     clock = found["time"]
     is_leap = clock.endswith(":60")
+    if is_exact and (is_leap or found["sign"] == " "):
+        raise NotAnInstant(text)
     try:
         local = datetime.fromisoformat(
             f"{found['date']}T{clock[:-2]}{'59' if is_leap else clock[-2:]}"
@@ -57,9 +62,9 @@ def read_instant(text: str) -> datetime:
         raise NotAnInstant(text) from error
 
 
-def show(instant: datetime) -> str:
+def format_instant(instant: datetime, *, timespec: str = "auto") -> str:
     """Return an instant as RFC 3339 in UTC, with microseconds unless they are zero."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return instant.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def to_microseconds(instant: datetime) -> int:
@@ -70,6 +75,11 @@ def to_microseconds(instant: datetime) -> int:
 def of_microseconds(microseconds: int) -> datetime:
     """Return the instant of microseconds since 1970. Raises OverflowError outside years 1–9999."""
     return EPOCH + timedelta(microseconds=microseconds)
+
+
+def of_seconds(unix_seconds: float) -> datetime:
+    """Return the instant of seconds since 1970, in UTC."""
+    return datetime.fromtimestamp(unix_seconds, UTC)
 
 
 def _zone(found: re.Match[str]) -> timezone:
