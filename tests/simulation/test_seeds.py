@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import routing
+from actors import failover
 from actors.channel import ChannelLease
 from actors.failover import Failover
 from actors.limits.status import LimitStatus
@@ -114,7 +114,7 @@ def _tries_with_everything(failover: Failover) -> Any:
         (pricing, "div_round_half_up", lambda top, bottom: top // bottom),
         (TokenPrice, "cost_nano_usd", _prices_all_as_fresh),
         (TokenBill, "charged", _charges_no_leaver),
-        (routing, "TRIES_MAX", 4),
+        (failover, "TRIES_MAX", 4),
         (Failover, "lease", _tries_with_everything),
     ],
     ids=[
