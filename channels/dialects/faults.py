@@ -46,6 +46,17 @@ def invalid_member(
     return InvalidRequest(f"{path}: expected {words}, found {described(value)}.", path)
 
 
+def fault_within(at: str, error: msgspec.ValidationError) -> InvalidRequest:
+    """Convert a decoder's error about the value at a path, in a part that has no words."""
+    reason = str(error)
+    inner = found[1] if (found := _PATH.search(reason)) else ""
+    if missing := _MISSING.match(reason):
+        inner = f"{inner}.{missing[1]}" if inner else missing[1]
+    path = f"{at}.{inner}" if at and inner and not inner.startswith("[") else at + inner
+    reason = _QUOTED.sub("", _PATH.sub("", reason))
+    return InvalidRequest(f"{path or 'The request body'}: {reason}.", path or None)
+
+
 def described(value: Any) -> str:
     """Describe a JSON value by its kind and size: a client's content is never quoted."""
     if value is None:

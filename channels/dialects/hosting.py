@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.address import Address
-from channels.errors import InvalidRequest
 from channels.http.sse import Render
 from channels.json.json_object import JsonObject
 from channels.json.lenient import dumps, text_of
@@ -94,7 +93,7 @@ class Hosting:
         if self.rewrite is not None:
             values = msgspec.json.decode(body, type=dict[str, Any])
             values.update((name, msgspec.json.decode(raw)) for name, raw in added.items())
-            return dumps(_rewritten(self.rewrite, values))
+            return dumps(self.rewrite(values))
         members = {
             self.renames.get(name, name): self._mended(name, bytes(raw))
             for name, raw in JsonObject.parse(body).raw.items()
@@ -108,19 +107,6 @@ class Hosting:
     def _mended(self, name: str, raw: bytes) -> bytes:
         mend = self.mends.get(name)
         return raw if mend is None else mend(raw)
-
-
-def _rewritten(
-    rewrite: Callable[[dict[str, Any]], dict[str, Any]], values: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the converted body. A body that cannot be converted is refused."""
-    try:
-        return rewrite(values)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise InvalidRequest(
-            "The request body is not as its protocol documents it, so that it cannot be said to "
-            "the upstream of this model."
-        ) from error
 
 
 def hosting_for(hostings: Mapping[str, Hosting], wire: str, model: str) -> tuple[str, Hosting]:

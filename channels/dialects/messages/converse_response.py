@@ -2,21 +2,26 @@
 
 Its stream has no start of a text block and reports the usage after the end; the messages protocol
 starts every block, and ends after the usage. The response and the model are not named in it.
+
+What is read has types: a value of another type is the upstream's fault, an exception in the
+conversion is one of the gateway. Only the usage is read member by member, because a response whose
+counts are odd is still one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from channels.dialects.token_counts import count_of
 from channels.errors import UpstreamMalformed
 from channels.http.sse import EventMessage, server_sent
-from channels.json.lenient import UNREADABLE, dumps
+from channels.json.lenient import UNREADABLE, dumps, text_of
 
 # Error types of the dialect's events, by Bedrock's exceptions.
 _ERROR_TYPES = {
@@ -35,6 +40,7 @@ def error_event(message: EventMessage) -> bytes:
 
 
 _Json = dict[str, Any]
+_Kind = TypeVar("_Kind")
 
 _STOP_REASONS: Mapping[str, str] = MappingProxyType(
     {"content_filtered": "refusal", "guardrail_intervened": "refusal"}
@@ -52,21 +58,112 @@ _TTLS = ("5m", "1h")
 TIERED = ("priority", "flex")
 
 
+class _ToolUse(Struct, rename="camel", gc=False):
+    tool_use_id: str
+    name: str
+    input: Any
+
+
+class _ReasoningText(Struct, gc=False):
+    text: str
+    signature: str | None = None
+
+
+class _Reasoning(Struct, rename="camel", gc=False):
+    """A thought: its text, or opaque data."""
+
+    reasoning_text: _ReasoningText | None = None
+    redacted_content: str | None = None
+
+
+class _ContentBlock(Struct, rename="camel", gc=False):
+    """A block of a whole response, of one of these kinds or another."""
+
+    text: str | None = None
+    tool_use: _ToolUse | None = None
+    reasoning_content: _Reasoning | None = None
+
+
+class _OutputMessage(Struct, gc=False):
+    content: list[_ContentBlock]
+
+
+class _ConverseOutput(Struct, gc=False):
+    message: _OutputMessage
+
+
+class _StatedUsage(Struct, rename="camel", gc=False):
+    """The counts, as an event of a stream or within a whole response."""
+
+    usage: Any = None
+    service_tier: Any = None
+
+
+class _Whole(_StatedUsage, rename="camel", kw_only=True, gc=False):
+    output: _ConverseOutput
+    stop_reason: str | None = None
+
+
+class _MessageStart(Struct, gc=False):
+    """No member of it is read."""
+
+
+class _StartedToolUse(Struct, rename="camel", gc=False):
+    tool_use_id: str
+    name: str
+
+
+class _Start(Struct, rename="camel", gc=False):
+    tool_use: _StartedToolUse | None = None
+
+
+class _BlockStart(Struct, rename="camel", gc=False):
+    content_block_index: int
+    start: _Start
+
+
+class _ToolUseDelta(Struct, gc=False):
+    input: str
+
+
+class _ReasoningDelta(Struct, rename="camel", gc=False):
+    text: str | None = None
+    signature: str | None = None
+    redacted_content: str | None = None
+
+
+class _Delta(Struct, rename="camel", gc=False):
+    text: str | None = None
+    tool_use: _ToolUseDelta | None = None
+    reasoning_content: _ReasoningDelta | None = None
+
+
+class _BlockDelta(Struct, rename="camel", gc=False):
+    content_block_index: int
+    delta: _Delta
+
+
+class _BlockStop(Struct, gc=False):
+    """No member of it is read: one block is open at a time."""
+
+
+class _MessageStop(Struct, rename="camel", gc=False):
+    stop_reason: str
+
+
+_WHOLE = msgspec.json.Decoder(_Whole)
+
+
 def messages_body(body: bytes, model: str) -> bytes:
     """Convert a whole response. Raises UpstreamMalformed for an invalid one."""
-    value = _object(body)
-    try:
-        content = value["output"]["message"]["content"]
-        blocks = [block for one in content if (block := _response_block(one)) is not None]
-        usage = _usage(value)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UpstreamMalformed("no message in the response") from error
+    whole = _decoded(_WHOLE, body, "no message in the response")
+    content = whole.output.message.content
     message: _Json = {
         **_named(blake2b(body, digest_size=12).hexdigest(), model),
-        "content": blocks,
-        **_stopped(value.get("stopReason")),
+        "content": [block for one in content if (block := _response_block(one)) is not None],
+        **_stopped(whole.stop_reason),
+        "usage": _shown(_usage(whole)),
     }
-    message["usage"] = _shown(usage)
     return dumps(message)
 
 
@@ -87,14 +184,11 @@ class ConverseStream:
         """Return the server-sent events of one message. Raises UpstreamMalformed."""
         if message.kind != "event":
             return error_event(message)
-        write = _EVENTS.get(message.headers.get(":event-type", ""))
-        if write is None or self._has_ended:
+        found = _EVENTS.get(message.headers.get(":event-type", ""))
+        if found is None or self._has_ended:
             return b""
-        value = _object(message.payload)
-        try:
-            return write(self, value)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UpstreamMalformed("an event that cannot be read") from error
+        decoder, write = found
+        return write(self, _decoded(decoder, message.payload, "an event that cannot be read"))
 
     def end(self) -> bytes:
         """Return the last events: a response that stopped without stating its usage is complete."""
@@ -102,7 +196,7 @@ class ConverseStream:
             return b""
         return self._ended(None)
 
-    def _message_start(self, value: _Json) -> bytes:
+    def _message_start(self, event: _MessageStart) -> bytes:
         # No token count is known before the end.
         message = {
             **_named(self._name, self._model),
@@ -113,39 +207,41 @@ class ConverseStream:
         }
         return _event("message_start", {"message": message})
 
-    def _block_start(self, value: _Json) -> bytes:
-        use = value["start"].get("toolUse")
+    def _block_start(self, event: _BlockStart) -> bytes:
+        use = event.start.tool_use
         if use is None:
             return b""  # a block that the messages protocol does not have
-        block = {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": {}}
-        return self._begin(value["contentBlockIndex"], block)
+        block = {"type": "tool_use", "id": use.tool_use_id, "name": use.name, "input": {}}
+        return self._begin(event.content_block_index, block)
 
-    def _block_delta(self, value: _Json) -> bytes:
-        index, delta = value["contentBlockIndex"], value["delta"]
-        if (text := delta.get("text")) is not None:
-            return self._delta(index, "text", {"type": "text_delta", "text": text})
-        if (use := delta.get("toolUse")) is not None:
-            return _delta(index, {"type": "input_json_delta", "partial_json": use["input"]})
-        if (thought := delta.get("reasoningContent")) is None:
+    def _block_delta(self, event: _BlockDelta) -> bytes:
+        index, delta = event.content_block_index, event.delta
+        if delta.text is not None:
+            return self._delta(index, "text", {"type": "text_delta", "text": delta.text})
+        if (use := delta.tool_use) is not None:
+            return _delta(index, {"type": "input_json_delta", "partial_json": use.input})
+        if (thought := delta.reasoning_content) is None:
             return b""
-        if (text := thought.get("text")) is not None:
-            return self._delta(index, "thinking", {"type": "thinking_delta", "thinking": text})
-        if (signature := thought.get("signature")) is not None:
-            written = {"type": "signature_delta", "signature": signature}
+        if thought.text is not None:
+            written = {"type": "thinking_delta", "thinking": thought.text}
             return self._delta(index, "thinking", written)
-        if (data := thought.get("redactedContent")) is not None:
-            return self._begin(index, {"type": "redacted_thinking", "data": data})
+        if thought.signature is not None:
+            written = {"type": "signature_delta", "signature": thought.signature}
+            return self._delta(index, "thinking", written)
+        if thought.redacted_content is not None:
+            data = {"type": "redacted_thinking", "data": thought.redacted_content}
+            return self._begin(index, data)
         return b""
 
-    def _block_stop(self, value: _Json) -> bytes:
+    def _block_stop(self, event: _BlockStop) -> bytes:
         return self._close()
 
-    def _message_stop(self, value: _Json) -> bytes:
-        self._stop_reason = value["stopReason"]
+    def _message_stop(self, event: _MessageStop) -> bytes:
+        self._stop_reason = event.stop_reason
         return self._close()
 
-    def _metadata(self, value: _Json) -> bytes:
-        return self._ended(_usage(value))
+    def _metadata(self, event: _StatedUsage) -> bytes:
+        return self._ended(_usage(event))
 
     def _delta(self, index: int, kind: str, delta: _Json) -> bytes:
         """Return the event of a delta, after the start of its block if it is the first."""
@@ -170,52 +266,49 @@ class ConverseStream:
         return self._close() + _event("message_delta", last) + _event("message_stop", {})
 
 
-_EVENTS = MappingProxyType(
-    {
-        "messageStart": ConverseStream._message_start,
-        "contentBlockStart": ConverseStream._block_start,
-        "contentBlockDelta": ConverseStream._block_delta,
-        "contentBlockStop": ConverseStream._block_stop,
-        "messageStop": ConverseStream._message_stop,
-        "metadata": ConverseStream._metadata,
-    }
+# Each event's type, and its conversion.
+_EVENTS: Mapping[str, tuple[msgspec.json.Decoder[Any], Callable[[ConverseStream, Any], bytes]]] = (
+    MappingProxyType(
+        {
+            "messageStart": (msgspec.json.Decoder(_MessageStart), ConverseStream._message_start),
+            "contentBlockStart": (msgspec.json.Decoder(_BlockStart), ConverseStream._block_start),
+            "contentBlockDelta": (msgspec.json.Decoder(_BlockDelta), ConverseStream._block_delta),
+            "contentBlockStop": (msgspec.json.Decoder(_BlockStop), ConverseStream._block_stop),
+            "messageStop": (msgspec.json.Decoder(_MessageStop), ConverseStream._message_stop),
+            "metadata": (msgspec.json.Decoder(_StatedUsage), ConverseStream._metadata),
+        }
+    )
 )
 
 
-def _object(data: bytes) -> _Json:
+def _decoded(decoder: msgspec.json.Decoder[_Kind], data: bytes, fault: str) -> _Kind:
+    """Return what an upstream has sent, as its type. Raises UpstreamMalformed for anything else."""
     try:
-        value = msgspec.json.decode(data)
+        return decoder.decode(data)
     except UNREADABLE as error:
-        raise UpstreamMalformed("no JSON") from error
-    if not isinstance(value, dict):
-        raise UpstreamMalformed("no JSON object")
-    return value
+        raise UpstreamMalformed(fault) from error
 
 
 def _named(name: str, model: str) -> _Json:
     return {"id": f"msg_bdrk_{name}", "type": "message", "role": "assistant", "model": model}
 
 
-def _response_block(block: Mapping[str, Any]) -> _Json | None:
+def _response_block(block: _ContentBlock) -> _Json | None:
     """Convert a block of a whole response; None if the messages protocol does not have it."""
-    if (text := block.get("text")) is not None:
-        return {"type": "text", "text": text}
-    if (use := block.get("toolUse")) is not None:
-        return {
-            "type": "tool_use",
-            "id": use["toolUseId"],
-            "name": use["name"],
-            "input": use["input"],
-        }
-    if (thought := block.get("reasoningContent")) is None:
+    if block.text is not None:
+        return {"type": "text", "text": block.text}
+    if (use := block.tool_use) is not None:
+        return {"type": "tool_use", "id": use.tool_use_id, "name": use.name, "input": use.input}
+    if (thought := block.reasoning_content) is None:
         return None
-    if (data := thought.get("redactedContent")) is not None:
-        return {"type": "redacted_thinking", "data": data}
-    reasoning = thought["reasoningText"]
+    if thought.redacted_content is not None:
+        return {"type": "redacted_thinking", "data": thought.redacted_content}
+    if (reasoning := thought.reasoning_text) is None:
+        raise UpstreamMalformed("a thought that cannot be read")
     return {
         "type": "thinking",
-        "thinking": reasoning["text"],
-        "signature": reasoning.get("signature") or "",
+        "thinking": reasoning.text,
+        "signature": reasoning.signature or "",
     }
 
 
@@ -225,12 +318,12 @@ def _stopped(reason: str | None) -> _Json:
     return {"stop_reason": word, "stop_sequence": None}
 
 
-def _usage(value: Mapping[str, Any]) -> _Json | None:
+def _usage(stated: _StatedUsage) -> _Json | None:
     """Return the stated counts; in both protocols, input excludes cached tokens.
 
     They include the service tier, and the tokens written to a cache by lifetime.
     """
-    usage = value.get("usage")
+    usage = stated.usage
     if not isinstance(usage, Mapping):
         return None
     counts = {name: count_of(usage.get(one)) for one, name in _USAGE.items()}
@@ -241,16 +334,16 @@ def _usage(value: Mapping[str, Any]) -> _Json | None:
     }
     if kept:
         members["cache_creation"] = kept
-    tier = value.get("serviceTier")
-    if isinstance(tier, Mapping) and tier.get("type") in TIERED:
-        members["service_tier"] = tier["type"]
+    tier = stated.service_tier
+    if isinstance(tier, Mapping) and (word := text_of(tier.get("type"))) in TIERED:
+        members["service_tier"] = word
     return members
 
 
 def _by_lifetime(stated: Any) -> Iterator[tuple[str, int]]:
     """Yield the lifetimes of a cache and the tokens written to it, of entries as documented."""
     for one in stated if isinstance(stated, list) else ():
-        if isinstance(one, Mapping) and one.get("ttl") in _TTLS:
+        if isinstance(one, Mapping) and text_of(one.get("ttl")) in _TTLS:
             count = count_of(one.get("inputTokens"))
             if count is not None:
                 yield one["ttl"], count

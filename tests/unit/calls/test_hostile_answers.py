@@ -35,7 +35,7 @@ from tests.support.steps import steps_of
 from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.test_failure_classes import WAYS
 from tests.unit.calls.world import ACCOUNT, RecordingWriter, answer, world
-from tests.unit.translation.test_odd_values import places, replaced
+from tests.unit.translation.odd_values import places, replaced
 
 Events = list[bytes]
 

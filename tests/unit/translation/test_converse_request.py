@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
 from channels.dialects.hosting import hosting_for
+from channels.dialects.messages import converse_request
 from channels.dialects.messages.converse_request import converse_body
 from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.meter import MessagesMeter
@@ -18,6 +20,7 @@ from channels.errors import InvalidRequest
 from channels.http.sse import EventStreamDecoder
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases, each
+from tests.unit.translation.odd_values import ODD, places, replaced
 from tests.unit.translation.pieces import assistant, use, user
 from tests.unit.translation.translated import translated
 
@@ -99,33 +102,39 @@ def sent(body: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+CONVERSATION = request(
+    stream=True,
+    system=[{"type": "text", "text": "Be brief", "cache_control": {**MARK, "ttl": "1h"}}],
+    messages=[
+        user([{"type": "image", "source": PNG}, text("What?")]),
+        assistant(
+            [
+                {"type": "thinking", "thinking": "Hm", "signature": "s"},
+                {"type": "redacted_thinking", "data": "ZA=="},
+                CALL,
+            ]
+        ),
+        user([RESULT, {**text("And?"), "cache_control": MARK}]),
+    ],
+    temperature=0.5,
+    top_p=0.9,
+    stop_sequences=["END"],
+    tools=[{**TOOL, "strict": True, "cache_control": MARK}],
+    tool_choice={"type": "tool", "name": "weather"},
+    metadata={"user_id": "user-1"},
+    service_tier="standard_only",
+    output_config={"effort": "high", "format": {"type": "json_schema", "schema": {"a": 1}}},
+    top_k=5,
+    thinking={"type": "enabled", "budget_tokens": 1024},
+)
+
+
 def test_conversation_is_the_same_under_other_names() -> None:
-    body = request(
-        stream=True,
-        system=[{"type": "text", "text": "Be brief", "cache_control": {**MARK, "ttl": "1h"}}],
-        messages=[
-            user([{"type": "image", "source": PNG}, text("What?")]),
-            assistant(
-                [
-                    {"type": "thinking", "thinking": "Hm", "signature": "s"},
-                    {"type": "redacted_thinking", "data": "ZA=="},
-                    CALL,
-                ]
-            ),
-            user([RESULT, {**text("And?"), "cache_control": MARK}]),
-        ],
-        temperature=0.5,
-        top_p=0.9,
-        stop_sequences=["END"],
-        tools=[{**TOOL, "strict": True, "cache_control": MARK}],
-        tool_choice={"type": "tool", "name": "weather"},
-        metadata={"user_id": "user-1"},
-        service_tier="standard_only",
-        output_config={"effort": "high", "format": {"type": "json_schema", "schema": {"a": 1}}},
-        top_k=5,
-        thinking={"type": "enabled", "budget_tokens": 1024},
-    )
-    assert sent(body) == {
+    assert sent(CONVERSATION) == {
         "system": [{"text": "Be brief"}, {"cachePoint": {"type": "default", "ttl": "1h"}}],
         "messages": [
             user([{"image": {"format": "png", "source": {"bytes": "aGk="}}}, {"text": "What?"}]),
@@ -192,10 +201,6 @@ def test_conversation_is_the_same_under_other_names() -> None:
     }
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
-
-
 @cases(
     "source, form, data",
     ({"type": "base64", "media_type": "application/pdf", "data": "aGk="}, "pdf", "aGk="),
@@ -257,20 +262,48 @@ def test_what_cannot_be_said_is_refused_with_its_place(body: dict[str, Any], par
 
 
 @cases(
-    "body",
-    request(messages=[{"role": "user"}]),
-    request(messages=[7]),
-    request(messages=[user([7])]),
-    request(messages=[user([{"type": "text"}])]),
-    request(tools=[7]),
-    request(tools=[{"name": "a"}]),
-    request(tools=[TOOL], tool_choice={"type": "other"}),
-    request(metadata=7),
-    request(output_config=7),
+    "body, param",
+    (request(messages=[{"role": "user"}]), "messages[0].content"),
+    (request(messages=[7]), "messages[0]"),
+    (request(messages=[user([7])]), "messages[0].content[0]"),
+    (said({"type": "text"}), "messages[0].content[0].text"),
+    (
+        said({**RESULT, "content": [{**text("a"), "text": 7}]}),
+        "messages[0].content[0].content[0].text",
+    ),
+    (request(tools=[7]), "tools[0]"),
+    (request(tools=[{"name": "a"}]), "tools[0].input_schema"),
+    (request(tools=[TOOL], tool_choice={"type": "other"}), "tool_choice.type"),
+    (request(tools=[TOOL], tool_choice={"type": "tool"}), "tool_choice.name"),
+    (request(metadata=7), "metadata"),
+    (request(output_config=7), "output_config"),
 )
-def test_body_of_any_shape_is_a_refusal_and_no_fault(body: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest):
+def test_value_of_another_type_is_refused_with_its_place(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
         HOSTINGS["converse"].body(json.dumps(body).encode(), ())
+    assert raised.value.param == param
+    assert raised.value.message.startswith(f"{param}")
+    assert "other" not in raised.value.message
+
+
+def test_odd_value_in_any_place_is_carried_or_refused() -> None:
+    count = 0
+    for place in places(CONVERSATION):
+        for odd in ODD:
+            body = json.dumps(replaced(CONVERSATION, place, odd)).encode()
+            with suppress(InvalidRequest):
+                assert json.loads(HOSTINGS["converse"].body(body, ()))
+                count += 1
+    assert count > 500
+
+
+def test_slip_in_the_conversion_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slip(marked: object) -> None:
+        raise KeyError("ttl")
+
+    monkeypatch.setattr(converse_request, "_cache_point", slip)
+    with pytest.raises(KeyError):
+        HOSTINGS["converse"].body(json.dumps(CONVERSATION).encode(), ())
 
 
 def test_betas_go_to_the_model() -> None:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from channels.dialects.messages import converse_response
 from channels.dialects.messages.converse_response import ConverseStream, messages_body
 from channels.dialects.messages.meter import MessagesMeter
 from channels.dialects.token_counts import Usage
@@ -14,6 +16,7 @@ from channels.http.sse import EventStreamDecoder
 from channels.json.lenient import read_json
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases
+from tests.unit.translation.odd_values import ODD, places, replaced
 from tests.unit.translation.pieces import assistant, use
 from tests.unit.translation.test_converse_request import shape
 
@@ -216,3 +219,34 @@ def test_what_states_no_usage_has_the_member_all_the_same_and_is_estimated() -> 
     meter.take_body(body)
     assert json.loads(body)["usage"] == {"output_tokens": 0}
     assert (meter.usage, meter.partial_usage) == (None, None)
+
+
+def test_odd_value_in_any_place_of_a_response_is_converted_or_malformed() -> None:
+    count = 0
+    for place in places(WHOLE):
+        for odd in ODD:
+            count += 1
+            with suppress(UpstreamMalformed):
+                assert json.loads(
+                    messages_body(json.dumps(replaced(WHOLE, place, odd)).encode(), "m")
+                )
+    for index, (kind, event) in enumerate(EVENTS):
+        for place in places(event):
+            for odd in ODD:
+                count += 1
+                with suppress(UpstreamMalformed):
+                    assert streamed([*EVENTS[:index], (kind, replaced(event, place, odd))])
+    assert count > 1000
+
+
+def test_slip_in_the_conversion_is_no_fault_of_the_upstream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slip(stated: object) -> None:
+        raise AttributeError("get")
+
+    monkeypatch.setattr(converse_response, "_usage", slip)
+    with pytest.raises(AttributeError):
+        messages_body(json.dumps(WHOLE).encode(), "m")
+    with pytest.raises(AttributeError):
+        streamed(EVENTS)

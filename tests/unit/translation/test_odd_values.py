@@ -25,14 +25,10 @@ from tests.support.nesting import depths
 from tests.support.rows import each
 from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
+from tests.unit.translation.odd_values import ODD, places, replaced
 from tests.unit.translation.pieces import user
 from tests.unit.translation.translated import read
 
-ODD: list[Any] = [
-    *(None, True, 0, -1, 1.5, 10**30, "", "x", "translated:x:y", "dHJhbnNsYXRlZDo="),
-    *("http://[", "data:", "data:image/png;base64,%zz", "\u0000"),
-    *([], [None], [[]], ["x"], [{}], {}, {"type": "x"}, {"type": []}, {"": {"a": []}}),
-]
 SAID = [user("hi")]
 CONTENTS = [{"role": "user", "parts": [{"text": "hi"}]}]
 BODIES: dict[Protocol, tuple[dict[str, Any], list[Any]]] = {
@@ -52,28 +48,6 @@ READERS: dict[Protocol, Callable[[bytes], object]] = {
 def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
     strip = CHAT_DIALECTS[protocol].without_foreign
     return body if strip is None else strip(body, outlined)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a body, but for the body itself."""
-    if path:
-        yield path
-    if isinstance(value, dict):
-        for name, held in value.items():
-            yield from places(held, (*path, name))
-    elif isinstance(value, list):
-        for index, held in enumerate(value):
-            yield from places(held, (*path, index))
-
-
-def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
-    """The body with another value in one place."""
-    if not path:
-        return by
-    step, *rest = path
-    if isinstance(value, dict):
-        return {**value, step: replaced(value[step], tuple(rest), by)}
-    return [*value[:step], replaced(value[step], tuple(rest), by), *value[step + 1 :]]
 
 
 def accepted(protocol: Protocol) -> Iterator[bytes]:
