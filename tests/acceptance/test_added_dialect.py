@@ -1,4 +1,4 @@
-"""A dialect that is added is served: its folder, its family's row, a route; no other file knows it.
+"""A dialect that is added is served by its folder and the rows of its family and endpoint alone.
 
 The gateway of this module runs from a copy of the product, into which the invented dialect of
 `telegraph/` is put as `.github/CONTRIBUTING.md` says.
@@ -26,8 +26,17 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(dialect.__file__).parent
 PACKAGES = ("gw", "actors", "channels", "metrics")
 # All that is written outside of the folder, and behind which line.
-IMPORT = "from channels.dialects.telegraph import dialect as telegraph\n"
-ROUTE = '        (r"/v1/telegraph", endpoint(telegraph.DIALECT)),\n'
+IMPORT = "from gw.api.chat.dialect_handler import DialectHandler\n"
+ROW = """\
+        Endpoint(
+            "telegraph",
+            r"/v1/telegraph",
+            _POST,
+            DialectHandler,
+            family=families.TELEGRAPH,
+            **_CHAT,
+        ),
+"""
 WAYS = """\
     Translation("T13", "telegraph", _CHAT, "telegraph_to_chat", "telegraph_to_chat"),
     Translation("T10", _CHAT, "telegraph", "chat_to_telegraph", "chat_to_telegraph"),
@@ -37,7 +46,7 @@ ADDED = {
         ("# --- The rows ---\n", (FOLDER / "family.py").read_text().partition("Family\n")[2]),
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
     ],
-    "gw/app.py": [("        # Chat\n", ROUTE), ("from typing import Any\n", IMPORT)],
+    "gw/app.py": [("        # Chat\n", ROW), ("from typing import TypedDict\n", IMPORT)],
     "channels/translation/paths.py": [("_ROWS = (\n", WAYS)],
 }
 SENT = [

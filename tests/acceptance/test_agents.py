@@ -1,16 +1,12 @@
 """Calls with the key of an agent (spec: Agent API): what is sent for them, and what is refused."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import OpenAI
 
-from channels.families import ErrorShape
-from gw.api.endpoint import Endpoint
-from gw.app import routes
 from tests.acceptance.agents import ME, SETTINGS, said
 from tests.support.client import HELLO, Reply
 from tests.support.house import House
@@ -272,67 +268,3 @@ def test_a_response_in_one_piece_is_what_the_stream_says(h: House, tenant: Tenan
 def _unlinked(text: str) -> str:
     """A text without what a picture is, which differs from one time to the next."""
     return text.partition("![")[0]
-
-
-# --- The fence: every other endpoint is closed to the key of an agent ---
-
-ALLOWED = {("POST", "/v1/chat/completions")}
-
-# What asks for no key at all: nobody is told apart there.
-PUBLIC = {
-    "/api/v1/models/public",
-    "/v1/media/x",
-    "/v1/videos/generations/x/content",
-    "/api/v1/ext/wiki/sources/x",
-}
-
-FORBIDDEN = (403, "permission_error", "permission_denied")
-
-
-def path_of(pattern: str) -> str:
-    """A path that a route takes."""
-    path = pattern.replace("(?:/v1)?", "/v1").replace("v1(?:beta)?", "v1beta")
-    path = path.replace("(?::|%3[Aa])", ":").replace("(generateContent|stream", "(stream")
-    path = re.sub(r"\((\w+)\)", r"\1", path)
-    path = re.sub(r"\((?:\.\+|\[\^/\]\+)\)", "x", path)
-    assert re.fullmatch(pattern, path), (pattern, path)
-    return path
-
-
-ENDPOINTS: list[tuple[str, str, Endpoint]] = [
-    (method, path_of(endpoint.path), endpoint)
-    for endpoint in routes()
-    for method in endpoint.methods
-]
-
-
-def refusal(reply: Reply, shape: ErrorShape) -> tuple[int, str, str]:
-    """Status and words of an error in the endpoint's own shape."""
-    error = reply.json["error"]
-    if shape is ErrorShape.MESSAGES:
-        assert reply.json["type"] == "error"
-        return reply.status, error["type"], "permission_denied"
-    if shape is ErrorShape.GEMINI:
-        assert (error["code"], error["status"]) == (403, "PERMISSION_DENIED")
-        return reply.status, "permission_error", "permission_denied"
-    return reply.status, error["type"], error["code"]
-
-
-def test_every_route_is_walked() -> None:
-    assert len({path for _, path, _ in ENDPOINTS}) == len(routes())
-    public = {path for _, path, endpoint in ENDPOINTS if endpoint.auth == "none"}
-    assert public == PUBLIC
-
-
-def test_an_agents_key_is_refused_by_every_other_endpoint_before_anything_else(h: House) -> None:
-    # Neither money nor a free slot, and a body that is none: the fence comes first.
-    tenant = h.tenant(nano_usd=0, rpm=1)
-    agent = h.agent(tenant)
-    for method, path, handler in ENDPOINTS:
-        if handler.auth == "none" or (method, path) in ALLOWED:
-            continue
-        body = None if method in ("GET", "DELETE") else b"{"
-        reply = agent.client.send(method, path, body)
-        assert refusal(reply, handler.shape) == FORBIDDEN, (method, path)
-    assert agent.client.get("/v1/nothing").status == 404
-    assert {row["status"] for row in h.rows(tenant)} <= {"rejected"}

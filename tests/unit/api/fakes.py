@@ -124,11 +124,14 @@ class FakeStoredResponses:
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], StoredResponse] = {}
         self.known: set[tuple[str, str]] = set()
+        self.reused: set[tuple[str, str]] = set()  # of other requests
 
     async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
         return self.kept.get((account_id, claim.key))
 
     async def state(self, account_id: str, claim: Claim) -> ClaimState | None:
+        if (account_id, claim.key) in self.reused:
+            return "reuse"
         return "stored" if (account_id, claim.key) in self.kept else None
 
     async def is_known(self, account_id: str, key: str) -> bool:
