@@ -9,6 +9,11 @@ from pathlib import PurePath
 from tests.tidy.dialect_mentions import PACKAGE, ROWS, mentions
 from tests.tidy.files import SOURCES, files, name_of
 
+# What every chat dialect is made of; other files beside these are ideas of one dialect.
+PARTS = (
+    *("members", "request", "decode", "encode", "events", "usage", "meter", "stream", "response"),
+    "dialect",
+)
 # Where a dialect is named, and why.
 NAMED = {
     "channels/families.py": "the rows",
@@ -87,6 +92,12 @@ def test_no_file_names_a_dialect_but_those_that_may() -> None:
     assert named.pop("gw/app.py") <= set(ROWS)
     assert named == {**ENDPOINTS, **PAIRS}
     assert words == {*WORDS, "channels/families.py"}
+
+
+def test_folders_of_chat_dialects_have_the_same_files() -> None:
+    sources = {name_of(path) for path in files(*SOURCES, suffix=".py")}
+    folder = PACKAGE.replace(".", "/")
+    assert {f"{folder}/{name}/{part}.py" for name in ROWS for part in PARTS} <= sources
 
 
 def test_files_that_may_are_there() -> None:
