@@ -17,9 +17,10 @@ from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
+from gw.admin.pagination import Page, PageQuery, after_position, page_of
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import Instant, read_reason
+from gw.cursors import Position
 
 # (spec: Account wallet)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD

@@ -19,10 +19,11 @@ from actors.wallet.money import format_usd
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor, Noted
-from gw.admin.pagination import Page, PageQuery, Position, after_position, page_of
+from gw.admin.pagination import Page, PageQuery, after_position, page_of
 from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.values import Instant
 from gw.agents import table
+from gw.cursors import Position
 from gw.keys import issue, key_requests, store, views
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import KeyWish, NotRevealable

@@ -1,17 +1,14 @@
-"""Pagination of lists: the length of a page, and the cursor of the next one."""
+"""Pagination of lists: the length of a page, and the cursor of the next one (`gw/cursors.py`)."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 
 from gw.admin.refusals import Invalid
+from gw.cursors import BadCursor, Position, read_position, write_position
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 200
@@ -39,19 +36,9 @@ class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
         if self.cursor is None:
             return None
         try:
-            body = base64.b64decode(
-                self.cursor.encode() + b"=" * (-len(self.cursor) % 4), b"-_", validate=True
-            )
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, binascii.Error, UnicodeEncodeError, RecursionError):
+            return read_position(self.cursor, kind)
+        except BadCursor:
             raise Invalid("cursor: this is none of this list") from None
-
-
-class Position(Struct, frozen=True, array_like=True):
-    """A position in a list by age: after the row of this instant and id."""
-
-    at: datetime
-    id: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]+$")]
 
 
 def after_position(query: PageQuery) -> dict[str, Any]:
@@ -64,13 +51,8 @@ def after_position(query: PageQuery) -> dict[str, Any]:
 def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:
     """Return a page of rows, which were read with one more than `limit`."""
     kept = list(rows[:limit])
-    cursor = cursor_of(position(kept[-1])) if len(rows) > limit else None
+    cursor = write_position(position(kept[-1])) if len(rows) > limit else None
     return Page(kept, cursor)
-
-
-def cursor_of(position: Any) -> str:
-    """Return the text of a position."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()
 
 
 def page_in_order(rows: Sequence[T], query: PageQuery, name: Callable[[T], str]) -> Page[T]:

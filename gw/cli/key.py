@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gw import accounts
 from gw.admin import keys as admin
-from gw.admin.pagination import PageQuery, Position, page_of
+from gw.admin.pagination import PageQuery, page_of
 from gw.admin.refusals import Invalid, Refused
 from gw.cli.arguments import (
     Parser,
@@ -44,6 +44,7 @@ from gw.cli.key_results import (
     revealed_result,
 )
 from gw.cli.output import Result
+from gw.cursors import Position
 from gw.keys import key_requests, store
 from gw.keys.issue import KeyWish
 from gw.keys.store import KeyChanges, KeyRecord

@@ -17,10 +17,10 @@ from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window, read_window
 from gw.console.changes import change, in_force
 from gw.console.csv_file import start_csv, write_csv
-from gw.console.cursors import read_cursor, write_cursor
 from gw.console.pages import ConsoleHandler
 from gw.console.plots import days_plot, models_plot
 from gw.console.texts import TEXTS
+from gw.cursors import Position, write_position
 from gw.instants import format_instant, midnight
 
 SQL = load("gw.console", "account.sql")
@@ -40,7 +40,7 @@ class AccountsHandler(ConsoleHandler):
     for_operators = True
 
     async def get(self) -> None:
-        after = read_cursor(self.parameters.text("after"))
+        after = self.after()
         search = self.parameters.text("q")
         params = {
             "after_at": after and after[0],
@@ -55,7 +55,7 @@ class AccountsHandler(ConsoleHandler):
             "accounts.html",
             accounts=rows[:PAGE],
             search=search or "",
-            after=write_cursor(more.created_at, more.id) if more else None,
+            after=write_position(Position(more.created_at, more.id)) if more else None,
         )
 
     async def post(self) -> None:

@@ -13,9 +13,9 @@ from gw.admin.refusals import Invalid
 from gw.agents import table
 from gw.console.changes import change, in_force
 from gw.console.client_setups import setups
-from gw.console.cursors import read_cursor, write_cursor
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
+from gw.cursors import Position, write_position
 from gw.instants import NotAnInstant, midnight, read_date, read_instant
 from gw.keys import store
 from gw.keys.issue import KeyWish
@@ -88,7 +88,7 @@ class KeysHandler(KeysPage):
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)
         database = self.services.database
-        after = read_cursor(self.parameters.text("after"))
+        after = self.after()
         found = await store.list_of_account(
             database, account_id, limit=PAGE + 1, after=after, newest_first=True
         )
@@ -97,7 +97,7 @@ class KeysHandler(KeysPage):
             "keys.html",
             account=account,
             keys=[(key, status(key, self.now)) for key in found[:PAGE]],
-            after=write_cursor(more.created_at, more.id) if more else None,
+            after=write_position(Position(more.created_at, more.id)) if more else None,
             models=model_names(self),
             agents=await table.list_all(database, account_id),
         )
@@ -160,13 +160,13 @@ class RequestsHandler(KeysPage):
     for_operators = True
 
     async def get(self) -> None:
-        after = read_cursor(self.parameters.text("after"))
+        after = self.after()
         found = await list_pending_requests(self.services.database, after=after, limit=PAGE + 1)
         more = found[PAGE - 1] if len(found) > PAGE else None
         self.page(
             "requests.html",
             requests=found[:PAGE],
-            after=write_cursor(more.created_at, more.id) if more else None,
+            after=write_position(Position(more.created_at, more.id)) if more else None,
         )
 
     async def post(self) -> None:

@@ -37,6 +37,7 @@ from gw.console.figures import Figures
 from gw.console.rendering import Renderer
 from gw.console.sessions import Session
 from gw.console.texts import TEXTS
+from gw.cursors import BadCursor, Position, read_position
 from gw.errors import GatewayError
 from gw.http.admin import begin_serving, end_serving, is_inner
 from gw.keys.secret import Secret
@@ -209,6 +210,14 @@ class ConsoleHandler(RequestHandler):
     def now(self) -> datetime:
         """The current time."""
         return datetime.fromtimestamp(self.services.clock.now(), UTC)
+
+    def after(self) -> tuple[datetime, str] | None:
+        """Return where a list by age continues; None: at its beginning, as for an old cursor."""
+        try:
+            position = read_position(self.parameters.text("after") or "", Position)
+        except BadCursor:
+            return None
+        return position.at, position.id
 
     async def account(self, account_id: str) -> Account:
         """Return an account visible to the session, else 404."""

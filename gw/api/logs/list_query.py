@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from gw.api.logs.cursor import BadCursor, CursorSeal, Order, PagePosition
+from gw.api.logs.cursor import CursorSeal, Order, PagePosition
 from gw.api.logs.filters import Filters, read_filters
 from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.visibility import Scope, Visibility, read_visibility
 from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
+from gw.cursors import BadCursor
 
 ORDERS = ("desc", "asc")
 INCLUDES = ("attempts", "in_flight", "none")
