@@ -10,7 +10,7 @@ when it writes the call's row.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -81,6 +81,33 @@ class Upstream(Protocol[C_contra, R_co]):
         """Whether another channel may be tried after this error."""
 
 
+async def try_channels(
+    failover: Failover,
+    attempt: Callable[[Candidate, ChannelSpec], Coroutine[Any, Any, R]],
+    failed: Callable[[Candidate, ChannelLease, UpstreamError], bool],
+    abandoned: Callable[[Candidate, BaseException], None] | None = None,
+) -> tuple[R, ChannelLease]:
+    """Try channels until one gives a result; return it with its lease, which the caller releases.
+
+    `failed` releases the lease of a failed attempt, and returns whether another channel may be
+    tried. `abandoned` ends an attempt that is cancelled or ends the call; its lease does not count
+    for the channel's health. Raises FailoverExhausted, and ActorStopped.
+    """
+    while True:
+        candidate, lease = failover.lease()
+        try:
+            return await attempt(candidate, lease.spec), lease
+        except (UpstreamError, TimeoutError) as raised:
+            error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
+            if not failed(candidate, lease, error):
+                raise failover.exhausted() from raised
+        except BaseException as error:
+            if abandoned is not None:
+                abandoned(candidate, error)
+            lease.release("abandoned")
+            raise
+
+
 class Attempts(Struct, eq=False):
     """The attempts of one call, including the one under way.
 
@@ -122,39 +149,36 @@ class Attempts(Struct, eq=False):
         A cancelled attempt releases its lease and does not count for the channel's health.
         """
         self._failover = failover
+
+        async def attempt(candidate: Candidate, channel: ChannelSpec) -> R:
+            self.is_sent = False
+            self.candidate, self.status, self.meter = candidate, None, None
+            self.headers = None
+            began = call.span.now() if call.span.sampled else 0
+            self.observer.attempt_begins(candidate, channel, began)
+            if failover.is_trial:
+                return await self._trial(upstream, call, candidate, channel, limit)
+            with limit:
+                return await self._attempt(upstream, call, candidate, channel)
+
+        def failed(candidate: Candidate, lease: ChannelLease, error: UpstreamError) -> bool:
+            self._fail(failover, candidate, lease, error)
+            may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, error)
+            return may_go_on and not self._is_committed
+
+        def abandoned(candidate: Candidate, error: BaseException) -> None:
+            self._note_unused(candidate, error)
+            self._drop("cancelled")
+
         try:
-            while True:
-                self.is_sent = False
-                began = call.span.now() if call.span.sampled else 0
-                candidate, lease = failover.lease()
-                self.candidate, self.status, self.meter = candidate, None, None
-                self.headers = None
-                self.observer.attempt_begins(candidate, lease.spec, began)
-                try:
-                    if failover.is_trial:
-                        result = await self._trial(upstream, call, candidate, lease.spec, limit)
-                    else:
-                        with limit:
-                            result = await self._attempt(upstream, call, candidate, lease.spec)
-                except (UpstreamError, TimeoutError) as raised:
-                    error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
-                    self._fail(failover, candidate, lease, error)
-                    may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, error)
-                    if self._is_committed or not may_go_on:
-                        raise failover.exhausted() from raised
-                except BaseException as error:
-                    self._note_unused(candidate, error)
-                    self._drop("cancelled")
-                    lease.release("abandoned")
-                    raise
-                else:
-                    self._lease = lease
-                    if failover.passed_over:
-                        self.observer.passed_over(failover.passed_over)
-                    if isinstance(result, UpstreamRefusal):
-                        self._note_unused(candidate)
-                        self.finish_attempt("success", status_outcome(result.status))
-                    return result
+            result, self._lease = await try_channels(failover, attempt, failed, abandoned)
+            if failover.passed_over:
+                self.observer.passed_over(failover.passed_over)
+            if isinstance(result, UpstreamRefusal):
+                assert self.candidate is not None
+                self._note_unused(self.candidate)
+                self.finish_attempt("success", status_outcome(result.status))
+            return result
         except FailoverExhausted:
             self.observer.passed_over(failover.passed_over)
             raise

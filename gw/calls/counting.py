@@ -9,13 +9,13 @@ skipped for a while.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from actors.channel import ChannelLease
 from actors.channel_directory import ChannelDirectory
-from actors.circuit_breaker import Verdict
 from actors.clock import Clock
 from actors.failover import Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
@@ -29,10 +29,12 @@ from channels.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamRefusal,
+    UpstreamTimedOut,
     UpstreamUnreachable,
 )
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
+from gw.calls.attempts import try_channels
 from gw.calls.base_upstream import confirm_key, is_success
 from gw.calls.endings import ending_of_refusal
 from gw.config.live import LiveConfig
@@ -100,7 +102,7 @@ class TokenCounter:
         if found:
             try:
                 async with asyncio.timeout(COUNT_SECONDS):
-                    body = await self._asked(request, Failover(found, self._channels))
+                    body = await self._counted(request, Failover(found, self._channels))
             except (FailoverExhausted, TimeoutError, ActorStopped):
                 body = None
             if body is not None:
@@ -117,27 +119,27 @@ class TokenCounter:
         until = self._without.get((candidate.channel_id, candidate.protocol))
         return until is None or until <= self._clock.monotonic()
 
-    async def _asked(self, request: CountRequest, failover: Failover) -> bytes | None:
+    async def _counted(self, request: CountRequest, failover: Failover) -> bytes | None:
         """Return a channel's count; None if it has no endpoint. Raises FailoverExhausted."""
-        while True:
-            candidate, lease = failover.lease()
-            began = self._clock.monotonic()
-            verdict: Verdict = "abandoned"  # a count proves nothing about calls …
-            try:
-                body = await self._attempt(request, candidate, lease.spec)
-                verdict = "success"
-                return body
-            except (CredentialsRefused, UpstreamError) as error:
-                if type(error) is UpstreamUnreachable:  # … except that none can connect
-                    verdict = "failure"
-                failover.add_failed(
-                    candidate,
-                    error,
-                    started_at=self._clock.now(),
-                    seconds=self._clock.monotonic() - began,
-                )
-            finally:
-                lease.release(verdict)
+        began = started_at = 0.0
+
+        def attempt(
+            candidate: Candidate, channel: ChannelSpec
+        ) -> Coroutine[Any, Any, bytes | None]:
+            nonlocal began, started_at
+            began, started_at = self._clock.monotonic(), self._clock.now()
+            return self._attempt(request, candidate, channel)
+
+        def failed(candidate: Candidate, lease: ChannelLease, error: UpstreamError) -> bool:
+            seconds = self._clock.monotonic() - began
+            failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
+            # A count proves nothing about calls, except that none can connect.
+            lease.release("failure" if type(error) is UpstreamUnreachable else "abandoned")
+            return not isinstance(error, UpstreamTimedOut)
+
+        body, lease = await try_channels(failover, attempt, failed)
+        lease.release("success")
+        return body
 
     async def _attempt(
         self, request: CountRequest, candidate: Candidate, channel: ChannelSpec

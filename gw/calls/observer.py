@@ -109,7 +109,7 @@ class CallObserver(Struct, eq=False):
             self.call.detail.setdefault("passed_over", {}).update(reasons)
 
     def attempt_begins(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
-        """Record the begin of an attempt; `began` (`CallSpan.now`) is before its lease."""
+        """Record the begin of an attempt; `began` is `CallSpan.now`."""
         call = self.call
         self.channel_id = candidate.channel_id
         self.propagates = channel.propagate_trace
