@@ -2,16 +2,15 @@
 
 The order is 401, 403, 429, 402, then 404 or 400 for text that no id may have.
 
-A check has two forms. `try_now` decides synchronously from memory: True passes the request, an
-error refuses it, False defers to `ask`, which may wait. Both are methods of one class, so that
-neither can be forgotten, and both refuse with the same error. The endpoint checks the body
-(registry, allowlist, pre-charge).
+A check decides from memory where it can, at once; where it cannot, it returns a coroutine that
+waits, so that a plain call needs neither a task nor a coroutine for what stands before it. The
+endpoint checks the body (registry, allowlist, pre-charge).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, ClassVar, Protocol
 
 from actors.limits.accounts import LimitExceeded, Permit
 from channels.storable_text import are_storable, is_storable
@@ -104,6 +103,9 @@ class Checked(Protocol):
         """Return the error for an invalid id in the path."""
 
 
+Waiting = Coroutine[Any, Any, None]
+
+
 class Check:
     """One reason to refuse a request.
 
@@ -116,12 +118,8 @@ class Check:
         """Whether the check applies to an endpoint."""
         return True
 
-    def try_now(self, checked: Checked) -> bool:
-        """Check without waiting; False defers to `ask`. Raises the same errors as `ask`."""
-        raise NotImplementedError
-
-    async def ask(self, checked: Checked) -> None:
-        """Check, waiting where necessary. Raises GatewayError."""
+    def check(self, checked: Checked) -> Waiting | None:
+        """Check at once, or return what checks when awaited. Raises GatewayError, as that does."""
         raise NotImplementedError
 
 
@@ -131,7 +129,7 @@ class KeyCheck(Check):
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.auth != "none"
 
-    def try_now(self, checked: Checked) -> bool:
+    def check(self, checked: Checked) -> Waiting | None:
         headers = checked.request.headers
         keys = checked.services.keys
         if headers.key_hash is None:
@@ -140,13 +138,13 @@ class KeyCheck(Check):
             headers.key_hash = keys.lookup_hash(headers.key_text)
         principal = keys.try_authenticate(headers.key_hash, touch=checked.endpoint.touches_key)
         if principal is None:
-            return False
+            assert headers.key_text is not None
+            return self._look_up(checked, headers.key_text)
         checked.principal = principal
-        return True
+        return None
 
-    async def ask(self, checked: Checked) -> None:
-        keys, (key_text, _) = checked.services.keys, _key_of(checked)
-        touch = checked.endpoint.touches_key
+    async def _look_up(self, checked: Checked, key_text: str) -> None:
+        keys, touch = checked.services.keys, checked.endpoint.touches_key
         try:
             checked.principal = await keys.authenticate(key_text, touch=touch)
         except KeyRefused as refused:
@@ -163,10 +161,10 @@ class LogRateCheck(Check):
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.log_rate
 
-    def try_now(self, checked: Checked) -> bool:
-        return False
+    def check(self, checked: Checked) -> Waiting:
+        return self._count(checked)
 
-    async def ask(self, checked: Checked) -> None:
+    async def _count(self, checked: Checked) -> None:
         principal = checked.principal
         rates = checked.services.logs.rates
         status = await rates.take(f"logs:{principal.key_id}", LOG_REQUESTS_PER_MINUTE)
@@ -190,15 +188,11 @@ class KeyKindCheck(Check):
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.auth != "none" and not endpoint.agent_keys_allowed
 
-    def try_now(self, checked: Checked) -> bool:
+    def check(self, checked: Checked) -> None:
         if checked.principal.kind == AGENT:
             raise GatewayError(
                 PERMISSION_DENIED, "An agent key works only on POST /v1/chat/completions."
             )
-        return True
-
-    async def ask(self, checked: Checked) -> None:
-        self.try_now(checked)
 
 
 class LimitsCheck(Check):
@@ -207,7 +201,7 @@ class LimitsCheck(Check):
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.limited
 
-    def try_now(self, checked: Checked) -> bool:
+    def check(self, checked: Checked) -> Waiting | None:
         payer = checked.principal
         try:
             checked.admission = checked.services.limits.try_enter(
@@ -215,9 +209,9 @@ class LimitsCheck(Check):
             )
         except LimitExceeded as exceeded:
             raise _over_limit(exceeded) from None
-        return checked.admission is not None
+        return None if checked.admission is not None else self._enter(checked)
 
-    async def ask(self, checked: Checked) -> None:
+    async def _enter(self, checked: Checked) -> None:
         payer = checked.principal
         try:
             checked.admission = await checked.services.limits.enter(
@@ -238,10 +232,11 @@ class FundsCheck(Check):
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.billed
 
-    def try_now(self, checked: Checked) -> bool:
-        return checked.services.wallets.is_funded(checked.principal.account_id)
+    def check(self, checked: Checked) -> Waiting | None:
+        is_funded = checked.services.wallets.is_funded(checked.principal.account_id)
+        return None if is_funded else self._read_balance(checked)
 
-    async def ask(self, checked: Checked) -> None:
+    async def _read_balance(self, checked: Checked) -> None:
         services, account_id = checked.services, checked.principal.account_id
         if await services.wallets.available(account_id) > 0:
             return
@@ -256,12 +251,12 @@ class TextCheck(Check):
     protocols' business (contract §7, Text from outside).
     """
 
-    def try_now(self, checked: Checked) -> bool:
+    def check(self, checked: Checked) -> None:
         if checked.path_args:
             if not all(map(is_storable, checked.path_args)):
                 raise checked.unknown_path()
             if checked.endpoint.auth == "none":
-                return True  # a signed link, whose signature is judged first, as a key is
+                return  # a signed link, whose signature is judged first, as a key is
         query = checked.request.query_arguments
         for name in query:
             for value in query[name]:
@@ -269,10 +264,6 @@ class TextCheck(Check):
                     shown = ascii(name)[1:-1][:SHOWN_CHARACTERS_MAX]
                     message = f"`{shown}` has a NUL or half a character (a lone surrogate)."
                     raise GatewayError(INVALID_REQUEST, message, param=shown)
-        return True
-
-    async def ask(self, checked: Checked) -> None:
-        self.try_now(checked)
 
 
 # The rate of the call log counts before the 403, whose response has its headers.

@@ -17,7 +17,7 @@ from channels.dialects.validation import model_in
 from channels.families import ErrorShape
 from channels.json.weight import COUNTED_BYTES_MAX
 from gw.api.call_spans import end_refused, log_fields
-from gw.api.checks import Check
+from gw.api.checks import Check, Waiting
 from gw.api.endpoint import Endpoint
 from gw.api.failures import PATH_ERRORS, explain, is_outage, is_own_failure, shape_at
 from gw.api.refusals import RefusedCall
@@ -110,17 +110,22 @@ class ApiHandler(TornadoHandler):
         """Run the checks; return a coroutine for the rest where one has to wait."""
         checks = self.endpoint.checks if self.is_billed else self.endpoint.free_checks
         for check in checks:
-            if not check.try_now(self):
-                return self._ask(checks[checks.index(check) :])
+            waiting = check.check(self)
+            if waiting is not None:
+                return self._go_on(waiting, checks[checks.index(check) + 1 :])
         if self.admission is not None and self.admission.headers:
             self._report_limits()
         return None
 
-    async def _ask(self, checks: Sequence[Check]) -> None:
+    async def _go_on(self, waiting: Waiting, checks: Sequence[Check]) -> None:
+        """Wait for a check, and run the rest."""
+        await waiting
         for check in checks:
-            await check.ask(self)
-            if self.request.client_gone:  # it left while the check waited
-                self.release()
+            following = check.check(self)
+            if following is not None:
+                await following
+        if self.request.client_gone:  # it left while a check waited
+            self.release()
         self._report_limits()
 
     def _report_limits(self) -> None:

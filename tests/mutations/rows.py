@@ -406,7 +406,7 @@ MUTATIONS = (
         "gw",
         "await services.wallets.available(account_id) > 0",
         "await services.wallets.available(account_id) >= 0",
-        "tests/unit/api/test_handler.py::test_both_forms_refuse_alike",
+        "tests/unit/api/test_guards.py::test_request_is_stopped",
     ),
     # Retries and failover.
     Mutation("fourth-try", "actors", "TRIES_MAX = 3", "TRIES_MAX = 4", SIMULATION),

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from channels.families import ErrorShape
-from gw.api.checks import LOG_REQUESTS_PER_MINUTE
+from gw.api.checks import (
+    LOG_REQUESTS_PER_MINUTE,
+    Check,
+    FundsCheck,
+    KeyCheck,
+    KeyKindCheck,
+    LimitsCheck,
+    LogRateCheck,
+    TextCheck,
+)
 from gw.api.endpoint import Endpoint
 from gw.app import routes
 from gw.errors import (
@@ -68,6 +77,7 @@ class Guard:
     """
 
     name: str
+    check: type[Check] | None = None  # by which it is refused, if it is one
     error: ErrorKind | Callable[[Endpoint], Refusal]
     applies: Rule
     arrange: Callable[[World], Any] = lambda world: None
@@ -243,6 +253,7 @@ GUARDS = (
     ),
     Guard(
         name="no key",
+        check=KeyCheck,
         error=INVALID_API_KEY,
         applies=has_key,
         key=None,
@@ -251,6 +262,7 @@ GUARDS = (
     ),
     Guard(
         name="key in the query",
+        check=KeyCheck,
         error=INVALID_API_KEY,
         applies=lambda row: row.auth == "two_headers",
         key=None,
@@ -260,6 +272,7 @@ GUARDS = (
     ),
     Guard(
         name="revoked key",
+        check=KeyCheck,
         error=INVALID_API_KEY,
         applies=has_key,
         arrange=lambda world: world.keys.known.update({KEY: KeyRefused("revoked")}),
@@ -268,6 +281,7 @@ GUARDS = (
     ),
     Guard(
         name="log rate",
+        check=LogRateCheck,
         error=LOGS_RATE_LIMITED,
         applies=lambda row: row.log_rate,
         arrange=read_too_often,
@@ -275,12 +289,14 @@ GUARDS = (
     ),
     Guard(
         name="agent's key",
+        check=KeyKindCheck,
         error=PERMISSION_DENIED,
         applies=lambda row: has_key(row) and not row.agent_keys_allowed,
         arrange=knows(kind="agent", agent_id="agent_1"),
     ),
     Guard(
         name="requests a minute",
+        check=LimitsCheck,
         error=RATE_LIMIT_EXCEEDED,
         applies=lambda row: row.limited,
         arrange=asked_too_often,
@@ -288,6 +304,7 @@ GUARDS = (
     ),
     Guard(
         name="concurrency",
+        check=LimitsCheck,
         error=RATE_LIMIT_EXCEEDED,
         applies=lambda row: row.limited,
         arrange=full,
@@ -295,14 +312,16 @@ GUARDS = (
     ),
     Guard(
         name="funds",
+        check=FundsCheck,
         error=QUOTA_EXCEEDED,
         applies=lambda row: row.billed,
         arrange=poor,
         methods=post,
     ),
-    Guard(name="NUL in the path", error=unfit_part, applies=has_part, part="%00"),
+    Guard(name="NUL in the path", check=TextCheck, error=unfit_part, applies=has_part, part="%00"),
     Guard(
         name="NUL in the query",
+        check=TextCheck,
         error=INVALID_REQUEST,
         # A signed link's is judged with its signature.
         applies=lambda row: has_key(row) or not has_part(row),

@@ -5,6 +5,7 @@ from inspect import isawaitable
 from typing import Any
 
 from channels.families import ErrorShape
+from gw.api.checks import CHECKS
 from gw.api.endpoint import Endpoint
 from gw.app import routes
 from tests.support.rows import each
@@ -13,12 +14,17 @@ from tests.unit.api.fakes import FakeConfig, World
 from tests.unit.api.guards import BODY_BYTES_MAX, GUARDS, Guard, page, path_of
 from tests.unit.http.client import Answer, request, served
 
+# Walked with a memory of keys and balances, and without: checks then wait.
+ALSO_WITHOUT_MEMORY = ("chat_completions", "logs")
 
-def walk() -> Iterator[tuple[Guard, Endpoint, str]]:
+
+def walk() -> Iterator[tuple[Guard, Endpoint, str, bool]]:
     for guard in GUARDS:
         for row in routes():
             for method in guard.methods(row) if guard.applies(row) else ():
-                yield guard, row, method
+                yield guard, row, method, True
+                if row.route in ALSO_WITHOUT_MEMORY:
+                    yield guard, row, method, False
 
 
 def check_error(answer: Answer, guard: Guard, row: Endpoint) -> None:
@@ -52,9 +58,12 @@ def check_body(answer: Answer, guard: Guard, row: Endpoint) -> None:
         assert ("param" in error) == (shape is ErrorShape.IMAGES), body
 
 
-@each("guard, row, method", walk)
-async def test_request_is_stopped(guard: Guard, row: Endpoint, method: str) -> None:
+@each("guard, row, method, remembers", walk)
+async def test_request_is_stopped(
+    guard: Guard, row: Endpoint, method: str, remembers: bool
+) -> None:
     world = World(config=FakeConfig(max_body_bytes=BODY_BYTES_MAX))
+    world.keys.remembers = world.money.remembers = remembers
     if isawaitable(arranging := guard.arrange(world)):
         await arranging
     taken, body = world.limits.in_flight("acct_1"), guard.body(row)
@@ -78,6 +87,7 @@ async def test_request_is_stopped(guard: Guard, row: Endpoint, method: str) -> N
 
 def test_every_guard_is_somewhere_and_the_page_shows_them() -> None:
     assert {guard.name for guard, *_ in walk()} == {guard.name for guard in GUARDS}
+    assert {guard.check for guard in GUARDS} == {*map(type, CHECKS), None}
     printed = (ROOT / "ops/endpoints.md").read_text(encoding="utf-8")
     assert printed == page(), "python -m tests.unit.api.guards > ops/endpoints.md"
 

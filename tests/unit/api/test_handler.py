@@ -1,31 +1,19 @@
 """What stands before every endpoint: keys, limits, balance, in order."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from tornado.httputil import HTTPHeaders
 
 from gw.api.application import GatewayApplication
 from gw.api.checks import (
-    CHECKS,
-    LOG_REQUESTS_PER_MINUTE,
     MISSING_KEY,
     OUT_OF_FUNDS,
-    Check,
-    FundsCheck,
-    KeyCheck,
-    KeyKindCheck,
-    LimitsCheck,
-    LogRateCheck,
-    TextCheck,
 )
 from gw.api.credentials import AuthMode, find_key, has_query_key
 from gw.api.endpoint import Endpoint
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.handler import ApiHandler
 from gw.api.logs.handlers import LogListHandler
-from gw.app import routes
-from gw.errors import GatewayError
 from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import MESSAGES, KeyRefused
@@ -33,7 +21,7 @@ from tests.support.aio import run
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
-from tests.unit.api.handlers import FREE_ROW, EchoHandler, billed, make_app
+from tests.unit.api.handlers import EchoHandler, billed, make_app
 from tests.unit.http.client import Answer, request, served
 
 QUERY = {"key": [b"from-query"]}
@@ -345,43 +333,6 @@ def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back() 
     assert world.limits.in_flight("acct_1") == 0
 
 
-Arrange = Callable[[World], Any]
-
-
-def knows(key: Any) -> Arrange:
-    return lambda world: world.keys.known.update({KEY: key})
-
-
-def used_up(world: World, *, rpm: int | None = None, concurrency: int | None = None) -> None:
-    world.keys.known[KEY] = make_principal(rpm_limit=rpm, concurrency_limit=concurrency)
-    assert world.limits.try_enter("acct_1", rpm=rpm, concurrency=concurrency) is not None
-
-
-async def ask_too_often(world: World) -> None:
-    for _ in range(LOG_REQUESTS_PER_MINUTE):
-        await world.services.logs.rates.take("logs:key_1", LOG_REQUESTS_PER_MINUTE)
-
-
-def poor(world: World) -> None:
-    world.money.available_nano_usd = 0
-
-
-# Each refusal of each check: the endpoint, the target, the header of the key, and what is so.
-REFUSALS: list[tuple[type[Check], Endpoint, str, str, Arrange]] = [
-    (KeyCheck, ECHOES, "/", "", lambda world: None),
-    (KeyCheck, MODELS, f"/?key={KEY}", "", lambda world: None),
-    (KeyCheck, ECHOES, "/", "sk-unknown", lambda world: None),
-    (KeyCheck, ECHOES, "/", KEY, knows(KeyRefused("revoked"))),
-    (KeyKindCheck, ECHOES, "/", KEY, knows(make_principal(**AGENT))),
-    (KeyKindCheck, FREE_ROW, "/", KEY, knows(make_principal(**AGENT))),
-    (LimitsCheck, ECHOES, "/", KEY, lambda world: used_up(world, rpm=1)),
-    (LimitsCheck, ECHOES, "/", KEY, lambda world: used_up(world, concurrency=1)),
-    (FundsCheck, ECHOES, "/", KEY, poor),
-    (TextCheck, ECHOES, "/?status=%00", KEY, lambda world: None),
-    (LogRateCheck, LOGS, "/", KEY, ask_too_often),
-]
-
-
 def handler(world: World, endpoint: Endpoint, target: str, key: str) -> ApiHandler:
     fields = {"Host": ["gateway"]} | ({"X-Api-Key": [key]} if key else {})
     request = TornadoRequest("POST", target, "HTTP/1.1", RequestHeaders(fields), "")
@@ -389,48 +340,6 @@ def handler(world: World, endpoint: Endpoint, target: str, key: str) -> ApiHandl
     one = endpoint.handler(world.application(), request, endpoint=endpoint)
     assert isinstance(one, ApiHandler)
     return one
-
-
-async def outcome(
-    endpoint: Endpoint, target: str, key: str, arrange: Arrange, *, now: bool
-) -> tuple[int, str, str, dict[str, str]]:
-    """How the request is refused, asked in the form that may answer at once or in the other."""
-    world = World()
-    world.keys.remembers = world.money.remembers = now
-    if (arranging := arrange(world)) is not None:
-        await arranging
-    one = handler(world, endpoint, target, key)
-    try:
-        for check in endpoint.checks:
-            if not (now and check.try_now(one)):
-                await check.ask(one)
-    except GatewayError as error:
-        return error.http_status, error.kind.code, error.message, dict(error.headers)
-    raise AssertionError("nothing was refused")
-
-
-@each("check, endpoint, target, key, arrange", REFUSALS)
-async def test_both_forms_refuse_alike(
-    check: type[Check], endpoint: Endpoint, target: str, key: str, arrange: Arrange
-) -> None:
-    assert check in {type(one) for one in endpoint.checks}
-    told = await outcome(endpoint, target, key, arrange, now=True)
-    assert told == await outcome(endpoint, target, key, arrange, now=False)
-    assert told[0] in (400, 401, 402, 403, 429)
-
-
-def every_check() -> Iterator[type[Check]]:
-    """Each check that stands before any endpoint of the gateway."""
-    yield from map(type, CHECKS)
-    for endpoint in routes():
-        yield from map(type, endpoint.checks)
-
-
-def test_every_check_is_in_the_table_above() -> None:
-    assert set(every_check()) == {check for check, *_ in REFUSALS}
-    for check in set(every_check()):
-        assert check.try_now is not Check.try_now
-        assert check.ask is not Check.ask
 
 
 async def test_only_what_memory_does_not_know_is_asked() -> None:
@@ -455,7 +364,7 @@ async def test_paid_submission_asks_again_without_money() -> None:
 
     sold = billed("/sold", Submits, sold_by="count")
     world = World()
-    poor(world)
+    world.money.available_nano_usd = 0
     world.kept.known.add(("acct_1", "again"))
     fields = RequestHeaders({"Host": ["gateway"], "X-Api-Key": [KEY], "Idempotency-Key": ["again"]})
     request = TornadoRequest("POST", "/", "HTTP/1.1", fields, "")
