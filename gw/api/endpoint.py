@@ -94,7 +94,9 @@ class Endpoint:
 
 
 def checked_table(endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
-    """Return the rows. Raises MisstatedEndpoint for what is no row or there twice."""
+    """Return the rows. Raises MisstatedEndpoint for none, and for what is no row or there twice."""
+    if not endpoints:
+        raise MisstatedEndpoint("a listener without endpoints")
     seen: set[str] = set()
     for one in endpoints:
         if not isinstance(one, Endpoint):

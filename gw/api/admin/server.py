@@ -24,7 +24,7 @@ from gw.admin.audit import Actor
 from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.tokens import TokenView
 from gw.api.admin.idempotency import once, read_key
-from gw.api.admin.table import AdminCall, AdminServices, Route
+from gw.api.admin.table import AdminCall, AdminServices, Route, by_path
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
@@ -101,9 +101,7 @@ class AdminApi:
         metrics.routes_served([ROUTE])
         self._failures = FailedAuthentications(services.clock)
         self._log = EventLog("gw.api.admin")
-        self._paths: dict[tuple[str, ...], dict[str, Route]] = {}
-        for route in routes:
-            self._paths.setdefault(tuple(route.path.split("/")), {})[route.method] = route
+        self._paths = by_path(routes)
 
     def __repr__(self) -> str:
         return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"

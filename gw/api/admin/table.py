@@ -7,7 +7,7 @@ it, so that no route lacks a description.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +75,13 @@ Finish = Callable[[AdminCall, Session, bytes, bool], Awaitable[Any]]
 Read = Callable[[AdminCall], Awaitable[Any]]
 
 
+class MisstatedRoute(Exception):
+    """A route that contradicts itself, or a table with one twice or with none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One method of one path.
+    """One method of one path. Raises MisstatedRoute.
 
     `change` runs in a transaction, which includes the audit's row; `read` opens its own sessions.
     `in_force`: the response waits until every process has received the change. `finish` adds, in
@@ -99,6 +103,18 @@ class Route:
     finish: Finish | None = None
     scope: str | None = None
 
+    def __post_init__(self) -> None:
+        faults = {
+            "it has either `change` or `read`": (self.change is None) == (self.read is None),
+            "a GET changes nothing": self.method == "GET" and self.change is not None,
+            "a GET has no body": self.method == "GET" and self.body is not None,
+            "only a change is waited for or finished": self.change is None
+            and (self.in_force or self.finish is not None),
+        }
+        for fault, is_so in faults.items():
+            if is_so:
+                raise MisstatedRoute(f"{self.method} {self.path}: {fault}")
+
     @property
     def is_change(self) -> bool:
         """Whether a token needs the scope `write`."""
@@ -117,3 +133,16 @@ class Route:
     def names_things(self) -> bool:
         """Whether a request names objects that may be missing."""
         return "{" in self.path or self.body is not None or self.query is not NoQuery
+
+
+def by_path(routes: Sequence[Route]) -> dict[tuple[str, ...], dict[str, Route]]:
+    """Return the routes by the segments of their paths, and by method. Raises MisstatedRoute."""
+    paths: dict[tuple[str, ...], dict[str, Route]] = {}
+    for route in routes:
+        methods = paths.setdefault(tuple(route.path.split("/")), {})
+        if route.method in methods:
+            raise MisstatedRoute(f"{route.method} {route.path}: it is there twice")
+        methods[route.method] = route
+    if not paths:
+        raise MisstatedRoute("a listener without routes")
+    return paths

@@ -66,6 +66,8 @@ def test_application_takes_each_row_once_and_nothing_else() -> None:
     for other, named in others:
         with pytest.raises(MisstatedEndpoint, match=named):
             GatewayApplication([row, other], services=services)
+    with pytest.raises(MisstatedEndpoint, match="without endpoints"):
+        GatewayApplication([], services=services)
 
 
 def handlers(base: type[ApiHandler] = ApiHandler) -> Iterator[type[ApiHandler]]:
