@@ -12,8 +12,9 @@ decrease (AIMD; Chiu and Jain, 1989), once an interval:
     limited   no refusal, in CALM_INTERVALS on end            free
 
 A call above the limit is refused after its head, before its key is looked up and its body read
-(`gw/api/application.py`). The delay is that of the loop and of the ledger's queue, measured by
-`DelayWatch`; `Overload` itself is pure: time is an argument (monotonic seconds).
+(`gw/api/application.py`). The delay is that of the loop (`gw/runtime/loop_lag.py`) and of the
+ledger's queue, joined by `DelayWatch`; `Overload` itself is pure: time is an argument (monotonic
+seconds).
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from actors.clock import Clock
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -114,42 +114,33 @@ REST_SECONDS = 0.05
 
 
 class DelayWatch:
-    """Measures how long work waits in this process, and reports it to `Overload`.
+    """Reports to `Overload` how long work waits in this process.
 
     The delay of the loop is how late a timer fires. Holds that did not fit into the last batch wait
     for the ledger even while the loop is idle. A busy process is measured more often.
     """
 
     def __init__(
-        self,
-        overload: Overload,
-        *,
-        ledger_seconds: Callable[[], float],
-        clock: Clock,
-        metrics: Metrics,
+        self, overload: Overload, *, ledger_seconds: Callable[[], float], metrics: Metrics
     ) -> None:
         self._overload = overload
         self._ledger_seconds = ledger_seconds
-        self._clock = clock
         self._metrics = metrics
         self._log = EventLog("gw.web.overload")
 
     def __repr__(self) -> str:
         return f"<DelayWatch {self._overload!r}>"
 
-    async def run(self) -> None:
-        """Measure until cancelled."""
-        overload, clock = self._overload, self._clock
-        while True:
-            is_busy = overload.waiting or overload.is_limited
-            seconds = BUSY_SECONDS if is_busy else REST_SECONDS
-            due = clock.monotonic() + seconds
-            await clock.sleep(seconds)
-            now = clock.monotonic()
-            self._measured(max(now - due, self._ledger_seconds()), now)
+    @property
+    def interval_seconds(self) -> float:
+        """The time until the next measurement."""
+        is_busy = self._overload.waiting or self._overload.is_limited
+        return BUSY_SECONDS if is_busy else REST_SECONDS
 
-    def _measured(self, delay_seconds: float, now: float) -> None:
+    def measured(self, lag_seconds: float, *, now: float) -> None:
+        """Record how late a timer of the loop fired."""
         overload = self._overload
+        delay_seconds = max(lag_seconds, self._ledger_seconds())
         was_limited = overload.is_limited
         overload.measured(delay_seconds, now)
         self._metrics.queue_delay(delay_seconds)

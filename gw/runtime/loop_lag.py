@@ -1,7 +1,8 @@
 """Measures the lag of the event loop: the delay of a due callback.
 
 A lagging loop delays every call of the process, and is the first symptom of many causes. This
-measures and reports the lag, not its cause.
+measures and reports the lag, not its cause: each measurement to who decides on overload, and one in
+each interval to the operator.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ class LoopClock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+class LagWatch(Protocol):
+    """Receives every measurement, and sets the time between them (`gw/http/overload.py`)."""
+
+    @property
+    def interval_seconds(self) -> float: ...
+
+    def measured(self, lag_seconds: float, *, now: float) -> None: ...
+
+
 class LoopLag:
     """Measures how late a sleeping task wakes up."""
 
@@ -34,6 +44,7 @@ class LoopLag:
         *,
         metrics: Metrics,
         clock: LoopClock,
+        watch: LagWatch,
         interval_seconds: float = INTERVAL_SECONDS,
         warn_seconds: float = WARN_SECONDS,
         quiet_seconds: float = LAG_QUIET_SECONDS,
@@ -41,6 +52,7 @@ class LoopLag:
     ) -> None:
         self._metrics = metrics
         self._clock = clock
+        self._watch = watch
         self._interval_seconds = interval_seconds
         self._warn_seconds = warn_seconds
         self._quiet_seconds = quiet_seconds
@@ -55,11 +67,18 @@ class LoopLag:
 
     async def run(self) -> None:
         """Measure until cancelled."""
+        clock, watch = self._clock, self._watch
+        report_at = clock.monotonic() + self._interval_seconds
         while True:
-            due = self._clock.monotonic() + self._interval_seconds
-            await self._clock.sleep(self._interval_seconds)
-            now = self._clock.monotonic()
-            self.measured(max(0.0, now - due), now=now)
+            seconds = watch.interval_seconds
+            due = clock.monotonic() + seconds
+            await clock.sleep(seconds)
+            now = clock.monotonic()
+            lag_seconds = max(0.0, now - due)
+            watch.measured(lag_seconds, now=now)
+            if now >= report_at:
+                self.measured(lag_seconds, now=now)
+                report_at = now + self._interval_seconds
 
     def measured(self, lag_seconds: float, *, now: float) -> None:
         """Record one measurement; log a warning unless the last one is recent."""

@@ -142,15 +142,10 @@ def start_watches(process: Process, writer: LedgerWriter) -> None:
     """Start the watches, and log the running version."""
     clock, metrics, supervisor = process.clock, process.metrics, process.supervisor
     metrics.release(release())
-    lag = LoopLag(metrics=metrics, clock=clock)
-    supervisor.start("loop_lag", lag.run)
     watch = DelayWatch(
-        process.overload,
-        ledger_seconds=lambda: writer.backlog_seconds,
-        clock=clock,
-        metrics=metrics,
+        process.overload, ledger_seconds=lambda: writer.backlog_seconds, metrics=metrics
     )
-    supervisor.start("overload", watch.run)
+    supervisor.start("loop_lag", LoopLag(metrics=metrics, clock=clock, watch=watch).run)
     quiet = IdleTrimmer(process.in_flight, clock)
     supervisor.start("quiet_times", quiet.run)
     if huge_bytes := huge_page_bytes():

@@ -187,9 +187,22 @@ class LateClock:
         self._now += seconds + self._lags.pop(0)
 
 
-def measure(*lags: float) -> tuple[CollectorRegistry, list[dict[str, Any]], LateClock]:
+class Watch:
+    """Keeps every measurement."""
+
+    def __init__(self, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        self.interval_seconds = interval_seconds
+        self.lags: list[float] = []
+
+    def measured(self, lag_seconds: float, *, now: float) -> None:
+        self.lags.append(lag_seconds)
+
+
+def measure(
+    *lags: float, watch: Watch | None = None
+) -> tuple[CollectorRegistry, list[dict[str, Any]], LateClock]:
     registry, log, clock = CollectorRegistry(), RecordingLog(), LateClock(*lags)
-    lag = LoopLag(metrics=Metrics(registry), clock=clock, log=log)
+    lag = LoopLag(metrics=Metrics(registry), clock=clock, watch=watch or Watch(), log=log)
 
     async def main() -> None:
         try:
@@ -210,11 +223,21 @@ def test_each_interval_is_measured() -> None:
     assert warnings == []
 
 
+def test_operator_gets_one_measurement_an_interval_of_those_that_decide_on_overload() -> None:
+    watch = Watch(INTERVAL_SECONDS / 4)
+    registry, warnings, clock = measure(*[0.0] * 5, 0.9, *[0.0] * 2, watch=watch)
+    assert clock.asked == [INTERVAL_SECONDS / 4] * 8
+    assert [round(one, 3) for one in watch.lags] == [0.0] * 5 + [0.9] + [0.0] * 2
+    assert registry.get_sample_value("gw_loop_lag_seconds_count") == 2
+    assert warnings == [{"action": "loop_lagged", "worst_seconds": 0.9, "times": 1}]
+
+
 def test_waking_early_counts_as_on_time() -> None:
-    lag = LoopLag(metrics=Metrics(CollectorRegistry()), clock=LateClock())
+    lag = LoopLag(metrics=Metrics(CollectorRegistry()), clock=LateClock(), watch=Watch())
     assert repr(lag) == "<LoopLag 0 unreported, worst 0.000 s>"
-    registry, _, _ = measure(-0.01)
-    assert registry.get_sample_value("gw_loop_lag_seconds_sum") == 0
+    watch = Watch()
+    measure(-0.01, watch=watch)
+    assert watch.lags == [0.0]
 
 
 def test_late_loop_is_a_warning() -> None:
