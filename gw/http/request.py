@@ -25,6 +25,7 @@ from channels.answers import KEEPER, SMALL_ANSWER_BYTES, Answer
 from channels.shares import OWNER
 from gw.error_bodies import render
 from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.admission import check_admission
 from gw.http.application import HttpApplication
 from gw.http.body import DROP_SECONDS, InboundBody, UnreadBody, declared_bytes
 from gw.http.flow_control import Outbound
@@ -184,12 +185,7 @@ class Request(TornadoRequest):
         self.submitted_at = services.clock.now()
         services.in_flight.enter(self)
         try:
-            if services.in_flight.is_refusing:
-                raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
-            handler.path_args = list(map(handler.decode_argument, path_args))
-            if handler.served_method() is None:
-                raise handler.refused_method()
-            checking = handler.check()
+            checking = check_admission(handler, services.in_flight, path_args)
             if checking is not None:
                 self._task = asyncio.create_task(self._check(handler, checking))
                 return self._task

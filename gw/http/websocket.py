@@ -35,6 +35,7 @@ from gw.errors import (
     UPGRADE_REQUIRED,
     GatewayError,
 )
+from gw.http.admission import check_admission
 from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
 from gw.http.endpoint import HttpEndpoint
@@ -592,9 +593,7 @@ class SocketRequest(TornadoRequest):
         services.in_flight.enter(self)
         handler = endpoint.handler(self._application, self, endpoint)
         try:
-            if services.in_flight.is_refusing:
-                raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING)
-            checking = handler.check()
+            checking = check_admission(handler, services.in_flight)
             if checking is not None:
                 await checking
             await self._receive()
