@@ -12,7 +12,7 @@ import pytest
 
 from actors.process import SQL, ProcessIdentity, register
 from actors.store.database import Database
-from actors.wallet import wallets
+from actors.wallet import neighbours, wallets
 from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.leases import CONFIRMED_SECONDS
@@ -67,8 +67,12 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
     They beat once, when they begin.
     """
-    for limit in ("HOLD_SECONDS", "COVER_SECONDS", "RECENT_SECONDS", "TIMEOUT_SECONDS"):
-        monkeypatch.setattr(wallets, limit, PATIENCE_SECONDS)
+    for module, limits in (
+        (wallets, ("HOLD_SECONDS", "COVER_SECONDS")),
+        (neighbours, ("RECENT_SECONDS", "TIMEOUT_SECONDS")),
+    ):
+        for limit in limits:
+            monkeypatch.setattr(module, limit, PATIENCE_SECONDS)
 
 
 async def test_leases_are_counted_and_those_that_do_not_add_up_are_found(database_url: str) -> None:
