@@ -17,8 +17,22 @@ from channels.json.lenient import NULL, read_loosely
 from channels.json.weight import is_heavy_event
 from channels.storable_text import fit
 
-# A decoded event.
+
+class UsageReader(Protocol):
+    """The usage that an upstream has stated so far, and the characters that it covers."""
+
+    covered: int
+
+    @property
+    def usage(self) -> Usage | None: ...
+
+    @property
+    def partial(self) -> PartialUsage | None: ...
+
+
+# A decoded event, and what reads its usage.
 Read = TypeVar("Read")
+Reader = TypeVar("Reader", bound=UsageReader)
 # Names and ids are written to a row of the call log.
 NAME_CHARACTERS_MAX = 256
 
@@ -123,6 +137,24 @@ class ResponseMeter(Generic[Read]):
         code = code_in(error, self._error_names)
         self.error_seen = ErrorEvent(None if code is None else fit_name(code), message_in(error))
         return True
+
+
+class StatedMeter(ResponseMeter[Read], Generic[Read, Reader]):
+    """A meter with a reader of what the upstream states of its usage."""
+
+    _stated: Reader
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        return None if self.usage is not None else self._stated.partial
+
+    @property
+    def unstated_characters(self) -> int:
+        return self.characters - self._stated.covered
 
 
 def fit_name(text: str) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from channels.dialects.chat.events import TERMINATOR, ChatChunk, error_in, read_chunk, read_whole
 from channels.dialects.chat.usage import ChatUsageReader
-from channels.dialects.meter import ResponseMeter, fit_name
-from channels.dialects.token_counts import PartialUsage, Usage
+from channels.dialects.meter import StatedMeter, fit_name
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL
 
@@ -18,7 +17,7 @@ from channels.json.lenient import NULL
 CHOICES_MAX = 1_000
 
 
-class ChatMeter(ResponseMeter[ChatChunk]):
+class ChatMeter(StatedMeter[ChatChunk, ChatUsageReader]):
     """Meters one response. `finished`: the terminator was received, or the response is whole.
 
     Some upstreams end a stream without the terminator: it is complete if each of its choices has
@@ -31,18 +30,6 @@ class ChatMeter(ResponseMeter[ChatChunk]):
         self._stated = ChatUsageReader()
         self._last_index = 0  # of the choices
         self._ended: set[int] = set()  # choices with a finish reason
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._stated.usage
-
-    @property
-    def partial_usage(self) -> PartialUsage | None:
-        return None if self.usage is not None else self._stated.partial
-
-    @property
-    def unstated_characters(self) -> int:
-        return self.characters - self._stated.covered
 
     read_event = staticmethod(read_chunk)
 

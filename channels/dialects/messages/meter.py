@@ -24,8 +24,7 @@ from channels.dialects.messages.events import (
     read_message,
 )
 from channels.dialects.messages.usage import MessagesUsageReader
-from channels.dialects.meter import ResponseMeter, fit_name
-from channels.dialects.token_counts import PartialUsage, Usage
+from channels.dialects.meter import StatedMeter, fit_name
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL, UNREADABLE, is_stated, read_loosely
 
@@ -33,7 +32,7 @@ _END = "message_stop"
 _NO_CONTENT = (NULL, msgspec.Raw(b"[]"))
 
 
-class MessagesMeter(ResponseMeter[MessagesEvent]):
+class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
     """Meters one response. `finished`: `message_stop` was received, or the response is whole.
 
     Some upstreams leave the terminator out: a stream that has stated why it stopped is complete if
@@ -45,18 +44,6 @@ class MessagesMeter(ResponseMeter[MessagesEvent]):
     def __init__(self) -> None:
         self._stated = MessagesUsageReader()
         self._has_stopped = False  # a stop reason was received
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._stated.usage
-
-    @property
-    def partial_usage(self) -> PartialUsage | None:
-        return self._stated.partial
-
-    @property
-    def unstated_characters(self) -> int:
-        return self.characters - self._stated.covered
 
     read_event = staticmethod(read_event)
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from channels.dialects.meter import ResponseMeter, fit_name
+from channels.dialects.meter import StatedMeter, fit_name
 from channels.dialects.responses.events import (
     ENDS,
     ITEM,
@@ -25,7 +25,6 @@ from channels.dialects.responses.events import (
     read_response,
 )
 from channels.dialects.responses.usage import ResponsesUsageReader, ToolCounter
-from channels.dialects.token_counts import PartialUsage, Usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL, characters_of, length_of, raw_of, read_loosely, text_of
 from channels.json.weight import is_heavy_event
@@ -53,7 +52,7 @@ def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
 
-class ResponsesMeter(ResponseMeter[ResponsesEvent]):
+class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
     """Meters one response. `finished`: its last event was received, or it is whole.
 
     `finish_reason` is the status of the response, or why it is incomplete.
@@ -68,18 +67,6 @@ class ResponsesMeter(ResponseMeter[ResponsesEvent]):
         # Characters counted of each unfinished item, by its index in the output.
         self._counted: dict[int | None, int] = {}
         self._stated = ResponsesUsageReader()
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._stated.usage
-
-    @property
-    def partial_usage(self) -> PartialUsage | None:
-        return None if self.usage is not None else self._stated.partial
-
-    @property
-    def unstated_characters(self) -> int:
-        return self.characters - self._stated.covered
 
     read_event = staticmethod(read_event)
 
