@@ -4,7 +4,7 @@
 response before them is sent; a body stays unparsed until its handler accepts it.
 
 A connection has one deadline for the next thing it expects, and a second one while it has unsent
-response bytes (`Deadlines`):
+response bytes (`ConnectionDeadlines`):
 
     expected                    until                         then
     a request                   IDLE_SECONDS                  closed
