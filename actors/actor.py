@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
 from actors.mailbox import Envelope, Mailbox
-from channels.resources import FutureTimeouts
+from channels.deadlines import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

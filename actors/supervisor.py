@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
-from channels.resources import is_out_of_files
+from channels.open_files import is_out_of_files
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

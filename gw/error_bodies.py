@@ -10,7 +10,7 @@ from typing import Any
 
 import ujson
 
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from gw.errors import GatewayError
 from metrics.log_redaction import without_keys
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from channels.resources import raise_open_files
+from channels.open_files import raise_open_files
 from gw import service_manager
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults

@@ -29,10 +29,10 @@ from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.answers import AnswerBudget
+from channels.body_budget import BodyBudget
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
-from channels.resources import BodyBudget
 from channels.shares import halves
 from gw.admin.channel_orders import ChannelOrders
 from gw.admin.channel_states import report_of

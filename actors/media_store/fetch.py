@@ -1,8 +1,8 @@
 """Reads a result from the upstream's link, from any byte on.
 
-Redirects are followed a few times, each address checked again (`channels/links.py`); credentials
-are sent to the channel's own origin only. Data is yielded in pieces, and reading stops after the
-client has left.
+Redirects are followed a few times, each address checked again (`channels/address_scope.py`);
+credentials are sent to the channel's own origin only. Data is yielded in pieces, and reading stops
+after the client has left.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from channels.address_scope import allowing
 from channels.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamUnreachable
-from channels.http.client import AddressRefused, HttpClient, address_of
+from channels.http.client import HttpClient
+from channels.http.dialer import AddressRefused
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
+from channels.http.origin import address_of
 from channels.http.transport import Transport, verifying
-from channels.links import allowing
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0  # before the head and between two pieces

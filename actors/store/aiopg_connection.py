@@ -12,7 +12,7 @@ import aiopg
 import psycopg2
 from psycopg2 import extensions
 
-from channels.resources import FutureTimeouts
+from channels.deadlines import FutureTimeouts
 
 
 class AiopgConnection(aiopg.Connection):

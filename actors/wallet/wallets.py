@@ -36,7 +36,7 @@ from actors.wallet.messages import (
 )
 from actors.wallet.rows import encode_settlement
 from actors.wallet.writer import LedgerWriter, Wallet
-from channels.resources import FutureTimeouts
+from channels.deadlines import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.spans import ChildSpan

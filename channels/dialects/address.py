@@ -14,17 +14,11 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from channels.authorizers.authorizers import authorizer_of
+from channels.credentials import Credentials, KeyHeader, Pairs, bearer, credentials_of
 from channels.http.interfaces import Authorizer, UpstreamRequest
-from channels.http.transport import BodyPieces
-from channels.registry import (
-    ChannelKey,
-    ChannelSpec,
-    Credentials,
-    KeyHeader,
-    Pairs,
-    bearer,
-    credentials_of,
-)
+from channels.http.request_writer import BodyPieces
+from channels.key_ring import ChannelKey
+from channels.registry import ChannelSpec
 
 # Placeholder for the upstream's name of the model in a path.
 MODEL = "{model}"

@@ -15,7 +15,7 @@ from channels.dialects.address import Address
 from channels.dialects.hosting import Hosted, Hosting
 from channels.dialects.meter import Meter
 from channels.errors import InvalidRequest
-from channels.families import Family
+from channels.family import Family
 from channels.json.json_object import JsonObject
 from channels.registry import ChannelSpec, ModelSpec
 from channels.translation.codec import Codec

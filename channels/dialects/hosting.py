@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.address import Address
-from channels.http.sse import Render
+from channels.http.event_stream import Render
 from channels.json.json_object import JsonObject
 from channels.json.lenient import dumps, text_of
 

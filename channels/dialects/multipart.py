@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from channels.dialects.logged_parameters import setting
 from channels.dialects.validation import MODEL_CHARACTERS_MAX, check_model
 from channels.errors import InvalidRequest
-from channels.http.transport import BodyPieces
+from channels.http.request_writer import BodyPieces
 from channels.json.json_object import NOTHING, JsonObject
 
 # Bounds of a form, above those of any client library.

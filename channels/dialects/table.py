@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from channels.dialects.dialect import ChatDialect, Counting, Dialect
 from channels.dialects.token_counts import served_tier
-from channels.families import FAMILIES, Family
+from channels.families import FAMILIES
+from channels.family import Family
 
 
 def _record(family: Family) -> Dialect:

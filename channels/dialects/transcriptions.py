@@ -22,7 +22,7 @@ from channels.dialects.logged_parameters import counts
 from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.dialects.token_counts import Usage, UsageParts, count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.http.transport import BodyPieces
+from channels.http.request_writer import BodyPieces
 from channels.json.lenient import NULL, UNREADABLE
 
 ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")

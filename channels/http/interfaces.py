@@ -12,8 +12,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from channels.errors import ErrorMembers
-from channels.http.transport import BodyPieces, Transport
-from channels.registry import KEY_REFUSALS, ChannelKey
+from channels.http.request_writer import BodyPieces
+from channels.http.transport import Transport
+from channels.key_ring import KEY_REFUSALS, ChannelKey
 from metrics.spans import RequestTrace
 
 

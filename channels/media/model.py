@@ -15,7 +15,9 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from channels.authorizers.authorizers import authorizer_of
+from channels.credentials import Credentials, bearer, credentials_of
 from channels.errors import UpstreamError, UpstreamMalformed
+from channels.exact_redaction import ExactRedaction
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.media.canonical import (
     CatalogReply,
@@ -27,8 +29,8 @@ from channels.media.canonical import (
     Template,
     TemplateDetail,
 )
-from channels.redaction import ExactRedaction, redaction_of
-from channels.registry import ChannelSpec, Credentials, bearer, credentials_of
+from channels.redaction import redaction_of
+from channels.registry import ChannelSpec
 
 # Kinds with tasks that are polled. Voices and transcripts are awaited by the exchange that makes
 # them.

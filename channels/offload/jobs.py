@@ -27,16 +27,13 @@ from channels.translation.losses import LossReport
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
 
-# The number of values in a body, and its bound.
-#
-# A model reads each as at least one token, and none reads so many; but each takes memory and time
-# here that its two or three bytes do not show.
-
 
 def check_values(body: bytes) -> None:
     """Raise InvalidRequest for an unchecked body with more than VALUES_MAX values.
 
-    They are counted up to the bound, and only if the body is long enough for so many.
+    A model reads each as at least one token, and none reads so many; but each takes memory and time
+    here that its two or three bytes do not show. They are counted up to the bound, and only if the
+    body is long enough for so many.
     """
     if body.count(b",") + body.count(b"{") + body.count(b"[") > VALUES_MAX:
         _check((body,))
@@ -116,14 +113,12 @@ def metered(
         return Metered(meter, fault), None
 
 
-# The work on a large body of a media endpoint in a separate process: parse and edit.
-#
-# For the bodies that `channels/media` sends. `reading` is a function of this program that makes a
-# request from a body and some small arguments; both jobs begin with it.
-
-
 def read_submission(body: bytes, reading: Callable[..., Any], *arguments: Any) -> tuple[Any, None]:
-    """Return the result of `reading` without what grows with the body. Raises InvalidRequest."""
+    """Return the result of `reading` without what grows with the body. Raises InvalidRequest.
+
+    `reading` is a function of this program that makes a request of a media endpoint from a body and
+    some small arguments.
+    """
     check_values(body)
     made = reading(body, *arguments)
     if isinstance(made, GeneralVideo) and made.may_be_long:

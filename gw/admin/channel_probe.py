@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.authorizers.authorizers import authorizer_of
+from channels.credentials import bearer, credentials_of
 from channels.dialects.address import Address
 from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
@@ -21,7 +22,7 @@ from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamClient, UpstreamRequest
 from channels.kinds import KINDS
 from channels.redaction import Redactor
-from channels.registry import ChannelSpec, Registry, bearer, credentials_of
+from channels.registry import ChannelSpec, Registry
 
 # The longest known list, with a description of each model, has about a megabyte.
 LIST_BYTES_MAX = 8 * 1024 * 1024

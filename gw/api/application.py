@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from gw.api.endpoint import Endpoint, checked_table
 from gw.api.failures import shape_at
 from gw.api.handler import ApiHandler

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from channels.families import ErrorShape, Family
+from channels.family import ErrorShape, Family
 from gw.api.checks import CHECKS, Check
 from gw.api.credentials import AuthMode
 from gw.http.tornado.handler import TornadoHandler

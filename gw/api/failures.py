@@ -13,7 +13,7 @@ from actors.catalogs import CatalogUnavailable
 from actors.media_store.storage import StorageFault
 from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from channels.media.canonical import Failed
 from channels.offload.pool import OffloadFailed
 from channels.redaction import Redactor

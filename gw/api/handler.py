@@ -14,7 +14,7 @@ from typing import Any
 
 from actors.limits.accounts import Permit
 from channels.dialects.validation import model_in
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from channels.json.weight import COUNTED_BYTES_MAX
 from gw.api.call_spans import end_refused, log_fields
 from gw.api.checks import Check, Waiting

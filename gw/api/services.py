@@ -24,8 +24,8 @@ from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
 from actors.wallet.wallets import Wallets
 from channels.answers import ANSWERS_BYTES, AnswerBudget
+from channels.body_budget import BODIES_BYTES, BodyBudget
 from channels.offload.pool import OffloadPool
-from channels.resources import BODIES_BYTES, BodyBudget
 from channels.shares import halves
 from gw.api.knowledge.services import WikiServices
 from gw.api.link_readers import FILES_MAX, LinkReaders

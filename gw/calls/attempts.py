@@ -22,6 +22,7 @@ from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate
 from actors.wallet.bounds import Bounds
+from channels.deadlines import TimeLimit
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
 from channels.errors import (
@@ -41,7 +42,6 @@ from channels.errors import (
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.registry import ChannelSpec
-from channels.resources import TimeLimit
 from gw.calls.call import Call
 from gw.calls.endings import NO_CHANNEL
 from gw.calls.observer import CallObserver, status_outcome

@@ -14,13 +14,13 @@ from actors.routing import serving_protocols
 from actors.wallet.bounds import bounds_of
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import price_of
+from channels.deadlines import TimeLimits
 from channels.dialects.dialect import ParsedChatRequest
 from channels.dialects.meter import Meter
 from channels.errors import UpstreamError, UpstreamRefusal
 from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.registry import ModelSpec
-from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts
 from gw.calls.billable import choices_of
 from gw.calls.builtin_tools import channels_for

@@ -22,8 +22,8 @@ from channels.errors import (
     UpstreamMalformed,
     UpstreamRefusal,
 )
+from channels.http.event_stream import EventStreamResponse
 from channels.http.interfaces import Sink, UpstreamClient, UpstreamResponse
-from channels.http.sse import EventStreamResponse
 from channels.json.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool

@@ -16,9 +16,9 @@ from actors.channel_directory import ChannelDirectory
 from actors.failover import Failover, FailoverExhausted
 from actors.routing import Candidate, candidates
 from actors.wallet.claims import KeptResponse
+from channels.deadlines import TimeLimits
 from channels.errors import ErrorBody, UpstreamFailed, UpstreamLost, UpstreamRefusal
 from channels.registry import ChannelSpec
-from channels.resources import TimeLimits
 from gw.calls.attempts import Upstream
 from gw.calls.bills import Bill
 from gw.calls.call import Client, ResponseWriter

@@ -42,8 +42,8 @@ from msgspec import Struct
 from actors.clock import Clock
 from actors.routing import Candidate
 from channels.families import UNIT_TYPES
-from channels.http.client import address_of
 from channels.http.interfaces import UpstreamRequest
+from channels.http.origin import address_of
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from channels.translation.session import TranslatedCall

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from actors.clock import Clock
 from actors.routing import Candidate
+from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamRefusal
 from channels.http.interfaces import UpstreamClient
 from channels.registry import ChannelSpec
-from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts
 from gw.calls.base_upstream import BaseUpstream, confirm_key, is_success
 from gw.calls.media_calls import Delivery, PieceCall

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from channels.dialects.meter import Meter
 from channels.errors import UpstreamError
+from channels.exact_redaction import ExactRedaction, LinesRedaction
 from channels.http.interfaces import Sink, UpstreamResponse
-from channels.redaction import ExactRedaction, LinesRedaction
 from gw.calls.call import ClientGone, ResponseWriter
 from gw.calls.stream import StreamPipeline
 from gw.calls.stream_events import Framing

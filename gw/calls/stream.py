@@ -17,9 +17,9 @@ import msgspec
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.meter import Meter
 from channels.errors import UpstreamError, UpstreamMalformed
+from channels.exact_redaction import ExactRedaction
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json.lenient import UNREADABLE
-from channels.redaction import ExactRedaction
 from gw.calls.stream_events import EventWriter, Framing, PassthroughEvents, TranslatedEvents
 from metrics.logs import EventLog
 

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
+from channels.credentials import NO_AUTH
 from channels.dialects.table import DIALECTS, asked_tier
-from channels.families import DEARER_TIERS, FAMILIES, MESSAGES, MODEL_TYPES, Family
+from channels.families import DEARER_TIERS, FAMILIES, MESSAGES, MODEL_TYPES
+from channels.family import Family
 from channels.media import plain_submit
 from channels.prices import PriceSpec
 from channels.redaction import CHANNEL_ID_CHARACTERS_MIN, KEY_CHARACTERS_MIN
-from channels.registry import NO_AUTH
 from gw.config.config import ListenAddress
 from gw.config.mappings import Section
 from gw.config.upstream import PROVED

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 from channels.authorizers.specs import AWS_SIGV4
+from channels.credentials import NO_AUTH
 from channels.kinds import KINDS, PROJECT, REGION, Kind
-from channels.registry import NO_AUTH
 from gw.config.credentials import CREDENTIALS, check_credentials_of
 from gw.config.faults import Location
 from gw.config.mappings import Key, Schema, Section, mapping, section

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from channels.authorizers import authorizers
+from channels.authorizers import aws, google
 from channels.authorizers.specs import (
     AWS_SERVICE,
     AWS_SIGV4,
@@ -167,10 +167,10 @@ def check_credentials(config: Config) -> None:
 def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
     """Return the fault and the allowed values; empty without a fault."""
     if isinstance(spec, AwsSpec) and find_spec("botocore") is None:
-        return f"auth: {AWS_SIGV4} without its library", authorizers.AWS_EXTRA
+        return f"auth: {AWS_SIGV4} without its library", aws.AWS_EXTRA
     if isinstance(spec, GoogleSpec):
         if any(find_spec(name) is None for name in ("google", "google.auth", "requests")):
-            return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", authorizers.GOOGLE_EXTRA
+            return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", google.GOOGLE_EXTRA
         if spec.file:
             try:
                 google_info(read_regular(spec.file))

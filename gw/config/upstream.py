@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from channels.authorizers.specs import AWS_SIGV4, AZURE_AD, GOOGLE_SERVICE_ACCOUNT
+from channels.credentials import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
 from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
 from channels.http.transport import Proxy
-from channels.registry import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
 from gw.config.faults import Location
 from gw.config.mappings import attempt, listing, placed
 from gw.config.nodes import Items, Node, Scalar, Table, described, quoted

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from channels.resources import is_out_of_files
+from channels.open_files import is_out_of_files
 from metrics.logs import EventLog
 
 # The pause before the next attempt when a connection could not be accepted.

@@ -10,7 +10,7 @@ from tornado.web import Application
 
 from actors.clock import Clock
 from channels.answers import AnswerBudget
-from channels.resources import BodyBudget
+from channels.body_budget import BodyBudget
 from gw.http.drain import RequestsInFlight
 from gw.http.endpoint import HttpEndpoint
 from gw.http.response import WholeResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import SEEK_END, BytesIO
 
-from channels.resources import BodyBudget
+from channels.body_budget import BodyBudget
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, too_large
 
 # A body that takes longer is given up.

@@ -36,7 +36,7 @@ from enum import IntEnum, auto
 from itertools import islice
 from typing import cast
 
-from channels.resources import OpenFiles
+from channels.open_files import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS

@@ -16,7 +16,7 @@ FOREVER = float("inf")
 class ConnectionDeadlines:
     """The two deadlines of a connection, on one timer.
 
-    The timer is not one of `channels/resources.py`, because its deadline changes in kind and length
+    The timer is not one of `channels/deadlines.py`, because its deadline changes in kind and length
     several times a request, which takes two assignments here.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 
 
 class HttpEndpoint(Protocol):

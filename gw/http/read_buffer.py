@@ -7,7 +7,7 @@ empty line; the size of any other body is known.
 
 from __future__ import annotations
 
-from channels.resources import end_of_lines
+from channels.http.lines import end_of_lines
 
 _LINE_ENDS = b"\r\n"
 _EMPTY_LINE = b"\r\n\r\n"

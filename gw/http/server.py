@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from channels.resources import OpenFiles
+from channels.open_files import OpenFiles
 from gw.config.config import ListenAddress
 from gw.http.acceptor import Acceptor
 from gw.http.application import HttpApplication

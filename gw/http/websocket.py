@@ -26,7 +26,7 @@ from tornado.iostream import StreamClosedError
 from tornado.util import _websocket_mask
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
-from channels.resources import BodyBudget
+from channels.body_budget import BodyBudget
 from gw.errors import (
     ENDING,
     INVALID_REQUEST,

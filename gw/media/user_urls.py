@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from itertools import product
 
-from channels.links import scope_of
+from channels.address_scope import scope_of
 
 URL_CHARACTERS_MAX = 2048
 HOST_CHARACTERS_MAX = 253

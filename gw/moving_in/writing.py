@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from channels.credentials import NO_AUTH
 from channels.kinds import KINDS, REGION, Kind
-from channels.registry import NO_AUTH, Binding, ChannelSpec
+from channels.registry import Binding, ChannelSpec
 from gw.config.faults import FaultReport
 from gw.config.load import load_text
 from gw.moving_in.plan import (

@@ -23,7 +23,7 @@ from actors.parent.server import ParentServer
 from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
-from channels.resources import raise_open_files
+from channels.open_files import raise_open_files
 from gw import service_manager
 from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.call_ids import new_call_id

@@ -24,7 +24,7 @@ from actors.wallet.live_calls import LiveCalls
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.resources import OpenFiles
+from channels.open_files import OpenFiles
 from gw.config.config import Config
 from gw.config.live import LiveConfig
 from gw.http.drain import RequestsInFlight

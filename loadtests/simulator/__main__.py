@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import loadtests.simulator
-from channels.resources import raise_open_files
+from channels.open_files import raise_open_files
 from loadtests.rig.options import options_of
 from loadtests.simulator.directives import DirectiveError
 from loadtests.simulator.engine import MODELS, TASK_SECONDS

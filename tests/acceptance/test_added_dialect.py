@@ -43,7 +43,10 @@ WAYS = """\
 """
 ADDED = {
     "channels/families.py": [
-        ("# --- The rows ---\n", (FOLDER / "family.py").read_text().partition("Family\n")[2]),
+        (
+            'RESPONSES = Family(protocol="responses", dialect="responses", streams=True)\n',
+            (FOLDER / "family.py").read_text().partition("Family\n\n")[2],
+        ),
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
     ],
     "gw/app.py": [("        # Chat\n", ROW), ("from typing import TypedDict\n", IMPORT)],

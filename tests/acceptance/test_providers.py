@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from channels.credentials import NO_AUTH
 from channels.dialects.base_resp import status_in
 from channels.kinds import KINDS
-from channels.registry import NO_AUTH
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider

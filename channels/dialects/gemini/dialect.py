@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from channels.credentials import KEY_HEADERS
 from channels.dialects.address import MODEL, Address
 from channels.dialects.dialect import ChatDialect, Counting
 from channels.dialects.gemini.decode import decode_request
@@ -14,7 +15,6 @@ from channels.dialects.gemini.response import decode_response, encode_response
 from channels.dialects.gemini.signatures import without_foreign
 from channels.dialects.gemini.stream import KEEP_ALIVE, GeminiStreamDecoder, GeminiStreamEncoder
 from channels.families import GEMINI
-from channels.registry import KEY_HEADERS
 from channels.translation.codec import Codec
 
 # Upstreams are always sent requests for server-sent events; `array_stream.py` makes the other form.

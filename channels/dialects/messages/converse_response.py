@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from channels.dialects.token_counts import count_of
 from channels.errors import UpstreamMalformed
-from channels.http.sse import EventMessage, server_sent
+from channels.http.event_stream import EventMessage, server_sent
 from channels.json.lenient import UNREADABLE, dumps, text_of
 
 # Error types of the dialect's events, by Bedrock's exceptions.

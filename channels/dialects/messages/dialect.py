@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from channels.credentials import KEY_HEADERS
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, Counting
 from channels.dialects.messages.decode import decode_request
@@ -19,7 +20,6 @@ from channels.dialects.messages.stream import (
     MessagesStreamEncoder,
 )
 from channels.families import MESSAGES
-from channels.registry import KEY_HEADERS
 from channels.translation.codec import Codec
 
 VERSION_HEADER = "anthropic-version"

@@ -23,7 +23,7 @@ from channels.dialects.messages.converse_response import (
     messages_body,
 )
 from channels.errors import UpstreamMalformed
-from channels.http.sse import EventMessage, server_sent
+from channels.http.event_stream import EventMessage, server_sent
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.json.lenient import UNREADABLE
 

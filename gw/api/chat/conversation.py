@@ -19,10 +19,10 @@ from channels.conversation import (
     label_of,
     session_of,
 )
+from channels.credentials import Pairs
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
-from channels.registry import Pairs
 from channels.translation.paths import upstream_protocols
 from gw.api.call_spans import begin_span
 from gw.api.chat.provider_headers import provider_headers

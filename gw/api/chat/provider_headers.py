@@ -7,8 +7,8 @@ and what concerns the client's own connection.
 
 from __future__ import annotations
 
+from channels.credentials import Pairs
 from channels.dialects.dialect import ChatDialect
-from channels.registry import Pairs
 from gw.errors import INVALID_REQUEST, GatewayError
 from gw.http.tornado.headers import RequestHeaders, spelled
 from metrics.log_redaction import redact

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-from channels.families import UNITS
+from channels.family import UNITS
 from gw.api.logs.parameters import Parameters, refuse
 
 STATUSES = ("success", "error", "interrupted", "rejected")

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from channels.families import GEMINI, ErrorShape
+from channels.families import GEMINI
+from channels.family import ErrorShape
 from channels.registry import ModelSpec
 from channels.translation.paths import upstream_protocols
 from gw.api.handler import ApiHandler

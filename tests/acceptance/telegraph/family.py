@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from channels.families import Family
+from channels.family import Family
 
 TELEGRAPH = Family(protocol="telegraph", dialect="telegraph", streams=True)

@@ -13,7 +13,7 @@ from actors.media_store.folder import FolderStorage
 from actors.media_store.task_scanner import TaskScanner
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
-from channels.http.client import address_of
+from channels.http.origin import address_of
 from channels.http.transport import Proxy, Transport
 from channels.media.canonical import VideoResult
 from gw.config.config import Tasks

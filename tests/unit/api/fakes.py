@@ -14,8 +14,8 @@ from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
 from actors.wallet.claims import Claim, ClaimState
 from actors.wallet.ledger import Spending
+from channels.body_budget import BODIES_BYTES, BodyBudget
 from channels.registry import Registry
-from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.application import GatewayApplication
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.summary_cache import SummaryCache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from gw.api.checks import (
     LOG_REQUESTS_PER_MINUTE,
     Check,

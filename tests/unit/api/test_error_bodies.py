@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from gw import errors as errors
 from gw.error_bodies import dumps, render
 from gw.errors import INVALID_REQUEST, GatewayError

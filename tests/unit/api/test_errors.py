@@ -3,7 +3,7 @@
 import json
 
 from actors.catalogs import CatalogUnavailable
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from channels.redaction import Redactor
 from gw import errors as errors
 from gw.api.failures import unavailable

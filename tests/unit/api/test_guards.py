@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from inspect import isawaitable
 from typing import Any
 
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from gw.api.checks import CHECKS
 from gw.api.endpoint import Endpoint
 from gw.app import routes

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.body_budget import BodyBudget
 from channels.dialects.responses import message as message_module
 from channels.dialects.responses.message import read_create
 from channels.errors import InvalidRequest
 from channels.json.weight import READ_VALUES_MAX
 from channels.registry import Registry
-from channels.resources import BodyBudget
 from gw.api.chat import socket as api
 from gw.api.chat.socket import Conversation, Turn
 from gw.errors import GatewayError

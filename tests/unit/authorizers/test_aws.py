@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from channels.authorizers import authorizers
-from channels.authorizers.authorizers import AwsAuthorizer
+from channels.authorizers import aws
+from channels.authorizers.aws import AwsAuthorizer
 from channels.authorizers.specs import AwsSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import UpstreamRequest
@@ -67,7 +67,7 @@ async def test_large_body_is_hashed_in_a_thread_and_signed_alike(
         authorizer = signer(there)
         await there.send(authorizer, INVOKE, body_of())
         monkeypatch.setattr(asyncio, "to_thread", counted)
-        for size, expected in ((10, []), (authorizers.HASHED_AT_ONCE_BYTES_MAX, [1])):
+        for size, expected in ((10, []), (aws.HASHED_AT_ONCE_BYTES_MAX, [1])):
             threads.clear()
             status, _ = await there.send(authorizer, INVOKE, body_of("x" * size))
             assert (status, threads) == (200, expected)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from channels.authorizers import authorizers
-from channels.authorizers.authorizers import AzureAuthorizer, GoogleAuthorizer, Refreshing
+from channels.authorizers import refreshing
+from channels.authorizers.azure import AzureAuthorizer
+from channels.authorizers.google import GoogleAuthorizer
+from channels.authorizers.refreshing import Refreshing
 from channels.authorizers.specs import AuthorizerSpec, AzureSpec, GoogleSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import Authorizer, UpstreamRequest
@@ -271,7 +273,7 @@ async def test_all_who_wait_share_one_fetch() -> None:
 async def test_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
     source = Source()
     await source.get()
-    source.time += 3600 - authorizers.AHEAD_SECONDS
+    source.time += 3600 - refreshing.AHEAD_SECONDS
     source.gate.clear()
     assert [await source.get() for _ in range(5)] == [1] * 5
     await source.settle()
@@ -284,13 +286,13 @@ async def test_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
 async def test_failure_ahead_of_time_is_told_and_leaves_the_value() -> None:
     source = Source()
     await source.get()
-    source.time += 3600 - authorizers.AHEAD_SECONDS
+    source.time += 3600 - refreshing.AHEAD_SECONDS
     source.failure = "nobody is there"
     await source.get()
     await source.settle()
     assert (await source.get(), source.fetches) == (1, 2)  # not again at once
     assert source.told == ["nobody is there"]
-    source.time += authorizers.RETRY_SECONDS
+    source.time += refreshing.RETRY_SECONDS
     source.failure = ""
     await source.get()
     await source.settle()
@@ -300,7 +302,7 @@ async def test_failure_ahead_of_time_is_told_and_leaves_the_value() -> None:
 async def test_expired_value_is_not_used_and_a_failure_is_everybodys() -> None:
     source = Source()
     await source.get()
-    source.time += 3600 - authorizers.MARGIN_SECONDS
+    source.time += 3600 - refreshing.MARGIN_SECONDS
     source.failure = "nobody is there"
     found = await asyncio.gather(*(source.get() for _ in range(3)), return_exceptions=True)
     assert [str(one.detail) for one in found if isinstance(one, CredentialsUnavailable)] == [
@@ -314,7 +316,7 @@ async def test_expired_value_is_not_used_and_a_failure_is_everybodys() -> None:
 async def test_fetch_that_takes_too_long_is_waited_for_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(authorizers, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(refreshing, "WAIT_SECONDS", 0.0)
     source = Source()
     source.gate.clear()
     with pytest.raises(CredentialsUnavailable) as raised:
@@ -329,6 +331,6 @@ async def test_value_that_was_refused_is_fetched_anew_unless_it_is_new() -> None
     source = Source()
     await source.get()
     assert not source.value.drop()
-    source.time += authorizers.YOUNG_SECONDS
+    source.time += refreshing.YOUNG_SECONDS
     assert [source.value.drop() for _ in range(3)] == [True] * 3
     assert set(await asyncio.gather(*(source.get() for _ in range(3)))) == {2}

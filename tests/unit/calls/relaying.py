@@ -10,8 +10,8 @@ from typing import Any
 
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported, UpstreamMalformed
+from channels.exact_redaction import ExactRedaction
 from channels.http.interfaces import UpstreamRequest
-from channels.redaction import ExactRedaction
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
 from gw.api.chat.gemini import ArrayStream

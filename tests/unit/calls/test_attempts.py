@@ -12,9 +12,9 @@ import pytest
 from actors.channel import ChannelLease
 from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.routing import Candidate
+from channels.deadlines import TimeLimits
 from channels.errors import NoFileLeft, UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import ChannelSpec, HealthSpec
-from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts
 from gw.calls.observer import CallObserver
 from gw.calls.retry import Retry, retry_of_chat

@@ -16,12 +16,12 @@ import pytest
 
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamError
+from channels.exact_redaction import ExactRedaction
 from channels.http.interfaces import UpstreamRequest
 from channels.json.weight import READ_VALUES_MAX
 from channels.offload import jobs
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
-from channels.redaction import ExactRedaction
 from channels.translation import paths, session
 from gw.calls import chat_upstream, stream
 from gw.calls.chat_request import UpstreamPlan

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from actors.channel import ChannelLease
-from channels.families import ErrorShape
+from channels.family import ErrorShape
 from gw.error_bodies import render
 from tests.support.logs import ExpectLog
 from tests.support.rows import cases, each

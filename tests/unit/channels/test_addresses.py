@@ -5,9 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.address_scope import allowing, scope_of
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.http.interfaces import UpstreamRequest
-from channels.links import allowing, expires_at, is_link, lasts_until, scope_of
+from channels.links import expires_at, is_link, lasts_until
 from channels.media.model import MediaRequest, addressed
 from channels.registry import ChannelSpec
 from gw.media.user_urls import fault_of

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from channels.errors import UpstreamLost
-from channels.http.client import TurnWrites
 from channels.http.connection import WAITING_BYTES_MAX, StaleConnection, UpstreamConnection
+from channels.http.connection_pool import TurnWrites
 from tests.support.rows import cases
 from tests.unit.channels.test_http_every_cut import NoOwner, SlowLine
 

@@ -11,20 +11,13 @@ from typing import Any
 import pytest
 
 from channels.errors import NoFileLeft, UpstreamUnreachable
-from channels.http.client import (
-    DNS_CACHE_SECONDS,
-    IDLE_SECONDS,
-    HttpClient,
-    Origin,
-    ParsedUrl,
-    SocketAddress,
-    address_of,
-    first_connected,
-    head_of,
-    in_turn,
-)
+from channels.http.client import HttpClient
+from channels.http.connection_pool import IDLE_SECONDS
+from channels.http.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
 from channels.http.interfaces import UpstreamRequest
-from channels.resources import OpenFiles
+from channels.http.origin import Origin, ParsedUrl, address_of
+from channels.http.request_head import head_of
+from channels.open_files import OpenFiles
 from metrics.prometheus import Metrics
 from tests.support.aio import both_loops, eventually, jump, run
 from tests.support.logs import logs

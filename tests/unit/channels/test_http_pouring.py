@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut
-from channels.http.connection import TURN_BYTES, TURN_LINES, WAITING_BYTES_MAX, UpstreamConnection
+from channels.http.connection import WAITING_BYTES_MAX, UpstreamConnection
 from channels.http.interfaces import Sink, UpstreamResponse
+from channels.http.response import TURN_BYTES, TURN_LINES
 from tests.support.aio import both_loops, eventually
 from tests.support.rows import cases
 from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_http

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from channels.http.connection import PIECES_MAX, WAITING_BYTES_MAX, UpstreamConnection
+from channels.http.connection import WAITING_BYTES_MAX, UpstreamConnection
+from channels.http.response import PIECES_MAX
 from tests.support.aio import run
 from tests.support.rows import each
 from tests.unit.channels.raw_server import STREAM

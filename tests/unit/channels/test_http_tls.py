@@ -13,7 +13,7 @@ from channels.errors import UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.connection import UpstreamConnection
 from channels.http.interfaces import UpstreamRequest
-from channels.http.transport import PIECE_BYTES, BodyPieces
+from channels.http.request_writer import PIECE_BYTES, BodyPieces
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.support.rows import cases

@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from channels.resources import WANTED, raise_open_files
+from channels.open_files import WANTED, raise_open_files
 from tests.support.rows import cases
 
 INFINITY = resource.RLIM_INFINITY

@@ -9,18 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels import redaction
+from channels import exact_redaction
 from channels.authorizers.specs import AzureSpec
+from channels.exact_redaction import WINDOW_BYTES, ExactRedaction, LinesRedaction
 from channels.http.transport import Proxy, Transport
-from channels.redaction import (
-    READ_CHARACTERS_MAX,
-    WINDOW_BYTES,
-    ExactRedaction,
-    LinesRedaction,
-    Redactor,
-    redaction_of,
-    secrets_of,
-)
+from channels.redaction import READ_CHARACTERS_MAX, Redactor, redaction_of, secrets_of
 from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel
@@ -282,7 +275,7 @@ def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
 
 
 def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(exact_redaction, "TURN_SECONDS", -1.0)
     turns = 0
 
     async def others() -> None:

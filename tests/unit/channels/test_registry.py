@@ -20,21 +20,14 @@ from channels.families import (
     TOKEN_PRICES,
     UNIT_PRICES,
     UNIT_TYPES,
-    UNITS,
-    Family,
 )
+from channels.family import UNITS, Family
 from channels.http.interfaces import UpstreamRequest
+from channels.key_ring import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, KeyRing
 from channels.media.model import MediaRequest, addressed, send
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.redaction import key_spellings, redaction_of
-from channels.registry import (
-    ASIDE_SECONDS,
-    ASIDE_UNKNOWN_SECONDS,
-    ChannelSpec,
-    KeyRing,
-    ModelSpec,
-    Registry,
-)
+from channels.registry import ChannelSpec, ModelSpec, Registry
 from gw.calls.base_upstream import confirm_key
 from loadtests.simulator.providers.table import PROVIDERS, Failure
 from tests.support.rows import cases, each

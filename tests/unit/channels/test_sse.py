@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 from channels.dialects.gemini.array_stream import ArrayFraming
 from channels.dialects.messages.hostings import InvokeStream
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed
-from channels.http.sse import (
-    EVENT_LINES_MAX,
+from channels.http.event_stream import (
     HEADERS_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     EventMessage,
     EventStreamDecoder,
     EventStreamResponse,
-    SseEvent,
-    SseSplitter,
 )
+from channels.http.sse import EVENT_LINES_MAX, SseEvent, SseSplitter
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases, each
 from tests.unit.calls.world import FakeResponse, Head

@@ -7,8 +7,8 @@ import wave
 
 import pytest
 
+from channels.deadlines import Deadlines, FutureTimeouts, TimeLimit, TimeLimits
 from channels.dialects.transcriptions import _length_of_wave
-from channels.resources import Deadlines, FutureTimeouts, TimeLimit, TimeLimits
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases
 

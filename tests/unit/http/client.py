@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from channels.resources import OpenFiles
+from channels.open_files import OpenFiles
 from gw.api.application import GatewayApplication
 from gw.config import config
 from gw.http.server import Server

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from channels.resources import BodyBudget
+from channels.body_budget import BodyBudget
 from gw.errors import GatewayError
 from gw.http.body import DROP_FACTOR, DROP_SECONDS, SMALL_BODY_BYTES, InboundBody, UnreadBody
 from gw.http.flow_control import JOINED_BYTES_MAX

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 
 import pytest
 
-from channels.resources import OpenFiles
+from channels.open_files import OpenFiles
 from gw.http import connection
 from gw.http import connection as state
 from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection

@@ -17,7 +17,7 @@ from tornado.routing import PathMatches
 from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
-from channels.resources import BodyBudget
+from channels.body_budget import BodyBudget
 from gw.api.application import GatewayApplication, NotFoundHandler
 from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler

@@ -7,8 +7,8 @@ import pytest
 
 from channels.dialects.base_resp import status_in
 from channels.dialects.error_body import error_members
+from channels.key_ring import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
 from channels.kinds import KINDS
-from channels.registry import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
 from loadtests.simulator.providers.table import ANYBODY, PROVIDERS, Failure, Provider
 from loadtests.simulator.server import Simulator
 from tests.support.rows import cases, each

@@ -17,7 +17,7 @@ from channels.dialects.messages.converse_request import converse_body
 from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.meter import MessagesMeter
 from channels.errors import InvalidRequest
-from channels.http.sse import EventStreamDecoder
+from channels.http.event_stream import EventStreamDecoder
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases, each
 from tests.unit.translation.odd_values import ODD, places, replaced

@@ -12,7 +12,7 @@ from channels.dialects.messages.converse_response import ConverseStream, message
 from channels.dialects.messages.meter import MessagesMeter
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
-from channels.http.sse import EventStreamDecoder
+from channels.http.event_stream import EventStreamDecoder
 from channels.json.lenient import read_json
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases
