@@ -19,26 +19,8 @@ from actors.clock import Clock
 from actors.reply_memory import Question, ReplyMemory
 from channels.errors import UpstreamError, UpstreamUnreachable
 from channels.http.interfaces import UpstreamClient
-from channels.media.canonical import (
-    CatalogReply,
-    CatalogValue,
-    Failed,
-    PresetAvatar,
-    PresetVoice,
-    Refused,
-    Template,
-    TemplateDetail,
-)
+from channels.media import canonical, model
 from channels.media.dialects import DIALECTS
-from channels.media.model import (
-    CATALOG_BYTES_MAX,
-    Exchange,
-    MediaDialect,
-    MediaRequest,
-    MediaResponse,
-    perform,
-    send,
-)
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 
@@ -69,7 +51,7 @@ class Offer(Generic[I_co]):
 class CatalogUnavailable(Exception):
     """No channel returned its list. `reply` is the first one's; None: there is no such channel."""
 
-    def __init__(self, reply: Refused | Failed | None) -> None:
+    def __init__(self, reply: canonical.Refused | canonical.Failed | None) -> None:
         super().__init__(repr(reply))
         self.reply = reply
 
@@ -98,7 +80,7 @@ class Catalogs:
         """Cancel all requests."""
         await self._memory.close()
 
-    async def templates(self, scene: str) -> Sequence[Template]:
+    async def templates(self, scene: str) -> Sequence[canonical.Template]:
         """Return the templates of a scene. Raises CatalogUnavailable."""
         channels = self._speaking(TEMPLATES)
         if not channels:
@@ -106,36 +88,38 @@ class Catalogs:
         offers = await self._union(channels, "templates", lambda d: d.templates(scene), scene)
         return [offer.item for offer in offers]
 
-    async def template(self, template_id: str) -> TemplateDetail | None:
+    async def template(self, template_id: str) -> canonical.TemplateDetail | None:
         """Return a whole template; None if no channel has it. Raises CatalogUnavailable."""
         channels = self._speaking(TEMPLATES)
         if not channels:
             raise CatalogUnavailable(None)
-        trouble: Refused | Failed | None = None
+        trouble: canonical.Refused | canonical.Failed | None = None
         for channel in channels:
             reply = await self._reply(
                 channel, "template", lambda d: d.template(template_id), template_id
             )
-            if isinstance(reply, CatalogValue):
-                found: TemplateDetail = reply.value
+            if isinstance(reply, canonical.CatalogValue):
+                found: canonical.TemplateDetail = reply.value
                 return found
-            if reply is not None and not (isinstance(reply, Refused) and reply.status == 404):
+            if reply is not None and not (
+                isinstance(reply, canonical.Refused) and reply.status == 404
+            ):
                 trouble = trouble or reply
         if trouble is not None:
             raise CatalogUnavailable(trouble)
         return None
 
-    async def preset_avatars(self) -> Sequence[Offer[PresetAvatar]]:
+    async def preset_avatars(self) -> Sequence[Offer[canonical.PresetAvatar]]:
         """Return the avatars that all accounts may use. Raises CatalogUnavailable."""
         channels = self._speaking(AVATARS)
         return await self._union(channels, "avatars", lambda d: d.preset_avatars())
 
-    async def preset_voices(self) -> Sequence[Offer[PresetVoice]]:
+    async def preset_voices(self) -> Sequence[Offer[canonical.PresetVoice]]:
         """Return the voices that all accounts may use. Raises CatalogUnavailable."""
         channels = self._speaking(VOICES)
         return await self._union(channels, "voices", lambda d: d.preset_voices())
 
-    def _speaking(self, protocol: str) -> list[tuple[ChannelSpec, MediaDialect]]:
+    def _speaking(self, protocol: str) -> list[tuple[ChannelSpec, model.MediaDialect]]:
         return [
             (channel, DIALECTS[channel.dialect_of(protocol)])
             for channel in self._channels().values()
@@ -144,9 +128,11 @@ class Catalogs:
 
     async def _union(
         self,
-        channels: Iterable[tuple[ChannelSpec, MediaDialect]],
+        channels: Iterable[tuple[ChannelSpec, model.MediaDialect]],
         what: str,
-        exchange_of: Callable[[MediaDialect], Exchange[CatalogReply[tuple[I, ...]]] | None],
+        exchange_of: Callable[
+            [model.MediaDialect], model.Exchange[canonical.CatalogReply[tuple[I, ...]]] | None
+        ],
         argument: str = "",
     ) -> Sequence[Offer[I]]:
         """Return the union of their lists, the first item of each id; a channel that fails is left
@@ -157,21 +143,25 @@ class Catalogs:
         )
         found: dict[str, Offer[I]] = {}
         for (channel, _), reply in zip(channels, replies, strict=True):
-            if isinstance(reply, CatalogValue):
+            if isinstance(reply, canonical.CatalogValue):
                 for item in reply.value:
                     found.setdefault(item.id, Offer(item, channel.id))
-        failed = [reply for reply in replies if isinstance(reply, Refused | Failed)]
-        if failed and not any(isinstance(reply, CatalogValue) for reply in replies):
+        failed = [
+            reply for reply in replies if isinstance(reply, canonical.Refused | canonical.Failed)
+        ]
+        if failed and not any(isinstance(reply, canonical.CatalogValue) for reply in replies):
             raise CatalogUnavailable(failed[0])
         return list(found.values())
 
     async def _reply(
         self,
-        spoken_to: tuple[ChannelSpec, MediaDialect],
+        spoken_to: tuple[ChannelSpec, model.MediaDialect],
         what: str,
-        exchange_of: Callable[[MediaDialect], Exchange[CatalogReply[Any]] | None],
+        exchange_of: Callable[
+            [model.MediaDialect], model.Exchange[canonical.CatalogReply[Any]] | None
+        ],
         argument: str = "",
-    ) -> CatalogReply[Any] | None:
+    ) -> canonical.CatalogReply[Any] | None:
         """Return a channel's reply; None if its dialect has no such list."""
         channel, dialect = spoken_to
         exchange = exchange_of(dialect)
@@ -182,24 +172,26 @@ class Catalogs:
         )
 
     async def _ask(
-        self, channel: ChannelSpec, exchange: Exchange[CatalogReply[Any]]
-    ) -> CatalogReply[Any]:
+        self, channel: ChannelSpec, exchange: model.Exchange[canonical.CatalogReply[Any]]
+    ) -> canonical.CatalogReply[Any]:
         """Ask a channel. Raises only when cancelled."""
 
-        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
-            return await send(self._http, channel, request, response_bytes_max, now=self._clock.now)
+        async def sent(request: model.MediaRequest, response_bytes_max: int) -> model.MediaResponse:
+            return await model.send(
+                self._http, channel, request, response_bytes_max, now=self._clock.now
+            )
 
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                reply: CatalogReply[Any] = await perform(
-                    exchange, sent, self._clock.sleep, body_bytes_max=CATALOG_BYTES_MAX
+                reply: canonical.CatalogReply[Any] = await model.perform(
+                    exchange, sent, self._clock.sleep, body_bytes_max=model.CATALOG_BYTES_MAX
                 )
         except (UpstreamError, TimeoutError) as error:
             message = str(error) or "The upstream did not answer."
             is_unreachable = isinstance(error, UpstreamUnreachable)
-            reply = Failed(status=502, message=message, is_unreachable=is_unreachable)
+            reply = canonical.Failed(status=502, message=message, is_unreachable=is_unreachable)
             self._log.warning("catalog_not_read", channel=channel.id, error=repr(error))
         else:
-            if not isinstance(reply, CatalogValue):
+            if not isinstance(reply, canonical.CatalogValue):
                 self._log.info("catalog_refused", channel=channel.id, status=reply.status)
         return reply

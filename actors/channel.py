@@ -16,8 +16,8 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from actors import circuit_breaker
 from actors.actor import Actor
-from actors.circuit_breaker import CLOSED, Health, State, Verdict, finished, probed, tried
 from actors.clock import Clock
 from actors.mailbox import ActorStopped
 from channels.registry import ChannelSpec
@@ -36,7 +36,7 @@ class ChannelLease(Struct, eq=False):
         state = "released" if self._is_released else "held"
         return f"<Lease {self.spec.id} {state}{' probe' if self.is_probe else ''}>"
 
-    def release(self, verdict: Verdict) -> None:
+    def release(self, verdict: circuit_breaker.Verdict) -> None:
         """Return the slot and report the verdict of the attempt. Only the first call counts.
 
         Never raises, because it is called in every exit path of a call.
@@ -86,7 +86,7 @@ class ChannelActor(Actor[ChannelMessage]):
         super().__init__(clock=clock, metrics=metrics)
         self.spec = spec
         self.in_use = 0
-        self.health = CLOSED
+        self.health = circuit_breaker.CLOSED
         self.leases_granted = 0
         self.is_withdrawn = False
         self._configure(spec)
@@ -121,13 +121,13 @@ class ChannelActor(Actor[ChannelMessage]):
         if self.in_use >= self._limit:
             return Denied("withdrawn" if self.is_withdrawn else "full")
         if is_probe:
-            self._become(probed(self.health))
+            self._become(circuit_breaker.probed(self.health))
         self.in_use += 1
         self.leases_granted += 1
         self._slots.value = self.in_use
         return ChannelLease(self, self.spec, is_probe)
 
-    def release(self, verdict: Verdict, is_probe: bool) -> None:
+    def release(self, verdict: circuit_breaker.Verdict, is_probe: bool) -> None:
         """Take a lease back; done by the lease itself, once."""
         if not self.mailbox.is_free:
             try:
@@ -137,10 +137,12 @@ class ChannelActor(Actor[ChannelMessage]):
         assert self.in_use > 0, self
         self.in_use -= 1
         self._slots.value = self.in_use
-        if self.health is CLOSED and verdict != "failure":
+        if self.health is circuit_breaker.CLOSED and verdict != "failure":
             return
         spec, now = self.spec.health, self.clock.monotonic()
-        health = finished(self.health, verdict, is_probe=is_probe, spec=spec, now=now)
+        health = circuit_breaker.finished(
+            self.health, verdict, is_probe=is_probe, spec=spec, now=now
+        )
         if health is not self.health:
             self._become(health)
 
@@ -154,7 +156,7 @@ class ChannelActor(Actor[ChannelMessage]):
         lease = self.acquire() if self.health.may_try(now) else None
         if not isinstance(lease, ChannelLease):
             return None
-        self.health = tried(self.health, now, self.spec.health)
+        self.health = circuit_breaker.tried(self.health, now, self.spec.health)
         return lease
 
     def send(self, message: ChannelMessage) -> None:
@@ -189,10 +191,10 @@ class ChannelActor(Actor[ChannelMessage]):
         self.is_withdrawn, self._limit = False, self.spec.max_concurrency
         for key in self.spec.ring.keys:
             key.confirmed()
-        if self.health is not CLOSED:
-            self._become(CLOSED)
+        if self.health is not circuit_breaker.CLOSED:
+            self._become(circuit_breaker.CLOSED)
 
-    def _become(self, health: Health) -> None:
+    def _become(self, health: circuit_breaker.Health) -> None:
         before, self.health = self.health, health
         if before.state != health.state:
             self.metrics.channel_state(channel=self.spec.id, state=health.state)
@@ -212,7 +214,7 @@ class ChannelActor(Actor[ChannelMessage]):
             )
 
 
-_MOVED: Mapping[State, str] = {
+_MOVED: Mapping[circuit_breaker.State, str] = {
     "closed": "channel_closed",
     "open": "channel_opened",
     "half_open": "channel_half_opened",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from actors.channel import ChannelActor, Configure, Reopen, Retire, Withdraw
+from actors import channel
 from actors.clock import Clock
 from actors.supervisor import Supervisor
 from channels.registry import ChannelSpec
@@ -16,7 +16,7 @@ from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
 
-class ChannelDirectory(dict[str, ChannelActor]):
+class ChannelDirectory(dict[str, channel.ChannelActor]):
     """Maps a channel id to its actor; only `configure` changes it."""
 
     def __init__(self, *, supervisor: Supervisor, clock: Clock, metrics: Metrics) -> None:
@@ -24,7 +24,7 @@ class ChannelDirectory(dict[str, ChannelActor]):
         self._supervisor = supervisor
         self._clock = clock
         self._metrics = metrics
-        self._retired: dict[str, ChannelActor] = {}
+        self._retired: dict[str, channel.ChannelActor] = {}
         self._withdrawn: frozenset[str] = frozenset()
         self._log = EventLog("actors.directory")
 
@@ -35,12 +35,12 @@ class ChannelDirectory(dict[str, ChannelActor]):
             if actor is None:
                 self._start(spec)
             elif actor.spec != spec:
-                actor.tell(Configure(spec))
+                actor.tell(channel.Configure(spec))
                 self._log.info("channel_changed", channel=channel_id)
         for channel_id in [known for known in self if known not in specs]:
             # The actor still takes back its leases, but grants no new one.
             retired = self._retired[channel_id] = self.pop(channel_id)
-            retired.tell(Retire())
+            retired.tell(channel.Retire())
             self._log.info("channel_removed", channel=channel_id)
 
     def withdraw(self, channel_ids: Collection[str], *, reopened: Collection[str] = ()) -> None:
@@ -58,7 +58,7 @@ class ChannelDirectory(dict[str, ChannelActor]):
     def _withdraw_or_reopen(self, channel_id: str) -> None:
         actor = self.get(channel_id)
         if actor is not None:
-            actor.send(Withdraw() if channel_id in self._withdrawn else Reopen())
+            actor.send(channel.Withdraw() if channel_id in self._withdrawn else channel.Reopen())
 
     def _start(self, spec: ChannelSpec) -> None:
         self._start_actor(spec)
@@ -68,9 +68,9 @@ class ChannelDirectory(dict[str, ChannelActor]):
     def _start_actor(self, spec: ChannelSpec) -> None:
         retired = self._retired.pop(spec.id, None)
         if retired is not None:  # added again, with the leases that are still granted
-            retired.tell(Configure(spec))
+            retired.tell(channel.Configure(spec))
             self[spec.id] = retired
             return
-        actor = ChannelActor(spec, clock=self._clock, metrics=self._metrics)
+        actor = channel.ChannelActor(spec, clock=self._clock, metrics=self._metrics)
         self[spec.id] = actor
         self._supervisor.start(f"channel:{spec.id}", actor.run)

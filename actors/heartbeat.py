@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import ujson
 
+from actors import process
 from actors.clock import Clock
-from actors.process import SQL, ProcessIdentity, register, reregister
 from actors.store.database import Database
 from actors.store.errors import ContentRefused, StoreUnavailable
 from actors.wallet.live_calls import LiveCalls
@@ -36,7 +36,7 @@ class Heartbeat:
     def __init__(
         self,
         *,
-        identity: ProcessIdentity,
+        identity: process.ProcessIdentity,
         database: Database,
         live: LiveCalls,
         clock: Clock,
@@ -115,7 +115,7 @@ class Heartbeat:
     async def _sign(self) -> None:
         """Report that the process lives; re-register when others have declared it dead."""
         signed, began = self.identity.id, self._clock.monotonic()
-        rows = await self._database.fetch_all(SQL["beat"], (signed,))
+        rows = await self._database.fetch_all(process.SQL["beat"], (signed,))
         if rows:
             # What was called back before this beat began is known from here on: only therefore does
             # the beat confirm the leases.
@@ -125,19 +125,19 @@ class Heartbeat:
                 self.identity.confirmed_at = began
             return
         if self._has_signed_on:
-            await reregister(self._database, self.identity, signed, self._metrics)
+            await process.reregister(self._database, self.identity, signed, self._metrics)
         else:
-            await register(self._database, self.identity)
+            await process.register(self._database, self.identity)
             self._has_signed_on = True
 
     async def leave(self) -> None:
         """Delete the rows of this process: it has ended."""
-        await self._database.execute(SQL["leave"], (self.identity.all_ids,))
+        await self._database.execute(process.SQL["leave"], (self.identity.all_ids,))
 
     async def open_holds(self) -> int:
         """Return how many holds of this process are open in the database."""
         mine = (self.identity.all_ids,)
-        ((count,),) = await self._database.fetch_all(SQL["count_holds_of"], mine)
+        ((count,),) = await self._database.fetch_all(process.SQL["count_holds_of"], mine)
         return int(count)
 
     async def _report_delivered(self) -> None:
@@ -147,6 +147,6 @@ class Heartbeat:
                     {"call_id": call_id.hex, "delivered": delivered.to_json()}
                     for call_id, delivered in moved
                 ]
-                await self._database.execute(SQL["delivered"], (ujson.dumps(rows),))
+                await self._database.execute(process.SQL["delivered"], (ujson.dumps(rows),))
             else:
                 await asyncio.sleep(0)

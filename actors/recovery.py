@@ -36,13 +36,13 @@ from actors.process import SQL, first_id_of
 from actors.store.connection import Row
 from actors.store.database import Database
 from actors.store.errors import StoreError
+from actors.wallet import receipt
 from actors.wallet.flight_recorder.file_format import Ended, Recorded, StreamProgress
 from actors.wallet.flight_recorder.wreck import Wreck, WreckTaken, left_behind, open_wreck
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
 from actors.wallet.live_calls import LiveCalls
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.quarantine import adopt
-from actors.wallet.receipt import NoPrice, lines_of, multiplier_of, total_nano_usd
 from actors.wallet.wallets import Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -339,10 +339,10 @@ def _delivered_since(
     detail = _detail(call, known)
     tokens = {"input_tokens": known["input"], "cached_tokens": known["cached"]}
     try:
-        lines = lines_of(detail, **tokens, output_tokens=output_tokens)
-    except NoPrice:
+        lines = receipt.lines_of(detail, **tokens, output_tokens=output_tokens)
+    except receipt.NoPrice:
         return known
-    cost = total_nano_usd(lines, multiplier_of(detail))
+    cost = receipt.total_nano_usd(lines, receipt.multiplier_of(detail))
     return {**known, "output": output_tokens, "cost": cost}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from actors.clock import Clock
-from channels.media.canonical import CatalogReply, CatalogValue, Failed, Refused
+from channels.media import canonical
 from channels.registry import ChannelSpec
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class _Remembered:
     """A good reply of a channel with that configuration; refreshed at `ask_at`."""
 
     channel: ChannelSpec
-    reply: CatalogValue[Any]
+    reply: canonical.CatalogValue[Any]
     ask_at: float  # monotonic seconds
 
 
@@ -64,8 +64,8 @@ class ReplyMemory:
         return len(self._remembered)
 
     async def reply(
-        self, question: Question, ask: Callable[[], Awaitable[CatalogReply[T]]]
-    ) -> CatalogReply[T]:
+        self, question: Question, ask: Callable[[], Awaitable[canonical.CatalogReply[T]]]
+    ) -> canonical.CatalogReply[T]:
         """Return the reply to a question, from `ask` unless a fresh one is cached.
 
         A cancelled caller does not cancel the question, which other callers share.
@@ -79,7 +79,7 @@ class ReplyMemory:
             self._asking[question.key] = task
             task.add_done_callback(lambda done: self._asked(question.key, done))
         await asyncio.wait([task])
-        reply: CatalogReply[T] = task.result()
+        reply: canonical.CatalogReply[T] = task.result()
         return reply
 
     async def close(self) -> None:
@@ -100,10 +100,10 @@ class ReplyMemory:
         return known if known is not None and known.channel == question.channel else None
 
     async def _ask(
-        self, question: Question, ask: Callable[[], Awaitable[CatalogReply[T]]]
-    ) -> CatalogReply[T]:
+        self, question: Question, ask: Callable[[], Awaitable[canonical.CatalogReply[T]]]
+    ) -> canonical.CatalogReply[T]:
         reply = await ask()
-        if isinstance(reply, CatalogValue):
+        if isinstance(reply, canonical.CatalogValue):
             self._remember(question, reply, self._fresh_seconds)
             return reply
         if _is_gone(reply):
@@ -115,7 +115,9 @@ class ReplyMemory:
         self._remember(question, known.reply, min(RETRY_SECONDS, self._fresh_seconds))
         return known.reply
 
-    def _remember(self, question: Question, reply: CatalogValue[Any], seconds: float) -> None:
+    def _remember(
+        self, question: Question, reply: canonical.CatalogValue[Any], seconds: float
+    ) -> None:
         ask_at = self._clock.monotonic() + seconds
         self._remembered[question.key] = _Remembered(question.channel, reply, ask_at)
         self._remembered.move_to_end(question.key)
@@ -123,6 +125,6 @@ class ReplyMemory:
             self._remembered.popitem(last=False)
 
 
-def _is_gone(reply: Refused | Failed) -> bool:
+def _is_gone(reply: canonical.Refused | canonical.Failed) -> bool:
     """Whether the upstream reports that it does not exist, so that no old reply applies."""
-    return isinstance(reply, Refused) and reply.status == 404
+    return isinstance(reply, canonical.Refused) and reply.status == 404

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from channels.families import FAMILIES, MODEL_TYPES, PROTOCOLS, PUBLIC_NAMES
+from channels import families
 from channels.registry import ChannelSpec, ModelSpec
 
 
@@ -57,8 +57,8 @@ def candidates(
     that it supports: the protocols that the client's can be translated to, the preferred first.
     Channels whose keys are all set aside come last.
     """
-    family = FAMILIES[protocol]
-    if model.endpoint_type not in MODEL_TYPES[protocol]:
+    family = families.FAMILIES[protocol]
+    if model.endpoint_type not in families.MODEL_TYPES[protocol]:
         return []
     if family.by_model:
         protocol = family.channel_protocol(model.id)
@@ -85,7 +85,9 @@ def candidates(
 def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> list[str]:
     """Return the public names of the protocols that reach a model without translation."""
     return [
-        PUBLIC_NAMES[protocol] for protocol in PROTOCOLS if candidates(model, protocol, channels)
+        families.PUBLIC_NAMES[protocol]
+        for protocol in families.PROTOCOLS
+        if candidates(model, protocol, channels)
     ]
 
 

@@ -12,27 +12,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import get_args
 
-from channels.family import (
-    AUDIO,
-    AVATAR,
-    IMAGE,
-    MUSIC,
-    SEARCH,
-    TRANSCRIPT,
-    UNITS,
-    VIDEO,
-    VOICE,
-    EachPrice,
-    EndpointType,
-    ErrorShape,
-    Family,
-    ServiceTier,
-    TokenPartPrice,
-    TokenPrice,
-    UnitPrice,
-)
+from channels import family
 
-CHAT = Family(
+CHAT = family.Family(
     protocol="chat",
     dialect="chat",
     shown_as="chat_completions",
@@ -40,43 +22,43 @@ CHAT = Family(
     wires=("plain", "mistral", "groq", "fireworks"),
     tools_over="responses",
 )
-MESSAGES = Family(
+MESSAGES = family.Family(
     protocol="messages",
     dialect="messages",
-    error_shape=ErrorShape.MESSAGES,
+    error_shape=family.ErrorShape.MESSAGES,
     streams=True,
     wires=("plain", "vertex", "bedrock", "converse"),
 )
-RESPONSES = Family(protocol="responses", dialect="responses", streams=True)
-GEMINI = Family(
+RESPONSES = family.Family(protocol="responses", dialect="responses", streams=True)
+GEMINI = family.Family(
     protocol="native",
     dialect="gemini",
     shown_as="native_content",
-    error_shape=ErrorShape.GEMINI,
+    error_shape=family.ErrorShape.GEMINI,
     streams=True,
 )
 
-IMAGES = Family(
+IMAGES = family.Family(
     protocol="images",
     dialect="images",
-    unit=IMAGE,
+    unit=family.IMAGE,
     endpoint_types=(
-        EndpointType(
+        family.EndpointType(
             "images_generations",
             ("per_image",),
             ("per_image_large", "area_threshold_mp", "per_reference"),
         ),
     ),
-    error_shape=ErrorShape.IMAGES,
+    error_shape=family.ErrorShape.IMAGES,
 )
-VIDEOS = Family(
+VIDEOS = family.Family(
     protocol="videos",
-    unit=VIDEO,
+    unit=family.VIDEO,
     endpoint_types=(
-        EndpointType(
+        family.EndpointType(
             "videos_generations", ("per_second", "per_call"), ("per_second_by_resolution",)
         ),
-        EndpointType(
+        family.EndpointType(
             "contents_generations_tasks", ("per_second", "per_call"), ("per_second_by_resolution",)
         ),
     ),
@@ -84,66 +66,68 @@ VIDEOS = Family(
     wires=("plain", "ark", "openai"),
     by_model=(("dh-", "avatars"), ("clip-", "clips")),
 )
-EMBEDDINGS = Family(
+EMBEDDINGS = family.Family(
     protocol="embeddings",
-    endpoint_types=(EndpointType("embeddings", ("input",)),),
+    endpoint_types=(family.EndpointType("embeddings", ("input",)),),
     is_withdrawn=True,
 )
-MUSIC_GENERATIONS = Family(
+MUSIC_GENERATIONS = family.Family(
     protocol="music",
-    unit=MUSIC,
-    endpoint_types=(EndpointType("music_generations", ("per_generation",)),),
+    unit=family.MUSIC,
+    endpoint_types=(family.EndpointType("music_generations", ("per_generation",)),),
     is_async=True,
     wires=("plain", "suno"),
 )
-SPEECH = Family(
+SPEECH = family.Family(
     protocol="speech",
-    unit=AUDIO,
-    endpoint_types=(EndpointType("audio_speech", ("per_character", "per_call")),),
+    unit=family.AUDIO,
+    endpoint_types=(family.EndpointType("audio_speech", ("per_character", "per_call")),),
     is_async=True,
     wires=("plain", "minimax"),
 )
-VOICES = Family(
+VOICES = family.Family(
     protocol="voices",
-    unit=VOICE,
-    endpoint_types=(EndpointType("audio_voices", ("per_call", "per_character")),),
+    unit=family.VOICE,
+    endpoint_types=(family.EndpointType("audio_voices", ("per_call", "per_character")),),
     wires=("plain", "shanjian"),
 )
-TRANSCRIPTS = Family(
+TRANSCRIPTS = family.Family(
     protocol="transcripts",
-    unit=TRANSCRIPT,
-    endpoint_types=(EndpointType("transcripts_extract", ("per_call",)),),
+    unit=family.TRANSCRIPT,
+    endpoint_types=(family.EndpointType("transcripts_extract", ("per_call",)),),
     wires=("plain",),
 )
-AVATARS = Family(
+AVATARS = family.Family(
     protocol="avatars",
-    unit=AVATAR,
-    endpoint_types=(EndpointType("videos_avatars", ("per_call",)),),
+    unit=family.AVATAR,
+    endpoint_types=(family.EndpointType("videos_avatars", ("per_call",)),),
     is_async=True,
     wires=("plain", "shanjian"),
 )
 # Templates; they use the models of `videos`.
-CLIPS = Family(protocol="clips", unit=VIDEO, wires=("plain", "shanjian"))
-TRANSCRIPTIONS = Family(
+CLIPS = family.Family(protocol="clips", unit=family.VIDEO, wires=("plain", "shanjian"))
+TRANSCRIPTIONS = family.Family(
     protocol="transcriptions",
-    unit=AUDIO,
+    unit=family.AUDIO,
     endpoint_types=(
-        EndpointType("audio_transcriptions", ("per_second", "per_call", "input"), ("output",)),
+        family.EndpointType(
+            "audio_transcriptions", ("per_second", "per_call", "input"), ("output",)
+        ),
     ),
-    error_shape=ErrorShape.IMAGES,
+    error_shape=family.ErrorShape.IMAGES,
 )
-RERANK = Family(
+RERANK = family.Family(
     protocol="rerank",
     dialect="rerank",
-    unit=SEARCH,
-    endpoint_types=(EndpointType("rerank", ("per_call", "input")),),
-    error_shape=ErrorShape.IMAGES,
+    unit=family.SEARCH,
+    endpoint_types=(family.EndpointType("rerank", ("per_call", "input")),),
+    error_shape=family.ErrorShape.IMAGES,
 )
-MODERATIONS = Family(
+MODERATIONS = family.Family(
     protocol="moderations",
     dialect="moderations",
-    endpoint_types=(EndpointType("moderations", ()),),  # free
-    error_shape=ErrorShape.IMAGES,
+    endpoint_types=(family.EndpointType("moderations", ()),),  # free
+    error_shape=family.ErrorShape.IMAGES,
 )
 
 _ROWS = (
@@ -166,7 +150,7 @@ _ROWS = (
 )
 
 
-FAMILIES: Mapping[str, Family] = MappingProxyType({row.protocol: row for row in _ROWS})
+FAMILIES: Mapping[str, family.Family] = MappingProxyType({row.protocol: row for row in _ROWS})
 # The endpoint types of the models of each family, by its protocol; None is the type of chat models
 # (spec: General facts 4).
 MODEL_TYPES: Mapping[str, frozenset[str | None]] = MappingProxyType(
@@ -184,18 +168,18 @@ UNIT_TYPES: Mapping[str, str] = MappingProxyType(
     {row.protocol: row.unit.name for row in _ROWS if row.unit is not None}
 )
 DETAIL_KINDS: Mapping[str, str] = MappingProxyType(
-    {unit.name: unit.kind for unit in UNITS if unit.kind is not None}
+    {unit.name: unit.kind for unit in family.UNITS if unit.kind is not None}
 )
-ENDPOINT_TYPES: Mapping[str, EndpointType] = MappingProxyType(
+ENDPOINT_TYPES: Mapping[str, family.EndpointType] = MappingProxyType(
     {one.name: one for row in _ROWS for one in row.endpoint_types}
 )
 
-TOKEN_PRICES: tuple[TokenPrice, ...] = get_args(TokenPrice)
-UNIT_PRICES: tuple[UnitPrice, ...] = get_args(UnitPrice)
-TOKEN_PART_PRICES: tuple[TokenPartPrice, ...] = get_args(TokenPartPrice)
-EACH_PRICES: tuple[EachPrice, ...] = get_args(EachPrice)
-SERVICE_TIERS: tuple[ServiceTier, ...] = get_args(ServiceTier)
+TOKEN_PRICES: tuple[family.TokenPrice, ...] = get_args(family.TokenPrice)
+UNIT_PRICES: tuple[family.UnitPrice, ...] = get_args(family.UnitPrice)
+TOKEN_PART_PRICES: tuple[family.TokenPartPrice, ...] = get_args(family.TokenPartPrice)
+EACH_PRICES: tuple[family.EachPrice, ...] = get_args(family.EachPrice)
+SERVICE_TIERS: tuple[family.ServiceTier, ...] = get_args(family.ServiceTier)
 # Tiers that cost more than the standard one: a request needs a price for them.
-DEARER_TIERS: tuple[ServiceTier, ...] = ("priority", "fast", "ultrafast")
+DEARER_TIERS: tuple[family.ServiceTier, ...] = ("priority", "fast", "ultrafast")
 # A callable chat model has each of these.
-CHAT_PRICES: tuple[TokenPrice, ...] = ("input", "output")
+CHAT_PRICES: tuple[family.TokenPrice, ...] = ("input", "output")

@@ -32,12 +32,7 @@ from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandle
 from gw.api.mcp.handler import McpHandler
 from gw.api.measured import ModerationsHandler, RerankHandler, TranscriptionsHandler
 from gw.api.media_files import MediaFileHandler
-from gw.api.models.handlers import (
-    ModelHandler,
-    ModelsHandler,
-    NativeModelHandler,
-    NativeModelsHandler,
-)
+from gw.api.models import handlers
 from gw.api.models.public_catalog import PublicCatalog, PublicCatalogHandler
 from gw.api.services import Services
 from gw.api.videos.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
@@ -145,13 +140,15 @@ def routes() -> list[Endpoint]:
             **_COUNT,
         ),
         # Model discovery
-        Endpoint("models", r"/v1/models", _GET, ModelsHandler, auth="two_headers", limited=True),
-        Endpoint("model", r"/v1/models/(.+)", _GET, ModelHandler, **_FREE),
+        Endpoint(
+            "models", r"/v1/models", _GET, handlers.ModelsHandler, auth="two_headers", limited=True
+        ),
+        Endpoint("model", r"/v1/models/(.+)", _GET, handlers.ModelHandler, **_FREE),
         Endpoint(
             "native_models",
             r"/v1beta/models",
             _GET,
-            NativeModelsHandler,
+            handlers.NativeModelsHandler,
             family=families.GEMINI,
             **_FREE,
         ),
@@ -159,7 +156,7 @@ def routes() -> list[Endpoint]:
             "native_model",
             r"/v1beta/models/(.+)",
             _GET,
-            NativeModelHandler,
+            handlers.NativeModelHandler,
             family=families.GEMINI,
             **_FREE,
         ),

@@ -34,6 +34,7 @@ from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.shares import halves
+from gw import media_services
 from gw.admin.channel_orders import ChannelOrders
 from gw.admin.channel_states import report_of
 from gw.admin_services import make_admin_api
@@ -65,7 +66,6 @@ from gw.keys.last_use import LastUse
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret, load_secret
 from gw.knowledge.removal import keep_clean
-from gw.media_services import links_of, make_media_services, make_poller, start_media_store
 from gw.runtime.database_pools import DatabasePools
 from gw.runtime.process import Ledger, Process, Store, make_process, start_partitions, start_watches
 from gw.runtime.pushes import Pushes
@@ -261,8 +261,10 @@ def make_endpoints(
     billing = Billing(
         wallets=ledger.wallets, live=memory.live, current=current, clock=clock, metrics=metrics
     )
-    links = links_of(media_store, config.public_url)
-    media = make_media_services(process, store, billing=billing, links=links, http=http)
+    links = media_services.links_of(media_store, config.public_url)
+    media = media_services.make_media_services(
+        process, store, billing=billing, links=links, http=http
+    )
     process.stack.push_async_callback(media.catalogs.close)
     refusals = RefusalRate(limiter=memory.limiter, clock=clock)
     process.stack.push_async_callback(refusals.close)
@@ -326,9 +328,9 @@ def start_media(
     process: Process, store: Store, wallets: Wallets, http: UpstreamClient
 ) -> MediaStore | None:
     """Start the poller of jobs, and the copying of their results, if that is configured."""
-    poller = make_poller(process, store, settle=wallets.settle_job, http=http)
+    poller = media_services.make_poller(process, store, settle=wallets.settle_job, http=http)
     process.supervisor.start("poller", poller.run)
-    media_store = start_media_store(process, store)
+    media_store = media_services.start_media_store(process, store)
     database, sources = store.pools.media, make_sources(process.current.config)
     process.supervisor.start(
         "kb_sources", lambda: keep_clean(database, sources, process.clock, process.metrics)

@@ -5,29 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gw.errors import (
-    BAD_REQUEST_TYPE,
-    MODEL_NOT_ALLOWED,
-    MODEL_NOT_FOUND,
-    NO_HEADERS,
-    ErrorKind,
-    GatewayError,
-)
+from gw import errors
 
 # Chat code and type; a status that is not here is upstream_error / api_error.
 _UPSTREAM_CHAT = {
-    400: ("invalid_request", BAD_REQUEST_TYPE),
-    422: ("invalid_request", BAD_REQUEST_TYPE),
+    400: ("invalid_request", errors.BAD_REQUEST_TYPE),
+    422: ("invalid_request", errors.BAD_REQUEST_TYPE),
     401: ("invalid_api_key", "authentication_error"),
     403: ("permission_denied", "permission_error"),
-    404: ("not_found", BAD_REQUEST_TYPE),
+    404: ("not_found", errors.BAD_REQUEST_TYPE),
     429: ("rate_limit_exceeded", "rate_limit_error"),
 }
 
 # Messages type (contract §7, Failure classes); a status that is not here is api_error.
 _UPSTREAM_MESSAGES = {
-    400: BAD_REQUEST_TYPE,
-    422: BAD_REQUEST_TYPE,
+    400: errors.BAD_REQUEST_TYPE,
+    422: errors.BAD_REQUEST_TYPE,
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
@@ -53,12 +46,12 @@ _UPSTREAM_GEMINI = {
 }
 
 
-def as_http_status(error: GatewayError) -> GatewayError:
+def as_http_status(error: errors.GatewayError) -> errors.GatewayError:
     """The same where an unknown model is 404 and one that is not allowed 403 (spec: Errors 6)."""
-    status = {MODEL_NOT_FOUND: 404, MODEL_NOT_ALLOWED: 403}.get(error.kind)
+    status = {errors.MODEL_NOT_FOUND: 404, errors.MODEL_NOT_ALLOWED: 403}.get(error.kind)
     if status is None:
         return error
-    return GatewayError(error.kind, error.message, param=error.param, http_status=status)
+    return errors.GatewayError(error.kind, error.message, param=error.param, http_status=status)
 
 
 def from_upstream(
@@ -67,8 +60,8 @@ def from_upstream(
     *,
     details: Any = None,
     param: str | None = None,
-    headers: Mapping[str, str] = NO_HEADERS,
-) -> GatewayError:
+    headers: Mapping[str, str] = errors.NO_HEADERS,
+) -> errors.GatewayError:
     """Make the error of an upstream's non-2xx answer: its status, our names for it.
 
     `message` is unwrapped and redacted already, `details` and `param` are what the upstream reports
@@ -82,5 +75,7 @@ def from_upstream(
     code, chat_type = _UPSTREAM_CHAT.get(status, ("upstream_error", "api_error"))
     messages_type = _UPSTREAM_MESSAGES.get(status, "api_error")
     gemini_status = _UPSTREAM_GEMINI.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
-    kind = ErrorKind(status, chat_type, code, messages_type, gemini_status)
-    return GatewayError(kind, message, details=details, upstream_param=param, headers=headers)
+    kind = errors.ErrorKind(status, chat_type, code, messages_type, gemini_status)
+    return errors.GatewayError(
+        kind, message, details=details, upstream_param=param, headers=headers
+    )

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from metrics import spans
 from metrics.sampling import Sampling, sampling_of
-from metrics.spans import UNSAMPLED, Attributes, CallSpan, ContinuedCall, OnExport
 from metrics.trace_context import TraceParent, parse_traceparent, propagated_tracestate
 
 DEFAULT_SERVICE_NAME: Final = "gw"
@@ -35,8 +35,8 @@ class SpanSource(Protocol):
         state: str,
         trace_id: int,
         began: float,
-        attributes: Attributes,
-    ) -> CallSpan: ...
+        attributes: spans.Attributes,
+    ) -> spans.CallSpan: ...
 
     def shutdown(self) -> None: ...
 
@@ -59,7 +59,7 @@ class Tracing:
         cls,
         environ: Mapping[str, str],
         rng: Callable[[], float],
-        on_export: OnExport = _uncounted,
+        on_export: spans.OnExport = _uncounted,
     ) -> Tracing:
         """Read OpenTelemetry's variables; `rng` returns numbers in [0, 1).
 
@@ -97,9 +97,9 @@ class Tracing:
         header: Callable[[str], str | None],
         trace_id: int,
         began: float,
-        attributes: Callable[[], Attributes],
+        attributes: Callable[[], spans.Attributes],
         is_stranger: bool = False,
-    ) -> CallSpan:
+    ) -> spans.CallSpan:
         """Start the span of a call that began at `began`, in Unix seconds; needs a source.
 
         `header` returns a header of the client's by name. Without a valid `traceparent` the trace
@@ -111,7 +111,7 @@ class Tracing:
         parent = parse_traceparent(traceparent) if traceparent else None
         state = "" if parent is None else propagated_tracestate(header("tracestate") or "")
         if not self._is_sampled(parent, is_stranger=is_stranger):
-            return UNSAMPLED if parent is None else ContinuedCall(parent, state)
+            return spans.UNSAMPLED if parent is None else spans.ContinuedCall(parent, state)
         return self.source.start(
             name=name,
             parent=parent,

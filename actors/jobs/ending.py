@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from actors.clock import Clock
-from actors.jobs import store
+from actors.jobs import settlement, store
 from actors.jobs.job import Job
-from actors.jobs.settlement import ContentLink, UpstreamCost, is_doubted, settlement_of
 from actors.jobs.state_machine import End
 from actors.jobs.upstreams import UpstreamJob
 from actors.store.connection import Executor
-from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
+from actors.wallet import messages
 from channels.families import UNIT_TYPES
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-EVENTS: Mapping[EndState, str] = {
+EVENTS: Mapping[messages.EndState, str] = {
     "succeeded": "task_settled",
     "failed": "task_failed",
     "expired": "task_expired",
@@ -34,7 +33,9 @@ EVENTS: Mapping[EndState, str] = {
 class Settles(Protocol):
     """Applies a settlement durably: by `Wallets.settle_job`, or by a command."""
 
-    async def __call__(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None: ...
+    async def __call__(
+        self, facts: messages.CallFacts, outcome: messages.Outcome, job_end: messages.JobEnd
+    ) -> None: ...
 
 
 class CancelsJobs(Protocol):
@@ -48,7 +49,7 @@ class EndedJob:
     """A job that was ended here: its state before, its hold, and its cost."""
 
     job: Job
-    state: EndState
+    state: messages.EndState
     held_nano_usd: int
     cost_nano_usd: int
 
@@ -63,8 +64,8 @@ class Endings:
         settle: Settles,
         upstreams: CancelsJobs,
         redact: Callable[[str], str],
-        content_link: ContentLink,
-        upstream_cost: UpstreamCost,
+        content_link: settlement.ContentLink,
+        upstream_cost: settlement.UpstreamCost,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -87,7 +88,7 @@ class Endings:
         if open_job is None:
             return None
         by = uuid.uuid4().hex
-        outcome, job_end = settlement_of(
+        outcome, job_end = settlement.settlement_of(
             open_job,
             end,
             now=self._clock.now(),
@@ -102,14 +103,14 @@ class Endings:
             return None
         job = open_job.job
         self._report(job, outcome, job_end)
-        if is_doubted(open_job, end):
+        if settlement.is_doubted(open_job, end):
             self._metrics.tasks.length_doubted(job.channel_id or "")
             self._log.warning("task_length_doubted", **_of(job), milliseconds=end.seconds_ms)
         if end.asks_to_cancel:
             await self._upstreams.cancel(job)
         return EndedJob(job, job_end.state, open_job.amount_nano_usd, outcome.cost_nano_usd)
 
-    def _report(self, job: Job, outcome: Outcome, job_end: JobEnd) -> None:
+    def _report(self, job: Job, outcome: messages.Outcome, job_end: messages.JobEnd) -> None:
         seconds = outcome.latency_ms / 1000
         self._metrics.tasks.ended(kind=job.kind, state=job_end.state, seconds=seconds)
         if outcome.cost_nano_usd or outcome.upstream_cost_nano_usd != 0:

@@ -23,20 +23,11 @@ from typing import Any, ClassVar, Protocol
 
 from actors.actor import Actor
 from actors.clock import Clock
-from actors.jobs import store
+from actors.jobs import state_machine, store
 from actors.jobs.ending import EndedJob
 from actors.jobs.pace import Pace
 from actors.jobs.schedule import Schedule
 from actors.jobs.service import Chance
-from actors.jobs.state_machine import (
-    End,
-    Observation,
-    Step,
-    TimedOut,
-    Unreachable,
-    observe,
-    outcome_of,
-)
 from actors.jobs.store import Booked, Claimed
 from actors.jobs.upstreams import UpstreamJob
 from actors.store.database import Database
@@ -69,13 +60,13 @@ class PollsJobs(Protocol):
 
     def channel_ids(self) -> Collection[str]: ...
 
-    async def poll(self, job: UpstreamJob) -> Observation: ...
+    async def poll(self, job: UpstreamJob) -> state_machine.Observation: ...
 
 
 class Ends(Protocol):
     """Ends jobs (`ending.py`)."""
 
-    async def end(self, job_id: str, end: End) -> EndedJob | None: ...
+    async def end(self, job_id: str, end: state_machine.End) -> EndedJob | None: ...
 
 
 class PollsUnderWay:
@@ -382,7 +373,9 @@ class Poller(Actor[Booked]):
             seen = await self._ask(claimed)
         finally:
             self._polls.polled(claimed.channel_id)
-        step = observe(claimed.kind, claimed.watch, seen, is_overdue=claimed.is_overdue)
+        step = state_machine.observe(
+            claimed.kind, claimed.watch, seen, is_overdue=claimed.is_overdue
+        )
         if step.logs is not None:
             failures = step.watch.failures
             self.log.warning(step.logs, **_of(claimed), failures=failures, reason=_reason(seen))
@@ -395,7 +388,7 @@ class Poller(Actor[Booked]):
             # Its claim expires, and unless it has ended it is polled again.
             self.log.warning("tasks_postponed", error=str(error))
 
-    async def _ask(self, claimed: Claimed) -> Observation:
+    async def _ask(self, claimed: Claimed) -> state_machine.Observation:
         channel = claimed.channel_id
         if claimed.taken_from is not None:
             self.metrics.tasks.taken_over()
@@ -403,15 +396,18 @@ class Poller(Actor[Booked]):
         started = self.clock.monotonic()
         seen = await self._upstreams.poll(claimed)
         seconds = self.clock.monotonic() - started
-        is_silent = isinstance(seen, TimedOut | Unreachable) and seconds >= SILENT_SECONDS
+        is_silent = (
+            isinstance(seen, state_machine.TimedOut | state_machine.Unreachable)
+            and seconds >= SILENT_SECONDS
+        )
         self._polls.responded(channel, is_silent=is_silent)
-        outcome = outcome_of(seen)
+        outcome = state_machine.outcome_of(seen)
         if outcome is not None:
             lag = claimed.lag_seconds + seconds
             self.metrics.tasks.polled(channel=channel, outcome=outcome, lag_seconds=lag)
         return seen
 
-    def _booked(self, claimed: Claimed, step: Step) -> Booked:
+    def _booked(self, claimed: Claimed, step: state_machine.Step) -> Booked:
         pause = self._schedule.pause_seconds(
             claimed.polls + 1, self._chance(), retry_after_seconds=step.retry_after_seconds
         )
@@ -431,13 +427,13 @@ async def _set_within(event: asyncio.Event, seconds: float) -> None:
         pass  # the next round begins
 
 
-def _reason(seen: Observation) -> str:
+def _reason(seen: state_machine.Observation) -> str:
     """Describe the result of a poll for the log."""
     if isinstance(seen, Polled):
         return seen.word
-    if isinstance(seen, Trouble | Unusable | Unreachable):
+    if isinstance(seen, Trouble | Unusable | state_machine.Unreachable):
         return seen.reason
-    return outcome_of(seen) or "gone"
+    return state_machine.outcome_of(seen) or "gone"
 
 
 def _of(claimed: Claimed) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from actors.clock import Clock
-from actors.jobs import store
-from actors.jobs.job import VISIBLE, Acceptance, Job, State
+from actors.jobs import job, store
 from actors.jobs.schedule import Schedule
 from actors.store.database import Database
 from actors.store.waits import in_time, until_stored
@@ -46,10 +45,10 @@ class Chance(Protocol):
 
 
 # Puts the links that clients are to have into the results of jobs. Raises StoreUnavailable.
-Links = Callable[[Sequence[Job]], Awaitable[Sequence[Job]]]
+Links = Callable[[Sequence[job.Job]], Awaitable[Sequence[job.Job]]]
 
 
-async def as_stored(jobs: Sequence[Job]) -> Sequence[Job]:
+async def as_stored(jobs: Sequence[job.Job]) -> Sequence[job.Job]:
     """Links as they are: the upstreams' own."""
     return jobs
 
@@ -107,7 +106,7 @@ class Jobs:
         )
 
     async def accepted(
-        self, facts: CallFacts, acceptance: Acceptance, *, claim_end: ClaimEnd = None
+        self, facts: CallFacts, acceptance: job.Acceptance, *, claim_end: ClaimEnd = None
     ) -> bool:
         """Store what the upstream calls the job of a call, hand its hold over, and have it polled.
 
@@ -146,7 +145,7 @@ class Jobs:
 
     # What clients see of them
 
-    async def read(self, account_id: str, kind: TaskKind, job_id: str) -> Job | None:
+    async def read(self, account_id: str, kind: TaskKind, job_id: str) -> job.Job | None:
         """A job of an account and of a kind; None for any other. Raises StoreUnavailable."""
         found = await in_time(store.read(self._database, job_id, account_id=account_id))
         if found is None or found.kind != kind:
@@ -154,7 +153,7 @@ class Jobs:
         (shown,) = await self._links([found])
         return shown
 
-    async def read_linked(self, job_id: str) -> Job | None:
+    async def read_linked(self, job_id: str) -> job.Job | None:
         """The job that a signed link leads to, of any account; None for one that is no more.
 
         Raises StoreUnavailable.
@@ -169,10 +168,10 @@ class Jobs:
         account_id: str,
         kind: TaskKind,
         *,
-        states: Sequence[State] = VISIBLE,
+        states: Sequence[job.State] = job.VISIBLE,
         limit: int,
         before: str | None = None,
-    ) -> Sequence[Job]:
+    ) -> Sequence[job.Job]:
         """An account's jobs in these states, newest first, older than the job `before`.
 
         Raises StoreUnavailable.

@@ -20,13 +20,7 @@ from actors.wallet.messages import JobEnd, Outcome
 from actors.wallet.money import div_round_half_up
 from actors.wallet.piece_prices import MediaPrice
 from channels.families import VIDEOS
-from channels.media.canonical import (
-    AvatarResult,
-    MusicResult,
-    SpeechResult,
-    TaskResult,
-    VideoResult,
-)
+from channels.media import canonical
 
 # The lifetime of a link when neither the upstream nor the link states one.
 LINK_SECONDS = 7 * 24 * 3600.0
@@ -66,7 +60,7 @@ def settlement_of(
         if job.kind == "video":
             detail["milliseconds"] = quantity
     result = None if end.result is None else _with_expiry(end.result, now)
-    if isinstance(result, VideoResult):
+    if isinstance(result, canonical.VideoResult):
         result = msgspec.structs.replace(result, milliseconds=quantity)
     error = end.error
     outcome = Outcome(
@@ -113,24 +107,28 @@ def _units(job: Job, charged: int) -> int:
     return charged
 
 
-def _with_expiry(result: TaskResult, now: float) -> TaskResult:
+def _with_expiry(result: canonical.TaskResult, now: float) -> canonical.TaskResult:
     """Return the result with the instant at which its links expire."""
-    if isinstance(result, AvatarResult) or result.expires_at is not None:
+    if isinstance(result, canonical.AvatarResult) or result.expires_at is not None:
         return result
     return msgspec.structs.replace(result, expires_at=now + LINK_SECONDS)
 
 
-def _expiry(result: TaskResult | None) -> float | None:
-    return None if result is None or isinstance(result, AvatarResult) else result.expires_at
+def _expiry(result: canonical.TaskResult | None) -> float | None:
+    return (
+        None if result is None or isinstance(result, canonical.AvatarResult) else result.expires_at
+    )
 
 
-def _urls(job: Job, result: TaskResult | None, content_link: ContentLink) -> Sequence[str]:
+def _urls(
+    job: Job, result: canonical.TaskResult | None, content_link: ContentLink
+) -> Sequence[str]:
     """Return the links of a result for its row."""
-    if isinstance(result, MusicResult):
+    if isinstance(result, canonical.MusicResult):
         return [track.audio_url for track in result.tracks if track.audio_url is not None]
-    if isinstance(result, SpeechResult):
+    if isinstance(result, canonical.SpeechResult):
         return [result.url]
-    if isinstance(result, VideoResult):
+    if isinstance(result, canonical.VideoResult):
         assert result.expires_at is not None
         return [result.url or content_link(job, result.expires_at)]
     return ()

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from actors.clock import Clock
-from actors.jobs.state_machine import Gone, Observation, TimedOut, Unreachable
+from actors.jobs import state_machine
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamClient
+from channels.media import model
 from channels.media.dialects import DIALECTS
-from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind, perform, send
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 
@@ -26,7 +26,7 @@ class UpstreamJob(Protocol):
     """The data that identifies a job at its upstream."""
 
     @property
-    def kind(self) -> TaskKind: ...
+    def kind(self) -> model.TaskKind: ...
 
     @property
     def channel_id(self) -> str | None: ...
@@ -65,20 +65,20 @@ class JobUpstreams:
         """Return the ids of the configured channels."""
         return list(self._channels())
 
-    async def poll(self, job: UpstreamJob) -> Observation:
+    async def poll(self, job: UpstreamJob) -> state_machine.Observation:
         """Request the state of a job. Raises only when cancelled."""
         found = self._find(job)
         if found is None:
-            return Gone()
+            return state_machine.Gone()
         channel, upstream_id = found
         dialect = DIALECTS[channel.dialect_of(job.upstream_protocol or "")]
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._perform(channel, dialect.poll(job.kind, upstream_id))
         except TimeoutError:
-            return TimedOut()
+            return state_machine.TimedOut()
         except UpstreamError as error:
-            return Unreachable(reason=f"{error} {error.detail}".strip())
+            return state_machine.Unreachable(reason=f"{error} {error.detail}".strip())
 
     async def cancel(self, job: UpstreamJob) -> bool:
         """Cancel a job, if its upstream supports that; return whether it was cancelled."""
@@ -106,8 +106,12 @@ class JobUpstreams:
             return None
         return channel, job.upstream_id
 
-    async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
-        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
-            return await send(self._http, channel, request, response_bytes_max, now=self._clock.now)
+    async def _perform(self, channel: ChannelSpec, exchange: model.Exchange[R]) -> R:
+        async def sent(request: model.MediaRequest, response_bytes_max: int) -> model.MediaResponse:
+            return await model.send(
+                self._http, channel, request, response_bytes_max, now=self._clock.now
+            )
 
-        return await perform(exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max)
+        return await model.perform(
+            exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
+        )

@@ -11,13 +11,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from actors.limits.backend import (
-    BackendUnavailable,
-    EnterCommand,
-    LimitCommand,
-    ReleaseCommand,
-    RenewCommand,
-)
+from actors.limits import backend
 from actors.limits.status import WINDOW_SECONDS, Dimension, LimitStatus
 from actors.store.redis import RedisLink, RedisUnavailable, ScriptCall
 
@@ -45,20 +39,20 @@ class RedisCommands:
         self._process_id = process_id
         self._now_us = now_us
 
-    def call(self, command: LimitCommand) -> ScriptCall:
+    def call(self, command: backend.LimitCommand) -> ScriptCall:
         """Return the script call of `command`."""
         stem = f"gw:limits:{command.name}"
         keys = (f"{stem}:window", f"{stem}:leases")
         length = round(PERMIT_SECONDS * MICROSECONDS)
         now = "" if self._now_us is None else self._now_us()
         match command:
-            case EnterCommand():
+            case backend.EnterCommand():
                 rpm = "" if command.rpm is None else command.rpm
                 concurrency = "" if command.concurrency is None else command.concurrency
                 return ScriptCall(
                     "enter", keys, (rpm, concurrency, self._member(command.slot), length, now)
                 )
-            case RenewCommand():
+            case backend.RenewCommand():
                 permits = map(self._member, command.permits)
                 window: list[str | int] = []
                 for slot, age_seconds in command.window:
@@ -66,7 +60,7 @@ class RedisCommands:
                 return ScriptCall(
                     "keep", keys, (length, now, len(command.permits), *permits, *window)
                 )
-            case ReleaseCommand():
+            case backend.ReleaseCommand():
                 member = self._member(command.slot)
                 never_admitted = (member,) if command.from_window else ()
                 return ScriptCall("release", keys, (1, member, *never_admitted))
@@ -106,19 +100,19 @@ class RedisBackend:
         try:
             await self._link.connect()
         except RedisUnavailable as error:
-            raise BackendUnavailable(str(error)) from error
+            raise backend.BackendUnavailable(str(error)) from error
 
     async def call(
-        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
+        self, commands: Sequence[backend.LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
         """Send a batch in one round trip."""
         calls = [self._commands.call(command) for command in commands]
         try:
             replies = await self._link.call(calls, timeout_factor=timeout_factor)
         except RedisUnavailable as error:
-            raise BackendUnavailable(str(error)) from error
+            raise backend.BackendUnavailable(str(error)) from error
         return [
-            parse_status(reply) if isinstance(command, EnterCommand) else None
+            parse_status(reply) if isinstance(command, backend.EnterCommand) else None
             for command, reply in zip(commands, replies, strict=True)
         ]
 

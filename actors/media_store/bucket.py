@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from actors.media_store import storage
 from actors.media_store.copies import Copy, CopyProgress, Kept
 from actors.media_store.specs import BucketSpec
-from actors.media_store.storage import THREADS, Lost, StorageFault, in_thread
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 30.0
@@ -121,10 +121,10 @@ class BucketStorage:
     """A CopyStorage in a bucket."""
 
     def __init__(self, spec: BucketSpec, *, part_bytes: int = PART_BYTES) -> None:
-        self._client = S3Client(spec, connections=THREADS)
+        self._client = S3Client(spec, connections=storage.THREADS)
         self._name = spec.bucket
         self._part_bytes = part_bytes
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-bucket")
+        self._threads = ThreadPoolExecutor(storage.THREADS, thread_name_prefix="media-bucket")
 
     def __repr__(self) -> str:
         return f"<Bucket {self._name}>"
@@ -136,7 +136,7 @@ class BucketStorage:
     async def remove(self, copy: Copy) -> None:
         """See CopyStorage."""
         if copy.upload_id is not None:
-            with suppress(Lost):  # expected
+            with suppress(storage.Lost):  # expected
                 await self._ask("abort_multipart_upload", copy.id, UploadId=copy.upload_id)
         await self._ask("delete_object", copy.id)
 
@@ -149,7 +149,7 @@ class BucketStorage:
             ResponseContentType=kept.content_type,
             ResponseContentDisposition=f'inline; filename="{kept.file_name}"',
         )
-        return await in_thread(self._threads, sign)
+        return await storage.in_thread(self._threads, sign)
 
     async def close(self) -> None:
         """See CopyStorage."""
@@ -160,9 +160,9 @@ class BucketStorage:
 
         ask = partial(self._client.ask, operation, _key(copy_id), **params)
         try:
-            return await in_thread(self._threads, ask)
+            return await storage.in_thread(self._threads, ask)
         except BucketFault as error:
-            fault = Lost if error.code == "NoSuchUpload" else StorageFault
+            fault = storage.Lost if error.code == "NoSuchUpload" else storage.StorageFault
             raise fault(str(error)) from error
 
 
@@ -195,7 +195,7 @@ class BucketWriting:
         self._part.clear()
         self.done = self._saved = 0
         if upload_id is not None:
-            with suppress(Lost):  # expected
+            with suppress(storage.Lost):  # expected
                 await self._ask("abort_multipart_upload", UploadId=upload_id)
 
     async def save(self) -> CopyProgress | None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from channels import errors
 from channels.address_scope import allowing
-from channels.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.dialer import AddressRefused
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
@@ -95,7 +95,7 @@ class Opened:
                 return
             except TimeoutError:
                 raise FetchFault("silent") from None
-            except UpstreamError as error:
+            except errors.UpstreamError as error:
                 raise _fault(error) from error
             yield piece
 
@@ -134,7 +134,7 @@ async def _followed(
                 response = await http.open(UpstreamRequest("GET", url, headers, b"", transport))
         except TimeoutError:
             raise FetchFault("silent") from None
-        except UpstreamError as error:
+        except errors.UpstreamError as error:
             raise _fault(error) from error
         target = response.header("location")
         if response.status not in REDIRECTS or target is None:
@@ -189,21 +189,21 @@ def _retry_after(response: UpstreamResponse) -> float | None:
     return min(RETRY_AFTER_MAX, float(header))
 
 
-def _fault(error: UpstreamError) -> FetchFault:
+def _fault(error: errors.UpstreamError) -> FetchFault:
     if isinstance(error, AddressRefused):
         return FetchFault("address not public", attempts=1)
-    if isinstance(error, UpstreamUnreachable):
+    if isinstance(error, errors.UpstreamUnreachable):
         return FetchFault("unreachable")
-    if isinstance(error, UpstreamCut):
+    if isinstance(error, errors.UpstreamCut):
         return FetchFault("cut")
-    assert isinstance(error, UpstreamMalformed), error
+    assert isinstance(error, errors.UpstreamMalformed), error
     return FetchFault("not HTTP")
 
 
 def _origin(url: str) -> object:
     try:
         return address_of(url).origin
-    except UpstreamUnreachable as error:
+    except errors.UpstreamUnreachable as error:
         raise FetchFault("no address", attempts=1) from error
 
 
@@ -214,6 +214,6 @@ async def _addresses(url: str) -> list[str]:
         found = await asyncio.get_running_loop().getaddrinfo(
             origin.host, origin.port, type=socket.SOCK_STREAM
         )
-    except (UpstreamUnreachable, OSError, UnicodeError):
+    except (errors.UpstreamUnreachable, OSError, UnicodeError):
         return []
     return [str(one[4][0]) for one in found]

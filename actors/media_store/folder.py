@@ -17,8 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from actors.media_store import storage
 from actors.media_store.copies import Copy, CopyProgress, Kept
-from actors.media_store.storage import THREADS, Busy, Lost, StorageFault, in_thread
 
 T = TypeVar("T")
 BLOCK_BYTES: Final = 1024 * 1024  # written at once
@@ -30,7 +30,7 @@ class FolderStorage:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-folder")
+        self._threads = ThreadPoolExecutor(storage.THREADS, thread_name_prefix="media-folder")
 
     def __repr__(self) -> str:
         return f"<FolderStorage {self._path.name}>"
@@ -61,9 +61,9 @@ class FolderStorage:
 
     async def _run(self, work: Callable[..., T], *args: Any) -> T:
         try:
-            return await in_thread(self._threads, partial(work, *args))
+            return await storage.in_thread(self._threads, partial(work, *args))
         except OSError as error:
-            raise StorageFault(f"{type(error).__name__}: {error.strerror}") from error
+            raise storage.StorageFault(f"{type(error).__name__}: {error.strerror}") from error
 
 
 class FolderFile:
@@ -78,7 +78,7 @@ class FolderFile:
         while start < end:
             piece = await self._run(os.pread, self._file, min(READ_BYTES, end - start), start)
             if not piece:
-                raise StorageFault("the file is shorter than it was")
+                raise storage.StorageFault("the file is shorter than it was")
             start += len(piece)
             yield piece
 
@@ -149,12 +149,12 @@ def _opened(part: Path, done: int) -> int:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(file).st_size < done:
-            raise Lost("less of it is there than was safe")
+            raise storage.Lost("less of it is there than was safe")
         os.ftruncate(file, done)
         os.lseek(file, done, os.SEEK_SET)
     except BlockingIOError as error:
         os.close(file)
-        raise Busy("another process writes it") from error
+        raise storage.Busy("another process writes it") from error
     except BaseException:
         os.close(file)
         raise

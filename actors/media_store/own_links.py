@@ -8,22 +8,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from actors.media_store.copies import Kept
-from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
+from channels.media import canonical
 
 # Returns the link to a copy, and its expiry in Unix seconds.
 Link = Callable[[Kept], tuple[str, float]]
 
 
-def with_own_links(result: TaskResult, kept: Mapping[int, Kept], link: Link) -> TaskResult:
+def with_own_links(
+    result: canonical.TaskResult, kept: Mapping[int, Kept], link: Link
+) -> canonical.TaskResult:
     """Return the result with our link for each kept copy; by position in `sources_of`."""
     if not kept:
         return result
     links = {position: link(copy) for position, copy in kept.items()}
-    if isinstance(result, MusicResult):
+    if isinstance(result, canonical.MusicResult):
         return _songs(result, links)
-    if isinstance(result, VideoResult) and result.output_files:
+    if isinstance(result, canonical.VideoResult) and result.output_files:
         result = replace(result, output_files=_files(result.output_files, links))
-    if 0 in links and isinstance(result, VideoResult | SpeechResult):
+    if 0 in links and isinstance(result, canonical.VideoResult | canonical.SpeechResult):
         url, expires_at = links[0]
         return replace(result, url=url, expires_at=expires_at)
     return result
@@ -37,7 +39,9 @@ def _files(files: list[Any], links: Mapping[int, tuple[str, float]]) -> list[Any
     ]
 
 
-def _songs(result: MusicResult, links: Mapping[int, tuple[str, float]]) -> MusicResult:
+def _songs(
+    result: canonical.MusicResult, links: Mapping[int, tuple[str, float]]
+) -> canonical.MusicResult:
     tracks = tuple(
         replace(
             track,

@@ -13,17 +13,7 @@ from typing import cast
 
 import msgspec
 
-from actors.parent.protocol import (
-    LINE_BYTES_MAX,
-    RESPONSE_BYTES_MAX,
-    Begin,
-    CommandBatch,
-    FindSummary,
-    LineBuffer,
-    ParentReply,
-    ParentRequest,
-    StoreSummary,
-)
+from actors.parent import protocol
 
 # The parent serves no clients, so it replies within a millisecond, unless it is collecting metrics.
 REPLY_SECONDS = 0.25
@@ -55,10 +45,10 @@ class ParentLink:
 
     async def ask(
         self,
-        body: Begin | CommandBatch | FindSummary | StoreSummary,
+        body: protocol.Begin | protocol.CommandBatch | protocol.FindSummary | protocol.StoreSummary,
         *,
         seconds: float = REPLY_SECONDS,
-    ) -> ParentReply:
+    ) -> protocol.ParentReply:
         """Send a request and wait for its response. Raises ParentUnavailable."""
         responses = self._responses
         if responses is None or responses.transport.is_closing():
@@ -66,7 +56,9 @@ class ParentLink:
         number = next(self._numbers)
         reply = responses.expect(number)
         try:
-            responses.transport.write(msgspec.json.encode(ParentRequest(number, body)) + b"\n")
+            responses.transport.write(
+                msgspec.json.encode(protocol.ParentRequest(number, body)) + b"\n"
+            )
             for _ in range(STEPS):
                 await asyncio.wait([reply], timeout=seconds / STEPS)
                 if reply.done():
@@ -77,7 +69,7 @@ class ParentLink:
 
     async def find(self, question: str, minute: int) -> bytes | None:
         """Return the summary stored by another worker in this minute. Raises ParentUnavailable."""
-        found = (await self.ask(FindSummary(question, minute))).text
+        found = (await self.ask(protocol.FindSummary(question, minute))).text
         return None if found is None else found.encode()
 
     async def store(self, question: str, minute: int, response: bytes) -> bytes:
@@ -85,9 +77,9 @@ class ParentLink:
 
         Raises ParentUnavailable. One that is too long is only used by this worker.
         """
-        if len(response) > RESPONSE_BYTES_MAX:
+        if len(response) > protocol.RESPONSE_BYTES_MAX:
             return response
-        held = (await self.ask(StoreSummary(question, minute, response.decode()))).text
+        held = (await self.ask(protocol.StoreSummary(question, minute, response.decode()))).text
         return response if held is None else held.encode()
 
     async def close(self) -> None:
@@ -101,19 +93,19 @@ class ParentLink:
 class _Responses(asyncio.Protocol):
     """Parses the parent's lines and resolves the requests by number."""
 
-    _decoder = msgspec.json.Decoder(ParentReply)
+    _decoder = msgspec.json.Decoder(protocol.ParentReply)
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
-        self._lines = LineBuffer()
-        self._replies: dict[int, asyncio.Future[ParentReply]] = {}
+        self._lines = protocol.LineBuffer()
+        self._replies: dict[int, asyncio.Future[protocol.ParentReply]] = {}
 
     def __repr__(self) -> str:
         return "closed" if self.transport.is_closing() else f"{len(self._replies)} asked"
 
-    def expect(self, number: int) -> asyncio.Future[ParentReply]:
+    def expect(self, number: int) -> asyncio.Future[protocol.ParentReply]:
         """Return the future of the response with this number."""
-        reply: asyncio.Future[ParentReply] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[protocol.ParentReply] = asyncio.get_running_loop().create_future()
         self._replies[number] = reply
         return reply
 
@@ -136,5 +128,5 @@ class _Responses(asyncio.Protocol):
             reply = self._replies.pop(response.number, None)
             if reply is not None and not reply.done():
                 reply.set_result(response)
-        if self._lines.size > LINE_BYTES_MAX:
+        if self._lines.size > protocol.LINE_BYTES_MAX:
             self.transport.abort()

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from actors.limits.backend import EnterCommand, LimitCommand, ReleaseCommand, RenewCommand
+from actors.limits import backend
 from actors.limits.status import LimitStatus
 
 
@@ -111,12 +111,12 @@ class ParentReply(Struct, array_like=True):
     text: str | None = None
 
 
-def message_of(command: LimitCommand) -> LimitMessage:
+def message_of(command: backend.LimitCommand) -> LimitMessage:
     """Return the message for `command`."""
     match command:
-        case EnterCommand():
+        case backend.EnterCommand():
             return EnterMessage(command.name, command.slot, command.rpm, command.concurrency)
-        case RenewCommand():
+        case backend.RenewCommand():
             return RenewMessage(command.name, command.permits, command.window)
-        case ReleaseCommand():
+        case backend.ReleaseCommand():
             return ReleaseMessage(command.name, command.slot, command.from_window)

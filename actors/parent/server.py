@@ -15,27 +15,14 @@ import msgspec
 
 from actors.clock import Clock
 from actors.limits.status import LimitStatus
-from actors.parent.protocol import (
-    LINE_BYTES_MAX,
-    Begin,
-    CommandBatch,
-    EnterMessage,
-    FindSummary,
-    LimitMessage,
-    LineBuffer,
-    ParentReply,
-    ParentRequest,
-    ReleaseMessage,
-    RenewMessage,
-    StoreSummary,
-)
+from actors.parent import protocol
 from actors.parent.shared_cache import SharedCache
 from actors.parent.windows import SharedWindows
 from metrics.logs import EventLog
 
 # Limit of responses that a worker does not read. It sends one batch of limits at a time, and
 # requests for summaries at the rate limit of call logs; a frozen one sends nothing.
-UNREAD_BYTES_MAX = 4 * LINE_BYTES_MAX
+UNREAD_BYTES_MAX = 4 * protocol.LINE_BYTES_MAX
 
 
 class ParentServer:
@@ -78,7 +65,7 @@ class ParentServer:
 class _Connection(asyncio.Protocol):
     """One worker: each of its lines gets a reply."""
 
-    _decoder = msgspec.json.Decoder(ParentRequest)
+    _decoder = msgspec.json.Decoder(protocol.ParentRequest)
 
     def __init__(
         self,
@@ -93,7 +80,7 @@ class _Connection(asyncio.Protocol):
         self._worker = worker
         self._clock = clock
         self._connections = connections
-        self._lines = LineBuffer()
+        self._lines = protocol.LineBuffer()
         self._transport: asyncio.Transport
         self._log = EventLog("actors.parent")
 
@@ -109,7 +96,7 @@ class _Connection(asyncio.Protocol):
         for line in self._lines.feed(data):
             if not self._respond(line):
                 return
-        if self._lines.size > LINE_BYTES_MAX:
+        if self._lines.size > protocol.LINE_BYTES_MAX:
             self._refuse("a line is too long")
 
     def close(self) -> None:
@@ -128,31 +115,33 @@ class _Connection(asyncio.Protocol):
             return False
         return True
 
-    def _response(self, request: ParentRequest) -> ParentReply:
+    def _response(self, request: protocol.ParentRequest) -> protocol.ParentReply:
         number = request.number
         match request.body:
-            case Begin():
+            case protocol.Begin():
                 self._book.drop_permits(self._worker)
-                return ParentReply(number)
-            case CommandBatch(messages):
+                return protocol.ParentReply(number)
+            case protocol.CommandBatch(messages):
                 now = self._clock.monotonic()
-                return ParentReply(number, [self._judged(message, now) for message in messages])
-            case FindSummary(question, minute):
-                return ParentReply(number, text=self._cache.find(question, minute))
-            case StoreSummary(question, minute, text):
-                return ParentReply(number, text=self._cache.store(question, minute, text))
+                return protocol.ParentReply(
+                    number, [self._judged(message, now) for message in messages]
+                )
+            case protocol.FindSummary(question, minute):
+                return protocol.ParentReply(number, text=self._cache.find(question, minute))
+            case protocol.StoreSummary(question, minute, text):
+                return protocol.ParentReply(number, text=self._cache.store(question, minute, text))
 
-    def _judged(self, message: LimitMessage, now: float) -> LimitStatus | None:
+    def _judged(self, message: protocol.LimitMessage, now: float) -> LimitStatus | None:
         book, worker = self._book, self._worker
         match message:
-            case EnterMessage(name, slot, rpm, concurrency):
+            case protocol.EnterMessage(name, slot, rpm, concurrency):
                 return book.enter(name, (worker, slot), rpm=rpm, concurrency=concurrency, now=now)
-            case RenewMessage(name, permits, window):
+            case protocol.RenewMessage(name, permits, window):
                 for slot in permits:
                     book.permit(name, (worker, slot))
                 for slot, age_seconds in window:
                     book.add_late(name, (worker, slot), at=now - age_seconds)
-            case ReleaseMessage(name, slot, from_window):
+            case protocol.ReleaseMessage(name, slot, from_window):
                 book.release(name, (worker, slot), from_window=from_window)
         return None
 

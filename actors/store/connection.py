@@ -14,9 +14,9 @@ import aiopg
 import psycopg2
 from psycopg2 import extensions
 
+from actors.store import errors
 from actors.store.aiopg_connection import AiopgConnection
 from actors.store.dsn import connection_parameters
-from actors.store.errors import DatabaseRefused, StoreError, StoreUnavailable, from_psycopg
 
 Params = Mapping[str, object] | Sequence[object]
 Row = tuple[Any, ...]
@@ -36,7 +36,7 @@ class DatabaseConnection:
         self,
         aiopg_connection: AiopgConnection,
         cursor: aiopg.Cursor,
-        on_refused: Callable[[DatabaseRefused], None],
+        on_refused: Callable[[errors.DatabaseRefused], None],
     ) -> None:
         self._aiopg = aiopg_connection
         self._cursor = cursor
@@ -54,7 +54,7 @@ class DatabaseConnection:
         *,
         connect_seconds: float,
         statement_seconds: float,
-        on_refused: Callable[[DatabaseRefused], None] = lambda _error: None,
+        on_refused: Callable[[errors.DatabaseRefused], None] = lambda _error: None,
     ) -> DatabaseConnection:
         """Connect. Raises StoreUnavailable, after `connect_seconds` at the latest.
 
@@ -67,14 +67,14 @@ class DatabaseConnection:
                 return await cls._open(parameters, statement_seconds, on_refused)
         except TimeoutError as error:
             message = f"the database did not answer within {connect_seconds} s"
-            raise StoreUnavailable(message) from error
+            raise errors.StoreUnavailable(message) from error
 
     @classmethod
     async def _open(
         cls,
         parameters: Mapping[str, Any],
         statement_seconds: float,
-        on_refused: Callable[[DatabaseRefused], None],
+        on_refused: Callable[[errors.DatabaseRefused], None],
     ) -> DatabaseConnection:
         connection: AiopgConnection | None = None
         try:
@@ -91,7 +91,7 @@ class DatabaseConnection:
             limit_ms = round(statement_seconds * 1000)
             await opened.execute(SETTINGS.format(limit_ms, IDLE_IN_TRANSACTION_MS))
         except psycopg2.Error as error:
-            raise from_psycopg(error, connection_lost=True) from error
+            raise errors.from_psycopg(error, connection_lost=True) from error
         except BaseException:
             if connection is not None:
                 connection.close()
@@ -168,13 +168,15 @@ class DatabaseConnection:
         except psycopg2.Error as error:
             raise self._translated(error) from error
         except TimeoutError as error:
-            raise StoreUnavailable("the database did not answer the statement in time") from error
+            raise errors.StoreUnavailable(
+                "the database did not answer the statement in time"
+            ) from error
 
-    def _translated(self, error: psycopg2.Error) -> StoreError:
-        translated = from_psycopg(error, connection_lost=self.is_closed)
+    def _translated(self, error: psycopg2.Error) -> errors.StoreError:
+        translated = errors.from_psycopg(error, connection_lost=self.is_closed)
         if self.is_closed:
             self._aiopg.close()  # also unregisters it
-        if isinstance(translated, DatabaseRefused):
+        if isinstance(translated, errors.DatabaseRefused):
             self._has_refused = True
             self._on_refused(translated)
         return translated

@@ -16,8 +16,8 @@ import ujson
 
 from actors.store.connection import Executor
 from actors.store.queries import load
+from actors.wallet import messages
 from actors.wallet.claims import ClaimState
-from actors.wallet.messages import Admitted, Hold, LeaseChange, Record, RefusalReason, Settle
 from actors.wallet.rows import (
     account_rows,
     array_of,
@@ -44,11 +44,11 @@ class Batch:
     `admitted` are holds granted in memory, which precede the requested ones.
     """
 
-    settlements: Sequence[Settle] = ()
-    admitted: Sequence[Admitted] = ()
-    holds: Sequence[Hold] = ()
-    records: Sequence[Record] = ()
-    changes: Sequence[LeaseChange] = ()
+    settlements: Sequence[messages.Settle] = ()
+    admitted: Sequence[messages.Admitted] = ()
+    holds: Sequence[messages.Hold] = ()
+    records: Sequence[messages.Record] = ()
+    changes: Sequence[messages.LeaseChange] = ()
 
     def __len__(self) -> int:
         return sum(
@@ -77,7 +77,7 @@ class Applied:
     unsettled: frozenset[UUID]
     corrected: frozenset[UUID] = frozenset()
     is_buried: bool
-    refused: dict[int, RefusalReason] = field(default_factory=dict)
+    refused: dict[int, messages.RefusalReason] = field(default_factory=dict)
     taken: dict[int, ClaimState] = field(default_factory=dict)  # its idempotency key was in use
     balances: Sequence[list[Any]] = ()  # account id, balance, held, in nano-USD
     leases: dict[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ async def apply(
 
 
 def parameters(
-    process_id: str, number: int | None, settlements: Sequence[Settle], batch: Batch
+    process_id: str, number: int | None, settlements: Sequence[messages.Settle], batch: Batch
 ) -> tuple[str | int | None, ...]:
     """Return the arguments of `ledger_batch`, in the order of `ledger.sql`."""
     holds = [*(one.hold for one in batch.admitted), *batch.holds] if batch.admitted else batch.holds
@@ -141,14 +141,14 @@ def parameters(
     )
 
 
-def _first_of_each_call(settlements: Sequence[Settle]) -> Sequence[Settle]:
+def _first_of_each_call(settlements: Sequence[messages.Settle]) -> Sequence[messages.Settle]:
     """Keep one settlement per call, because a second one would fail the whole batch.
 
     A call's own settlement takes precedence over recovery's.
     """
     if len({settle.facts.call_id.int for settle in settlements}) == len(settlements):
         return settlements
-    first: dict[UUID, Settle] = {}
+    first: dict[UUID, messages.Settle] = {}
     for settle in settlements:
         if first.setdefault(settle.facts.call_id, settle).is_recovery:
             first[settle.facts.call_id] = settle

@@ -28,9 +28,9 @@ from actors.store.database import Database
 from actors.store.errors import ContentRefused, DatabaseRefused, StoreUnavailable
 from actors.store.queries import load
 from actors.store.session import Session
+from actors.wallet import messages
 from actors.wallet.batch import Batch, apply
 from actors.wallet.flight_recorder.recorder import PRICED_BY
-from actors.wallet.messages import Admitted, CallFacts, Hold, Outcome, Record, Settle
 from actors.wallet.rows import encode_settlement
 from actors.wallet.storable import clean_json, encode_json
 
@@ -57,8 +57,8 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `held` is the hold that had not been written by then, in nano-USD. `job` is how its job ends.
     """
 
-    facts: CallFacts
-    outcome: Outcome
+    facts: messages.CallFacts
+    outcome: messages.Outcome
     error: str
     is_row: bool = False
     is_recovery: bool = False
@@ -66,12 +66,12 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: Raw | None = None
 
     @classmethod
-    def of(cls, message: Settle | Record, error: str) -> Quarantined:
+    def of(cls, message: messages.Settle | messages.Record, error: str) -> Quarantined:
         """Return what is kept of a message; a settlement must have its outcome."""
         outcome = message.outcome
         assert outcome is not None
         kept = cls(facts=message.facts, outcome=outcome, error=error[:ERROR_CHARACTERS_MAX])
-        if isinstance(message, Record):
+        if isinstance(message, messages.Record):
             return replace(kept, is_row=True)
         admitted, job = message.admitted, message.job
         return replace(
@@ -85,16 +85,16 @@ class Quarantined(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the batch that books it."""
         outcome = _shortened(self.outcome) if is_short else self.outcome
         if self.is_row:
-            return Batch(records=[Record(facts=self.facts, outcome=outcome)])
+            return Batch(records=[messages.Record(facts=self.facts, outcome=outcome)])
         # Counts where the ledger knows neither a hold nor the end of the call.
-        hold = Hold(facts=self.facts, amount_nano_usd=self.held or 0)
-        admitted = Admitted(hold, OF_NOBODY, 0.0, None)
+        hold = messages.Hold(facts=self.facts, amount_nano_usd=self.held or 0)
+        admitted = messages.Admitted(hold, OF_NOBODY, 0.0, None)
         settle = encode_settlement(self.facts, outcome, admitted, is_recovery=self.is_recovery)
         job = settle.job if self.job is None or is_short else bytes(self.job)
         return Batch(settlements=[replace(settle, job=job)])
 
 
-def _shortened(outcome: Outcome) -> Outcome:
+def _shortened(outcome: messages.Outcome) -> messages.Outcome:
     """Keep the money, the counts within their columns and what the cost depends on, and no text."""
     detail = outcome.detail
     if isinstance(detail, Raw):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up, format_usd
+from actors.wallet import money
 
 TOKENS_PER_PRICE = 1_000_000
 
@@ -149,8 +149,8 @@ def multiplier_of(detail: Mapping[str, Any]) -> str:
 def total_nano_usd(lines: Sequence[Line], multiplier: str) -> int:
     """Sum the lines, multiply, and round half up once; at most MAX_NANO_USD."""
     total = sum((Fraction(line.usd) * line.count / line.per for line in lines), Fraction())
-    total *= Fraction(multiplier) * NANO_PER_USD
-    return min(div_round_half_up(total.numerator, total.denominator), MAX_NANO_USD)
+    total *= Fraction(multiplier) * money.NANO_PER_USD
+    return min(money.div_round_half_up(total.numerator, total.denominator), money.MAX_NANO_USD)
 
 
 def formula(lines: Sequence[Line], multiplier: str) -> str:
@@ -170,7 +170,7 @@ def formula(lines: Sequence[Line], multiplier: str) -> str:
     else:
         ((per, terms),) = sums.items()
         text = _sum(terms, per, multiplier)
-    return f"{text} = {format_usd(total_nano_usd(lines, multiplier))} USD"
+    return f"{text} = {money.format_usd(total_nano_usd(lines, multiplier))} USD"
 
 
 def _sum(terms: Sequence[str], per: int, multiplier: str) -> str:

@@ -18,21 +18,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from actors.wallet.claims import ClaimEnd, Free, claim_to_json, end_to_json
-from actors.wallet.messages import (
-    Admitted,
-    CallFacts,
-    Hold,
-    JobEnd,
-    LeaseChange,
-    NewJob,
-    Outcome,
-    Record,
-    Settle,
-    Void,
-    instant,
-)
-from actors.wallet.storable import clean_text, encode_detail, encode_json, to_json
+from actors.wallet import claims, messages, storable
 from channels.families import UNIT_TYPES
 from metrics.spans import ChildSpan
 
@@ -73,7 +59,7 @@ def row_value(text: str | None) -> str:
 @lru_cache(NAMES_KEPT)
 def _model(name: str) -> str | None:
     """Return the name of a configured model, storable."""
-    return clean_text(name, 200)
+    return storable.clean_text(name, 200)
 
 
 def _escaped(text: str) -> str:
@@ -81,10 +67,10 @@ def _escaped(text: str) -> str:
 
 
 def account_rows(
-    settlements: Sequence[Settle],
-    holds: Sequence[Hold],
-    records: Sequence[Record],
-    changes: Sequence[LeaseChange],
+    settlements: Sequence[messages.Settle],
+    holds: Sequence[messages.Hold],
+    records: Sequence[messages.Record],
+    changes: Sequence[messages.LeaseChange],
 ) -> list[str]:
     """Return every account of a batch with the most that the batch may take from it."""
     needed = {record.facts.account_id: 0 for record in records}
@@ -99,7 +85,9 @@ def account_rows(
     return [f"{row_value(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
 
 
-def capped_key_rows(settlements: Sequence[Settle], holds: Sequence[Hold]) -> list[str]:
+def capped_key_rows(
+    settlements: Sequence[messages.Settle], holds: Sequence[messages.Hold]
+) -> list[str]:
     """Return every key with a spend cap; the lower one if the cap was changed in between."""
     caps: dict[str, int] = {}
     for hold in holds:
@@ -121,25 +109,25 @@ def capped_key_rows(settlements: Sequence[Settle], holds: Sequence[Hold]) -> lis
 
 
 def encode_settlement(
-    facts: CallFacts,
-    outcome: Outcome,
-    admitted: Admitted | None = None,
+    facts: messages.CallFacts,
+    outcome: messages.Outcome,
+    admitted: messages.Admitted | None = None,
     *,
-    claim_end: ClaimEnd = None,
+    claim_end: claims.ClaimEnd = None,
     is_recovery: bool = False,
-    job_end: JobEnd | None = None,
+    job_end: messages.JobEnd | None = None,
     span: ChildSpan | None = None,
     exceeding: int = 0,
-) -> Settle:
+) -> messages.Settle:
     """Encode the settlement of a call; None as `job_end`: its job, if any, failed like its row."""
-    return Settle(
+    return messages.Settle(
         facts=facts,
         account_id=facts.account_id,
         cost_nano_usd=outcome.cost_nano_usd,
         row=_settlement(facts, outcome),
         detail=_detail(outcome),
         held=_UNHELD if admitted is None else _held(admitted.hold),
-        job=None if facts.job_id is None else encode_json(_ended(facts, outcome, job_end)),
+        job=None if facts.job_id is None else storable.encode_json(_ended(facts, outcome, job_end)),
         claim_end=claim_end,
         is_recovery=is_recovery,
         span=span,
@@ -149,31 +137,31 @@ def encode_settlement(
     )
 
 
-def with_hold(settle: Settle, admitted: Admitted) -> Settle:
+def with_hold(settle: messages.Settle, admitted: messages.Admitted) -> messages.Settle:
     """Return a settlement with the hold that was not written."""
     return replace(settle, admitted=admitted, held=_held(admitted.hold))
 
 
-def _detail(outcome: Outcome) -> Raw:
+def _detail(outcome: messages.Outcome) -> Raw:
     detail = outcome.detail
-    return detail if isinstance(detail, Raw) else encode_detail(detail)
+    return detail if isinstance(detail, Raw) else storable.encode_detail(detail)
 
 
-def encode_void(facts: CallFacts, *, has_claim: bool = False) -> Void:
+def encode_void(facts: messages.CallFacts, *, has_claim: bool = False) -> messages.Void:
     """Encode the release of a hold, with or without an idempotency key."""
-    return Void(
+    return messages.Void(
         facts=facts,
         account_id=facts.account_id,
         cost_nano_usd=0,
         row=b"%032x,0,,,,,,,,,,," % facts.call_id.int,
         detail=_NULL,
         held=_UNHELD,
-        job=None if facts.job_id is None else encode_json(_ended(facts, None, None)),
-        claim_end=Free() if has_claim else None,
+        job=None if facts.job_id is None else storable.encode_json(_ended(facts, None, None)),
+        claim_end=claims.Free() if has_claim else None,
     )
 
 
-def _settlement(facts: CallFacts, outcome: Outcome) -> bytes:
+def _settlement(facts: messages.CallFacts, outcome: messages.Outcome) -> bytes:
     """Encode a row; its numbers as JSON, which is the fastest way."""
     assert outcome.cost_nano_usd >= 0
     if (
@@ -207,17 +195,17 @@ def _settlement(facts: CallFacts, outcome: Outcome) -> bytes:
 @lru_cache(NAMES_KEPT)
 def _raw_name(name: str) -> Raw:
     """Return the name of something configured as a value of a row."""
-    return Raw(row_value(clean_text(name, 200)).encode())
+    return Raw(row_value(storable.clean_text(name, 200)).encode())
 
 
 @lru_cache(NAMES_KEPT)
 def _channel(name: str | None) -> bytes:
     """Return the end of the array of cost and channel, escaped for a row."""
-    rest = to_json([name])[1:]
+    rest = storable.to_json([name])[1:]
     return _escaped(f',{_escaped(rest)}"').encode()
 
 
-def _rare(facts: CallFacts, outcome: Outcome) -> str:
+def _rare(facts: messages.CallFacts, outcome: messages.Outcome) -> str:
     """Encode the columns that a successful call billed by tokens leaves empty, and the operator's
     cost with its channel: an array, sent alone if there is nothing else (`_settlement`).
     """
@@ -225,8 +213,8 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str:
     bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
     until = outcome.result_expires_at
     rare = {
-        "error_code": clean_text(outcome.error_code, 100),
-        "error_message": clean_text(outcome.error_message),
+        "error_code": storable.clean_text(outcome.error_code, 100),
+        "error_message": storable.clean_text(outcome.error_message),
         "unit_count": outcome.units if unit_type else None,
         "unit_type": unit_type,
         "task_id": facts.job_id or facts.made_id,
@@ -235,17 +223,17 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str:
         "attempts": list(outcome.attempts) or None,
         "bought": bought,
     }
-    return to_json({name: value for name, value in rare.items() if value is not None})
+    return storable.to_json({name: value for name, value in rare.items() if value is not None})
 
 
-def _held(hold: Hold) -> bytes:
+def _held(hold: messages.Hold) -> bytes:
     """Encode the hold of a call that ended before it was written."""
     facts = hold.facts
     who = f"{row_value(facts.account_id)},{row_value(facts.key_id)}"
     return f'"({who},{hold.amount_nano_usd})"'.encode()
 
 
-def hold_row(seq: int, hold: Hold) -> str:
+def hold_row(seq: int, hold: messages.Hold) -> str:
     facts, cap = hold.facts, hold.cap_nano_usd
     return (
         f"{seq},{facts.call_id.hex},{row_value(facts.account_id)},{row_value(facts.key_id)},"
@@ -253,17 +241,17 @@ def hold_row(seq: int, hold: Hold) -> str:
     )
 
 
-def change_row(change: LeaseChange) -> str:
+def change_row(change: messages.LeaseChange) -> str:
     return f"{row_value(change.account_id)},{change.change},{change.least}"
 
 
-def late_calls(process_id: str, admitted: Iterable[Admitted]) -> dict[str, str]:
+def late_calls(process_id: str, admitted: Iterable[messages.Admitted]) -> dict[str, str]:
     """Map calls admitted from a lease that has ended to the identity that had the lease."""
     late = [one for one in admitted if one.identity != process_id]
     return {str(one.facts.call_id): one.identity for one in late}
 
 
-def call_of_hold(hold: Hold) -> dict[str, Any]:
+def call_of_hold(hold: messages.Hold) -> dict[str, Any]:
     """Return what a hold keeps of its call, for the row that recovery may have to write."""
     facts = hold.facts
     kept = {
@@ -276,7 +264,7 @@ def call_of_hold(hold: Hold) -> dict[str, Any]:
 
 
 def unusual_parts(
-    settlements: Sequence[Settle], holds: Sequence[Hold], late: Mapping[str, str]
+    settlements: Sequence[messages.Settle], holds: Sequence[messages.Hold], late: Mapping[str, str]
 ) -> str | None:
     """Encode idempotency keys, settlements made by recovery, jobs that calls begin, and calls
     admitted from another identity's lease; None: there are none.
@@ -286,13 +274,13 @@ def unusual_parts(
             "seq": seq,
             "account_id": hold.facts.account_id,
             "call_id": hold.facts.call_id.hex,
-            **claim_to_json(hold.claim),
+            **claims.claim_to_json(hold.claim),
         }
         for seq, hold in enumerate(holds)
         if hold.claim is not None
     ]
     ended = [
-        {"call_id": one.facts.call_id.hex, **end_to_json(one.claim_end)}
+        {"call_id": one.facts.call_id.hex, **claims.end_to_json(one.claim_end)}
         for one in settlements
         if one.claim_end is not None
     ]
@@ -304,10 +292,10 @@ def unusual_parts(
         "late": late,
     }
     unusual = {name: values for name, values in found.items() if values}
-    return to_json(unusual) if unusual else None
+    return storable.to_json(unusual) if unusual else None
 
 
-def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
+def _begun(seq: int, hold: messages.Hold, job: messages.NewJob) -> dict[str, Any]:
     facts = hold.facts
     return {
         "seq": seq,
@@ -317,7 +305,7 @@ def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
         "key_id": facts.key_id,
         "kind": job.kind,
         "protocol": facts.protocol,
-        "model": clean_text(facts.model, 200),
+        "model": storable.clean_text(facts.model, 200),
         "request": job.request,
         "billing": {"price": job.price, "quantity": job.quantity, "held": job.held},
         "submitted_at": facts.submitted_at,
@@ -325,15 +313,17 @@ def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
     }
 
 
-def _ended(facts: CallFacts, outcome: Outcome | None, end: JobEnd | None) -> dict[str, Any]:
+def _ended(
+    facts: messages.CallFacts, outcome: messages.Outcome | None, end: messages.JobEnd | None
+) -> dict[str, Any]:
     """Return how the job of a call ends; without an outcome it was never submitted."""
     values: dict[str, Any] = {"id": facts.job_id, "call_id": facts.call_id.hex, "state": "failed"}
     if outcome is None:
         return {**values, "error_code": NOT_SUBMITTED}
     values |= {
         "ended_at": outcome.created_at,
-        "error_code": clean_text(outcome.error_code, 100),
-        "error_message": clean_text(outcome.error_message),
+        "error_code": storable.clean_text(outcome.error_code, 100),
+        "error_message": storable.clean_text(outcome.error_message),
     }
     if end is not None:
         values |= {
@@ -345,7 +335,7 @@ def _ended(facts: CallFacts, outcome: Outcome | None, end: JobEnd | None) -> dic
     return values
 
 
-def record_columns(record: Record) -> dict[str, Any]:
+def record_columns(record: messages.Record) -> dict[str, Any]:
     facts, outcome = record.facts, record.outcome
     unit_type = UNIT_TYPES.get(facts.protocol)
     return {
@@ -353,12 +343,12 @@ def record_columns(record: Record) -> dict[str, Any]:
         "key_id": facts.key_id,
         "request_id": facts.call_id.hex,
         "protocol": facts.protocol,
-        "model": clean_text(facts.model, 200),
-        "submitted_at": instant(facts.submitted_at),
-        "created_at": instant(outcome.created_at),
+        "model": storable.clean_text(facts.model, 200),
+        "submitted_at": messages.instant(facts.submitted_at),
+        "created_at": messages.instant(outcome.created_at),
         "status": outcome.status,
-        "error_code": clean_text(outcome.error_code, 100),
-        "error_message": clean_text(outcome.error_message),
+        "error_code": storable.clean_text(outcome.error_code, 100),
+        "error_message": storable.clean_text(outcome.error_message),
         "latency_ms": outcome.latency_ms,
         "unit_count": outcome.units if unit_type else None,
         "unit_type": unit_type,

@@ -17,17 +17,10 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from actors.wallet import pricing
 from actors.wallet.money import MAX_NANO_USD, div_round_half_up
-from actors.wallet.pricing import (
-    TOKENS_PER_PRICE,
-    Billable,
-    Priced,
-    TokenPrice,
-    over_one_denominator,
-)
+from channels import families, prices
 from channels.dialects.token_counts import Usage, UsageParts
-from channels.families import DEARER_TIERS, EACH_PRICES, TOKEN_PART_PRICES, TOKEN_PRICES
-from channels.prices import EXACT, PriceSpec, PriceStep, TierPrice
 from channels.registry import ModelSpec
 
 # The plain price of a part without its own.
@@ -105,7 +98,9 @@ class _Level:
     denominator: int
     notes: Mapping[str, Any]
 
-    def billable_nano_usd(self, input_tokens: int, output_tokens: int, billable: Billable) -> int:
+    def billable_nano_usd(
+        self, input_tokens: int, output_tokens: int, billable: pricing.Billable
+    ) -> int:
         """Return the cost of so many tokens if all have the highest price that is reached."""
         numerators, members = self.numerators, {*_UNASKED, *billable.members}
         dearest_input = max(numerators[one] for one in self._having("input", members & _INPUT))
@@ -135,13 +130,15 @@ class PriceSheet:
     """All prices of a model on one channel; compiled for a tier and a step when these first
     occur. `asked` is the tier that the channel itself asks for."""
 
-    def __init__(self, spec: PriceSpec, multiplier: Decimal, asked: str | None = None) -> None:
+    def __init__(
+        self, spec: prices.PriceSpec, multiplier: Decimal, asked: str | None = None
+    ) -> None:
         self._spec = spec
         self._multiplier = multiplier
         self._asked = asked
         self._tokens: dict[str, Decimal] = {
             name: value
-            for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
+            for name in (*families.TOKEN_PRICES, *families.TOKEN_PART_PRICES)
             if (value := getattr(spec, name)) is not None
         }
         self._levels: dict[tuple[str | None, str | None, int, str], _Level] = {}
@@ -175,7 +172,7 @@ class PriceSheet:
         )
         return min(div_round_half_up(total, level.denominator), MAX_NANO_USD)
 
-    def priced(self, usage: Usage) -> Priced:
+    def priced(self, usage: Usage) -> pricing.Priced:
         """Return the cost of a usage: each of its buckets once, and one request."""
         parts = usage.parts or _NO_PARTS
         size = parts.web_search_size or SEARCH_SIZE
@@ -188,14 +185,16 @@ class PriceSheet:
                 continue
             if name in numerators:
                 total += numerators[name] * count
-                if name not in TOKEN_PRICES:
+                if name not in families.TOKEN_PRICES:
                     counted[name] = count
             elif name in PLAIN_OF:
                 total += numerators[PLAIN_OF[name]] * count
         cost = min(div_round_half_up(total, level.denominator), MAX_NANO_USD)
-        return Priced(cost, level.stated(counted, self._multiplier), counted)
+        return pricing.Priced(cost, level.stated(counted, self._multiplier), counted)
 
-    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, billable: Billable) -> int:
+    def hold_nano_usd(
+        self, *, input_tokens: int, output_tokens: int, billable: pricing.Billable
+    ) -> int:
         """Return the maximum cost of so many tokens, in the tiers, regions and steps and with the
         parts reached."""
         sizes = [billable.search_size] if billable.search_size else self._sizes()
@@ -215,7 +214,7 @@ class PriceSheet:
         """Return the bounds of steps below an estimated length, which may be too long."""
         return [step.above for step in self._steps(tier) if step.above < length]
 
-    def _steps(self, tier: str | None) -> Sequence[PriceStep]:
+    def _steps(self, tier: str | None) -> Sequence[prices.PriceStep]:
         own = (self._spec.service_tiers or {}).get(tier or "", _STANDARD)
         return own.above_tokens or self._spec.above_tokens or ()
 
@@ -224,7 +223,7 @@ class PriceSheet:
         parts = usage.parts or _NO_PARTS
         has_tier = self.tier(parts.service_tier) is not None
         has_region = self.region(parts.region) is not None
-        priced: dict[str, bool] = dict.fromkeys(DEARER_TIERS, has_tier)
+        priced: dict[str, bool] = dict.fromkeys(families.DEARER_TIERS, has_tier)
         priced["regions"] = has_region
         return [
             name
@@ -252,14 +251,14 @@ class PriceSheet:
 
     def _compiled(
         self,
-        own: TierPrice,
+        own: prices.TierPrice,
         tier: str | None,
         region: str | None,
-        step: PriceStep | None,
+        step: prices.PriceStep | None,
         size: str,
     ) -> _Level:
         tokens = self._tokens_of(own, step, region)
-        each: dict[str, Any] = {name: getattr(self._spec, name) for name in EACH_PRICES}
+        each: dict[str, Any] = {name: getattr(self._spec, name) for name in families.EACH_PRICES}
         each = {name: value for name, value in each.items() if value is not None}
         notes: dict[str, Any] = {} if tier is None else {"service_tier": tier}
         if region is not None:
@@ -271,14 +270,16 @@ class PriceSheet:
             each["per_web_search"] = searches[size] if size in searches else max(searches.values())
         usd = {**tokens, **each}
         # All per million, as tokens are.
-        of_million = [usd[name] * (1 if name in tokens else TOKENS_PER_PRICE) for name in usd]
-        numerators, denominator = over_one_denominator(
-            of_million, self._multiplier, units=TOKENS_PER_PRICE
+        of_million = [
+            usd[name] * (1 if name in tokens else pricing.TOKENS_PER_PRICE) for name in usd
+        ]
+        numerators, denominator = pricing.over_one_denominator(
+            of_million, self._multiplier, units=pricing.TOKENS_PER_PRICE
         )
         return _Level(usd, dict(zip(usd, numerators, strict=True)), denominator, notes)
 
     def _tokens_of(
-        self, own: TierPrice, step: PriceStep | None, region: str | None
+        self, own: prices.TierPrice, step: prices.PriceStep | None, region: str | None
     ) -> dict[str, Decimal]:
         """Return the prices of tokens, factors included."""
         of_step = {} if step is None else step.prices
@@ -293,14 +294,14 @@ class PriceSheet:
         for factor in (own.factor, of_region, self._spec.factor):
             if factor is not None:
                 tokens = {
-                    name: EXACT.multiply(usd, factor).normalize(EXACT)
+                    name: prices.EXACT.multiply(usd, factor).normalize(prices.EXACT)
                     for name, usd in tokens.items()
                 }
         return tokens
 
 
 _REQUEST = ("per_request", 1)
-_STANDARD = TierPrice()
+_STANDARD = prices.TierPrice()
 # Reached by any request: upstreams reason, and some write to their caches, without being asked.
 _UNASKED = ("reasoning_output", "cache_write")
 _INPUT = {"input", "cache_write", "cache_write_1h", "audio_input", "image_input"}
@@ -328,11 +329,11 @@ def unpriced_in(usage: Usage) -> list[str]:
     found = [name for name, count in _RAISED if getattr(parts, count)]
     if parts.region is not None:
         found.append("regions")
-    return [*found, parts.service_tier] if parts.service_tier in DEARER_TIERS else found
+    return [*found, parts.service_tier] if parts.service_tier in families.DEARER_TIERS else found
 
 
 def hold_nano_usd(
-    price: TokenPrice, *, input_tokens: int, output_tokens: int, billable: Billable
+    price: pricing.TokenPrice, *, input_tokens: int, output_tokens: int, billable: pricing.Billable
 ) -> int:
     """Return the maximum cost of so many tokens on any channel of a model."""
     return max(
@@ -345,29 +346,31 @@ def hold_nano_usd(
     )
 
 
-def has_tier(price: TokenPrice, tier: str) -> bool:
+def has_tier(price: pricing.TokenPrice, tier: str) -> bool:
     """Whether a tier has a price on every channel that may serve the model."""
     sheets = [one.sheet for one in (price.channels or {"": price}).values()]
     return all(one is not None and one.tier(tier) is not None for one in sheets)
 
 
-def has_region(price: TokenPrice, region: str) -> bool:
+def has_region(price: pricing.TokenPrice, region: str) -> bool:
     """Whether a region has a factor on every channel that may serve the model."""
     sheets = [one.sheet for one in (price.channels or {"": price}).values()]
     return all(one is not None and one.region(region) is not None for one in sheets)
 
 
-def token_price(spec: PriceSpec, multiplier: Decimal, asked: str | None = None) -> TokenPrice:
+def token_price(
+    spec: prices.PriceSpec, multiplier: Decimal, asked: str | None = None
+) -> pricing.TokenPrice:
     """Compile a price, with whichever members it has; `asked` as in `PriceSheet`."""
-    price = TokenPrice.of(spec, multiplier)
+    price = pricing.TokenPrice.of(spec, multiplier)
     if not spec.has_dimensions:
         return price
     return replace(price, sheet=PriceSheet(spec, multiplier, asked))
 
 
-def price_of(model: ModelSpec) -> TokenPrice:
+def price_of(model: ModelSpec) -> pricing.TokenPrice:
     """Return the price of a model with those of its channels, compiled once."""
-    found: TokenPrice | None = model.derived.get(TokenPrice)
+    found: pricing.TokenPrice | None = model.derived.get(pricing.TokenPrice)
     if found is None:
         found = token_price(model.price, model.multiplier)
         if any(bound.price is not None or bound.tier for bound in model.bindings):
@@ -375,10 +378,12 @@ def price_of(model: ModelSpec) -> TokenPrice:
                 bound.channel_id: found
                 if bound.price is None and not bound.tier
                 else token_price(
-                    (bound.price or PriceSpec()).over(model.price), model.multiplier, bound.tier
+                    (bound.price or prices.PriceSpec()).over(model.price),
+                    model.multiplier,
+                    bound.tier,
                 )
                 for bound in model.bindings
             }
             found = replace(found, channels=own)
-        model.derived[TokenPrice] = found
+        model.derived[pricing.TokenPrice] = found
     return found

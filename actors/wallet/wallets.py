@@ -17,23 +17,10 @@ from actors.mailbox import MailboxFull
 from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
 from actors.store.waits import in_time
+from actors.wallet import messages
 from actors.wallet.claims import ClaimEnd, ClaimState
 from actors.wallet.flight_recorder.recorder import Recorder
 from actors.wallet.ledger import Spending, read_balance, read_spending
-from actors.wallet.messages import (
-    Admitted,
-    Barrier,
-    CallFacts,
-    Hold,
-    JobEnd,
-    LedgerUnavailable,
-    Outcome,
-    Record,
-    RefusalReason,
-    Refused,
-    Settle,
-    Taken,
-)
 from actors.wallet.rows import encode_settlement
 from actors.wallet.writer import LedgerWriter, Wallet
 from channels.deadlines import FutureTimeouts
@@ -68,12 +55,12 @@ T = TypeVar("T")
 class HoldRefused(Exception):
     """The balance, or the key's spend cap, does not cover the estimate."""
 
-    def __init__(self, reason: RefusalReason) -> None:
+    def __init__(self, reason: messages.RefusalReason) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class BalanceLeased(LedgerUnavailable):
+class BalanceLeased(messages.LedgerUnavailable):
     """The balance covers the estimate, but for leases that their processes have not returned."""
 
 
@@ -110,13 +97,13 @@ class Wallets:
         self.call_back: Callable[[str], Awaitable[None]] = self.give_back
         self._reads: dict[str, Future[int]] = {}
         self._waiting = 0
-        self._timeouts = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
+        self._timeouts = FutureTimeouts(HOLD_SECONDS, messages.LedgerUnavailable)
         writer.on_settled = self.recorder.forget
 
     def __repr__(self) -> str:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
 
-    def try_hold(self, hold: Hold) -> bool:
+    def try_hold(self, hold: messages.Hold) -> bool:
         """Hold a call's estimate out of the lease of its account; False: then use `hold`."""
         if hold.facts.account_id not in self._wallets:
             self._wallet(hold.facts.account_id)
@@ -127,7 +114,7 @@ class Wallets:
                 return True
         return False
 
-    async def hold(self, hold: Hold) -> None:
+    async def hold(self, hold: messages.Hold) -> None:
         """Hold a call's estimate in the ledger, exactly and in order.
 
         Raises HoldRefused, KeyTaken, BalanceLeased, or LedgerUnavailable when the database is
@@ -136,22 +123,22 @@ class Wallets:
         """
         self._wallet(hold.facts.account_id)
         if self._waiting >= WAITING_MAX:
-            raise LedgerUnavailable
+            raise messages.LedgerUnavailable
         self._waiting += 1
         try:
             reply = await self._writer.ask(hold, timeouts=self._timeouts)
-            if isinstance(reply, Refused) and reply.reason == "leased":
+            if isinstance(reply, messages.Refused) and reply.reason == "leased":
                 reply = await self._hold_again(hold)
         except MailboxFull:
-            raise LedgerUnavailable from None
+            raise messages.LedgerUnavailable from None
         finally:
             self._waiting -= 1
-        if isinstance(reply, Refused):
+        if isinstance(reply, messages.Refused):
             raise HoldRefused(reply.reason)
-        if isinstance(reply, Taken):
+        if isinstance(reply, messages.Taken):
             raise KeyTaken(reply.state)
 
-    async def _hold_again(self, hold: Hold) -> object:
+    async def _hold_again(self, hold: messages.Hold) -> object:
         """Call back the leases that refuse a hold and try it again, as long as a hold may take.
 
         A process that is dead or stands still does not return its lease; it is taken from it
@@ -162,7 +149,7 @@ class Wallets:
         while True:
             await self._called_back(hold.facts.account_id)
             reply = await self._writer.ask(hold, timeouts=self._timeouts)
-            if not (isinstance(reply, Refused) and reply.reason == "leased"):
+            if not (isinstance(reply, messages.Refused) and reply.reason == "leased"):
                 return reply
             pause = min(max(2 * pause, LEASED_FIRST_SECONDS), LEASED_MAX_SECONDS)
             if monotonic() + pause >= until:
@@ -171,11 +158,11 @@ class Wallets:
 
     def settle(
         self,
-        facts: CallFacts,
-        outcome: Outcome,
+        facts: messages.CallFacts,
+        outcome: messages.Outcome,
         *,
         claim_end: ClaimEnd = None,
-        job_end: JobEnd | None = None,
+        job_end: messages.JobEnd | None = None,
         span: ChildSpan | None = None,
         awaits_write: bool = False,
         held_nano_usd: int | None = None,
@@ -242,29 +229,31 @@ class Wallets:
         if covering is not None:
             await asyncio.wait([covering], timeout=COVER_SECONDS)
 
-    async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
+    async def settle_job(
+        self, facts: messages.CallFacts, outcome: messages.Outcome, job_end: messages.JobEnd
+    ) -> None:
         """Settle the call of a job that has ended, and wait until the settlement is durable."""
         self.settle(facts, outcome, job_end=job_end)
         await self.settled(facts.account_id)
 
-    def recover(self, facts: CallFacts, outcome: Outcome) -> None:
+    def recover(self, facts: messages.CallFacts, outcome: messages.Outcome) -> None:
         """Settle a call of a process declared dead, until that process settles it itself."""
         self._post(encode_settlement(facts, outcome, is_recovery=True))
 
     def settle_unwritten(
-        self, hold: Hold, identity: str, outcome: Outcome, *, is_recovery: bool
+        self, hold: messages.Hold, identity: str, outcome: messages.Outcome, *, is_recovery: bool
     ) -> None:
         """Settle a call that a dead process admitted under this identity but had not written."""
-        admitted = Admitted(hold, identity, 0.0, None)
+        admitted = messages.Admitted(hold, identity, 0.0, None)
         self._post(encode_settlement(hold.facts, outcome, admitted, is_recovery=is_recovery))
 
-    def record(self, facts: CallFacts, outcome: Outcome) -> None:
+    def record(self, facts: messages.CallFacts, outcome: messages.Outcome) -> None:
         """Write the row of a call without a hold. Under overload it is dropped and logged."""
         assert outcome.cost_nano_usd == 0
         if self._writer.mailbox.length_of(facts.account_id) >= WAITING_MAX:
             _LOG.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
             return
-        self._post(Record(facts=facts, outcome=outcome))
+        self._post(messages.Record(facts=facts, outcome=outcome))
 
     async def available(self, account_id: str) -> int:
         """Return balance minus open holds in nano-USD: from memory if positive, else read.
@@ -295,9 +284,9 @@ class Wallets:
         if account_id in self._wallets:
             self._wallet(account_id)
             try:
-                await self._writer.ask(Barrier(account_id))
+                await self._writer.ask(messages.Barrier(account_id))
             except MailboxFull:
-                raise LedgerUnavailable from None
+                raise messages.LedgerUnavailable from None
 
     async def give_back(self, account_id: str) -> None:
         """Return the lease of an account, and lease nothing for a while."""
@@ -317,7 +306,7 @@ class Wallets:
         try:
             await _once(self._call_backs, account_id, self.call_back)
         except StoreUnavailable as error:
-            raise LedgerUnavailable from error
+            raise messages.LedgerUnavailable from error
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
         """Read the money of an account and its key's part of it. Raises StoreUnavailable."""
@@ -330,7 +319,7 @@ class Wallets:
         self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
         self._leases.look_for_silent()
 
-    def _post(self, message: Settle | Record) -> None:
+    def _post(self, message: messages.Settle | messages.Record) -> None:
         if message.facts.account_id not in self._wallets:
             self._wallet(message.facts.account_id)
         self._writer.mailbox.put(message)

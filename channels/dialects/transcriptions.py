@@ -16,10 +16,11 @@ from math import ceil
 import msgspec
 from msgspec import Struct
 
+from channels.dialects import multipart
 from channels.dialects.address import Address
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts
-from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
+from channels.dialects.multipart import read_form
 from channels.dialects.token_counts import Usage, UsageParts, count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.request_writer import BodyPieces
@@ -43,7 +44,7 @@ _OF_TOKENS = "-transcribe"
 SECONDS_MAX = 7 * 24 * 3600
 
 
-class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
+class TranscriptionRequest(multipart.FormRequest, frozen=True, kw_only=True):
     """A checked form; `milliseconds`: the stated length of the recording, or None."""
 
     file_bytes: int
@@ -78,7 +79,7 @@ class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
 def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
     """Parse a form. Raises InvalidRequest with the part at fault."""
     form = read_form(body, content_type, _NAMES)
-    model, files, texts = model_of(form), form.files("file"), form.texts
+    model, files, texts = multipart.model_of(form), form.files("file"), form.texts
     if len(files) != 1 or not files[0].size:
         raise InvalidRequest("file: expected one file with a recording in it.", "file")
     named = texts.get("response_format", "json")
@@ -100,7 +101,7 @@ def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
         is_text=named in _TEXT_FORMATS,
         asks_length=named == "text" and milliseconds is None,
         milliseconds=milliseconds,
-        parameters=settings_of(form, _SETTINGS)
+        parameters=multipart.settings_of(form, _SETTINGS)
         | counts(file_bytes=file.size, prompt_characters=len(texts.get("prompt", ""))),
     )
 

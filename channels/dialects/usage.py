@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from channels.dialects import token_counts
 from channels.dialects.loose_members import loosely
-from channels.dialects.token_counts import TOKENS_MAX, PartialUsage, Usage, UsageParts, with_parts
 from channels.json.lenient import UNREADABLE, read_loosely
 
 _Kind = TypeVar("_Kind", bound=Struct)
@@ -60,7 +60,7 @@ class Counts(Struct, frozen=True, kw_only=True, gc=False):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
-    parts: UsageParts | None = None
+    parts: token_counts.UsageParts | None = None
     is_reasoning_placed: bool = False
 
     @property
@@ -100,18 +100,20 @@ class RunningUsage:
         if not is_fall and output is not None and output > 0:
             self.covered = characters
 
-    def usage_with(self, parts: UsageParts | None) -> Usage | None:
+    def usage_with(self, parts: token_counts.UsageParts | None) -> token_counts.Usage | None:
         """Return the usage with these parts added; None while input or output is unknown."""
         counts = self.counts
         if counts is None:
             return None
         return usage_of(counts if parts is None else _joined(counts, parts))
 
-    def partial_with(self, parts: UsageParts | None) -> PartialUsage | None:
+    def partial_with(
+        self, parts: token_counts.UsageParts | None
+    ) -> token_counts.PartialUsage | None:
         """Return what is known of an incomplete usage, with these parts; None without any."""
         counts = self.counts
         if counts is None or counts.states_nothing:
-            return None if parts is None else PartialUsage(None, None, parts=parts)
+            return None if parts is None else token_counts.PartialUsage(None, None, parts=parts)
         if parts is not None:
             counts = _joined(counts, parts)
         known = None
@@ -120,17 +122,19 @@ class RunningUsage:
                 replace(counts, output_tokens=0, reasoning_tokens=0, total_tokens=None)
             )
         total = counts.total_tokens if known is None and counts.output_tokens is None else None
-        return PartialUsage(known, counts.output_tokens, total or None, parts=counts.parts)
+        return token_counts.PartialUsage(
+            known, counts.output_tokens, total or None, parts=counts.parts
+        )
 
 
-def _joined(counts: Counts, parts: UsageParts) -> Counts:
+def _joined(counts: Counts, parts: token_counts.UsageParts) -> Counts:
     return replace(counts, parts=parts if counts.parts is None else more_parts(counts.parts, parts))
 
 
 _COUNTED = tuple(
     one.name for one in fields(Counts) if one.name not in ("parts", "is_reasoning_placed")
 )
-_PARTS = tuple((one.name, one.type is int) for one in fields(UsageParts))
+_PARTS = tuple((one.name, one.type is int) for one in fields(token_counts.UsageParts))
 
 
 def never_less(known: Counts, stated: Counts) -> Counts:
@@ -152,9 +156,11 @@ def less_of(known: Struct, stated: Struct, names: Iterable[str]) -> dict[str, ob
     return found
 
 
-def more_parts(known: UsageParts, stated: UsageParts) -> UsageParts:
+def more_parts(
+    known: token_counts.UsageParts, stated: token_counts.UsageParts
+) -> token_counts.UsageParts:
     """Return the larger counts of both, and the names of the second where it has them."""
-    return UsageParts(
+    return token_counts.UsageParts(
         **{
             name: max(getattr(known, name), getattr(stated, name))
             if is_count
@@ -164,7 +170,7 @@ def more_parts(known: UsageParts, stated: UsageParts) -> UsageParts:
     )
 
 
-def usage_of(counts: Counts) -> Usage | None:
+def usage_of(counts: Counts) -> token_counts.Usage | None:
     """Return the usage of these counts; None unless input and output are known.
 
     One of both may be missing if the total is stated.
@@ -179,11 +185,17 @@ def usage_of(counts: Counts) -> Usage | None:
     reasoning, parts = counts.reasoning_tokens, counts.parts
     if cached or written or reasoning or parts is not None:
         given, made = _wholes(counts, given, made)
-        cached = min(cached, given, TOKENS_MAX)
-        written = min(written, given - cached, TOKENS_MAX - cached)
-        reasoning = min(reasoning, made, TOKENS_MAX)
-    usage = Usage(min(given, TOKENS_MAX), min(made, TOKENS_MAX), cached, written, reasoning)
-    return usage if parts is None else with_parts(usage, parts)
+        cached = min(cached, given, token_counts.TOKENS_MAX)
+        written = min(written, given - cached, token_counts.TOKENS_MAX - cached)
+        reasoning = min(reasoning, made, token_counts.TOKENS_MAX)
+    usage = token_counts.Usage(
+        min(given, token_counts.TOKENS_MAX),
+        min(made, token_counts.TOKENS_MAX),
+        cached,
+        written,
+        reasoning,
+    )
+    return usage if parts is None else token_counts.with_parts(usage, parts)
 
 
 def _wholes(counts: Counts, given: int, made: int) -> tuple[int, int]:

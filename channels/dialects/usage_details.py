@@ -7,28 +7,21 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.token_counts import (
-    NO_PARTS,
-    Tokens,
-    Usage,
-    UsageParts,
-    search_size,
-    tool_calls,
-)
+from channels.dialects import token_counts
 
 
 class _XaiTools(Struct, gc=False):
     """Calls of xAI's tools that succeeded, for which it bills."""
 
-    web_search_calls: Tokens | None = None
-    x_search_calls: Tokens | None = None
-    file_search_calls: Tokens | None = None
-    document_search_calls: Tokens | None = None
-    code_interpreter_calls: Tokens | None = None
+    web_search_calls: token_counts.Tokens | None = None
+    x_search_calls: token_counts.Tokens | None = None
+    file_search_calls: token_counts.Tokens | None = None
+    document_search_calls: token_counts.Tokens | None = None
+    code_interpreter_calls: token_counts.Tokens | None = None
 
 
 class _ToolRequests(Struct, gc=False):
-    web_search_requests: Tokens | None = None
+    web_search_requests: token_counts.Tokens | None = None
 
 
 class ToolUsage(Struct, gc=False):
@@ -38,13 +31,15 @@ class ToolUsage(Struct, gc=False):
     are xAI's: sources if it searches by itself, details if the model calls tools.
     """
 
-    num_sources_used: Tokens | None = None
-    num_search_queries: Tokens | None = None
+    num_sources_used: token_counts.Tokens | None = None
+    num_search_queries: token_counts.Tokens | None = None
     search_context_size: str | None = None
     server_tool_use: _ToolRequests | None = None
     server_side_tool_usage_details: _XaiTools | None = None
 
-    def parts(self, given: InputDetails | None, made: OutputDetails | None) -> UsageParts | None:
+    def parts(
+        self, given: InputDetails | None, made: OutputDetails | None
+    ) -> token_counts.UsageParts | None:
         """Return the parts stated here and in these details; None without any, as is usual."""
         # Written without calls, because every call's usage passes here.
         own, xai, parts = self.server_tool_use, self.server_side_tool_usage_details, None
@@ -53,39 +48,45 @@ class ToolUsage(Struct, gc=False):
         if (
             given is not None and (given.audio_tokens or given.image_tokens or given.cache_creation)
         ) or (made is not None and (made.audio_tokens or made.image_tokens)):
-            return _modal_parts(parts or NO_PARTS, given or _NO_INPUT, made or _TEXT_ONLY)
+            return _modal_parts(
+                parts or token_counts.NO_PARTS, given or _NO_INPUT, made or _TEXT_ONLY
+            )
         return parts
 
-    def _tools(self, own: _ToolRequests | None, xai: _XaiTools | None) -> UsageParts:
+    def _tools(self, own: _ToolRequests | None, xai: _XaiTools | None) -> token_counts.UsageParts:
         if xai is not None:
-            return UsageParts(
-                web_searches=tool_calls(xai.web_search_calls, xai.x_search_calls),
-                file_searches=tool_calls(xai.file_search_calls, xai.document_search_calls),
-                code_sessions=tool_calls(xai.code_interpreter_calls),
+            return token_counts.UsageParts(
+                web_searches=token_counts.tool_calls(xai.web_search_calls, xai.x_search_calls),
+                file_searches=token_counts.tool_calls(
+                    xai.file_search_calls, xai.document_search_calls
+                ),
+                code_sessions=token_counts.tool_calls(xai.code_interpreter_calls),
             )
         searches = None if own is None else own.web_search_requests
-        return UsageParts(
-            web_searches=tool_calls(self.num_sources_used, self.num_search_queries, searches),
-            web_search_size=search_size(self.search_context_size),
+        return token_counts.UsageParts(
+            web_searches=token_counts.tool_calls(
+                self.num_sources_used, self.num_search_queries, searches
+            ),
+            web_search_size=token_counts.search_size(self.search_context_size),
         )
 
 
 class Modal(Struct, gc=False):
     """Tokens of a details object by modality; the others are text."""
 
-    audio_tokens: Tokens | None = None
-    image_tokens: Tokens | None = None
+    audio_tokens: token_counts.Tokens | None = None
+    image_tokens: token_counts.Tokens | None = None
 
 
 class _CacheWrites(Struct, gc=False):
-    ephemeral_1h_input_tokens: Tokens | None = None
+    ephemeral_1h_input_tokens: token_counts.Tokens | None = None
 
 
 class InputDetails(Modal, gc=False):
     """The details of an input; its audio and images are stated including their cached ones."""
 
-    cached_tokens: Tokens | None = None
-    cache_write_tokens: Tokens | None = None
+    cached_tokens: token_counts.Tokens | None = None
+    cache_write_tokens: token_counts.Tokens | None = None
     cached_tokens_details: Modal | None = None
     cache_creation: _CacheWrites | None = None  # of Alibaba, and of gateways
 
@@ -93,13 +94,15 @@ class InputDetails(Modal, gc=False):
 class OutputDetails(Modal, gc=False):
     """The details of an output."""
 
-    reasoning_tokens: Tokens | None = None
+    reasoning_tokens: token_counts.Tokens | None = None
 
 
 _NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
 
 
-def _modal_parts(known: UsageParts, given: InputDetails, made: Modal) -> UsageParts:
+def _modal_parts(
+    known: token_counts.UsageParts, given: InputDetails, made: Modal
+) -> token_counts.UsageParts:
     """Return these parts with the tokens of details added."""
     kept, cached = given.cache_creation, given.cached_tokens_details or _TEXT_ONLY
     return replace(
@@ -114,9 +117,9 @@ def _modal_parts(known: UsageParts, given: InputDetails, made: Modal) -> UsagePa
     )
 
 
-def add_parts(usage: Usage, given: dict[str, Any], made: dict[str, Any]) -> None:
+def add_parts(usage: token_counts.Usage, given: dict[str, Any], made: dict[str, Any]) -> None:
     """Add the parts to the details of input and output, under upstreams' names."""
-    parts = usage.parts or NO_PARTS
+    parts = usage.parts or token_counts.NO_PARTS
     given |= _modal_members(parts.audio_input_tokens, parts.image_input_tokens)
     if cached := _modal_members(parts.cached_audio_tokens, parts.cached_image_tokens):
         given["cached_tokens_details"] = cached
@@ -124,7 +127,7 @@ def add_parts(usage: Usage, given: dict[str, Any], made: dict[str, Any]) -> None
     made |= _modal_members(parts.audio_output_tokens, parts.image_output_tokens)
 
 
-def hour_member(usage: Usage) -> dict[str, Any]:
+def hour_member(usage: token_counts.Usage) -> dict[str, Any]:
     """Return the cache writes by lifetime; empty if none is for an hour."""
     hour = 0 if usage.parts is None else usage.parts.cache_write_1h_tokens
     if not hour:
@@ -136,13 +139,13 @@ def hour_member(usage: Usage) -> dict[str, Any]:
     return {"cache_creation": kept}
 
 
-def tools_member(parts: UsageParts) -> dict[str, Any]:
+def tools_member(parts: token_counts.UsageParts) -> dict[str, Any]:
     """Return the searches made by the upstream; empty without any."""
     searches = {"web_search_requests": parts.web_searches}
     return {"server_tool_use": searches} if parts.web_searches else {}
 
 
-def tier_member(usage: Usage | None) -> dict[str, str]:
+def tier_member(usage: token_counts.Usage | None) -> dict[str, str]:
     """Return the `service_tier` beside a usage; empty for the standard one."""
     tier = None if usage is None or usage.parts is None else usage.parts.service_tier
     return {} if tier is None else {"service_tier": tier}

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
+from channels import errors
 from channels.http.lines import end_of_lines
 from channels.http.request_writer import BodyPieces, RequestWriter, has_unacknowledged
 from channels.http.response import LINE_BYTES_MIN, TURN_LINES, Http1Response
@@ -205,7 +205,9 @@ class UpstreamConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except HttpParserError as error:
             ours = error.__context__  # raised in one of the parser's callbacks below
-            self._stop(response, ours.detail if isinstance(ours, UpstreamError) else str(error))
+            self._stop(
+                response, ours.detail if isinstance(ours, errors.UpstreamError) else str(error)
+            )
             return
         except HttpParserUpgrade:
             self._stop(response, "another protocol, which was not asked for")
@@ -256,7 +258,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Refuse a response without a request."""
         if self._response is None:
-            raise UpstreamMalformed("an answer that nobody has asked for")
+            raise errors.UpstreamMalformed("an answer that nobody has asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a field of the head; ignore trailers."""
@@ -271,15 +273,15 @@ class UpstreamConnection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             if status < 100:
-                raise UpstreamMalformed(f"status {status}")
+                raise errors.UpstreamMalformed(f"status {status}")
             response.fields.clear()
             return
         coding = response.fields.get(b"transfer-encoding")
         if coding is not None and coding.lower() != b"chunked":
-            raise UpstreamMalformed(f"transfer-encoding {coding!r}")
+            raise errors.UpstreamMalformed(f"transfer-encoding {coding!r}")
         encoding = response.fields.get(b"content-encoding")
         if encoding is not None and encoding.lower() != b"identity" and status < 400:
-            raise UpstreamMalformed(f"content-encoding {encoding.lower()!r}")
+            raise errors.UpstreamMalformed(f"content-encoding {encoding.lower()!r}")
         response.status = status
 
     def on_body(self, data: bytes) -> None:
@@ -338,13 +340,15 @@ class UpstreamConnection(asyncio.Protocol):
     def _stop(self, response: Http1Response | None, why: str) -> None:
         """Fail a malformed response and close the connection without reading more."""
         if response is not None and self._response is response:
-            response.lost(UpstreamCut(why) if response.status else UpstreamMalformed(why))
+            response.lost(
+                errors.UpstreamCut(why) if response.status else errors.UpstreamMalformed(why)
+            )
         self.abort()
 
     def _lose(self, response: Http1Response, reason: str, *, is_stale: bool) -> None:
         if self._head_room < HEAD_BYTES_MAX:
-            response.lost(UpstreamCut(reason))
+            response.lost(errors.UpstreamCut(reason))
         elif (is_stale or self._joined) and self._exchanges > 1:
             response.lost(StaleConnection(reason))
         else:
-            response.lost(UpstreamLost(reason))
+            response.lost(errors.UpstreamLost(reason))

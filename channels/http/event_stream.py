@@ -17,13 +17,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from channels.errors import (
-    ErrorMembers,
-    ErrorReported,
-    UpstreamCut,
-    UpstreamError,
-    UpstreamMalformed,
-)
+from channels import errors
 from channels.http.interfaces import Sink, UpstreamResponse
 from channels.json.lenient import UNREADABLE
 
@@ -88,7 +82,7 @@ class EventStreamDecoder:
     __slots__ = ("_has_begun", "_pending", "_render", "fault")
 
     def __init__(self, render: Render) -> None:
-        self.fault: UpstreamError | None = None
+        self.fault: errors.UpstreamError | None = None
         self._render = render
         self._has_begun = False
         self._pending = bytearray()
@@ -109,10 +103,10 @@ class EventStreamDecoder:
                 message = _message(bytes(pending[start : start + size]))
                 start += size
                 if not self._has_begun and message.kind != "event":
-                    raise ErrorReported(ErrorMembers(message.failure[1]))
+                    raise errors.ErrorReported(errors.ErrorMembers(message.failure[1]))
                 self._has_begun = True
                 written.append(self._render.take(message))
-        except UpstreamError as fault:
+        except errors.UpstreamError as fault:
             self.fault = fault
         del pending[:start]
         return b"".join(written)
@@ -120,7 +114,9 @@ class EventStreamDecoder:
     def end(self) -> bytes:
         """Return the remaining events. Raises UpstreamCut if the stream ends within a message."""
         if self._pending:
-            raise UpstreamCut(f"within a message of an event stream, {len(self._pending)} bytes in")
+            raise errors.UpstreamCut(
+                f"within a message of an event stream, {len(self._pending)} bytes in"
+            )
         return self._render.end()
 
 
@@ -218,11 +214,11 @@ def _size_at(pending: bytearray, start: int) -> int:
         return 0
     size, headers_size, checksum = _PRELUDE.unpack_from(pending, start)
     if crc32(pending[start : start + 8]) != checksum:
-        raise UpstreamMalformed("the checksum of a prelude is another")
+        raise errors.UpstreamMalformed("the checksum of a prelude is another")
     if headers_size > HEADERS_BYTES_MAX or size < _LEAST + headers_size:
-        raise UpstreamMalformed(f"a message of {size} bytes, {headers_size} of them headers")
+        raise errors.UpstreamMalformed(f"a message of {size} bytes, {headers_size} of them headers")
     if size - headers_size - _LEAST > PAYLOAD_BYTES_MAX:
-        raise UpstreamMalformed(f"a message of {size} bytes")
+        raise errors.UpstreamMalformed(f"a message of {size} bytes")
     found: int = size
     return found
 
@@ -231,7 +227,7 @@ def _message(whole: bytes) -> EventMessage:
     """Decode a whole message. Raises UpstreamMalformed."""
     end = len(whole) - _CHECKSUM.size
     if crc32(memoryview(whole)[:end]) != _CHECKSUM.unpack_from(whole, end)[0]:
-        raise UpstreamMalformed("the checksum of a message is another")
+        raise errors.UpstreamMalformed("the checksum of a message is another")
     headers_end = _PRELUDE.size + int(_PRELUDE.unpack_from(whole)[1])
     return EventMessage(_headers(whole[_PRELUDE.size : headers_end]), whole[headers_end:end])
 
@@ -256,5 +252,5 @@ def _headers(data: bytes) -> dict[str, str]:
                 found[name.decode()] = data[at : at + size].decode()
             at += size
     except (IndexError, KeyError, UnicodeDecodeError) as error:
-        raise UpstreamMalformed("headers of a message that cannot be read") from error
+        raise errors.UpstreamMalformed("headers of a message that cannot be read") from error
     return found

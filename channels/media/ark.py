@@ -8,34 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.media import plain_submit
-from channels.media.canonical import (
-    GeneralVideo,
-    PollReply,
-    Submission,
-    SubmitReply,
-    Trouble,
-    VideoResult,
-)
-from channels.media.model import (
-    BaseDialect,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    segment,
-)
-from channels.media.outcomes import (
-    instant,
-    json_of,
-    link,
-    link_end,
-    member,
-    milliseconds,
-    milliseconds_of_frames,
-    poll_trouble,
-    polled,
-)
+from channels.media import canonical, model, outcomes, plain_submit
 from channels.media.plain import cancel_at
 from channels.media.plain_submit import accepted, post
 
@@ -43,32 +16,34 @@ TASKS = "/api/v3/contents/generations/tasks"
 LINK_SECONDS = 24 * 3600.0
 
 
-class Ark(BaseDialect):
+class Ark(model.BaseDialect):
     """Serves `videos`."""
 
     name = "ark"
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
-        if not isinstance(submission, GeneralVideo):
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> model.Exchange[canonical.SubmitReply]:
+        if not isinstance(submission, canonical.GeneralVideo):
             self.not_served(submission)
         body = plain_submit.encoded(plain_submit.video_body(submission))
         return post(TASKS, body, accepted, idempotency_key=idempotency_key)
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-        request = MediaRequest(method="GET", path=f"{TASKS}/{segment(upstream_id)}")
-        return Exchange(request=request, read=_read)
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+        request = model.MediaRequest(method="GET", path=f"{TASKS}/{model.segment(upstream_id)}")
+        return model.Exchange(request=request, read=_read)
 
-    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+    def cancel(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[bool] | None:
         return cancel_at(TASKS, upstream_id)
 
 
-def _read(response: MediaResponse) -> PollReply:
-    if (trouble := poll_trouble(response)) is not None:
+def _read(response: model.MediaResponse) -> canonical.PollReply:
+    if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    value = json_of(response)
+    value = outcomes.json_of(response)
     if not isinstance(value, dict):
-        return Trouble(reason="no JSON object", status=response.status)
-    return polled(
+        return canonical.Trouble(reason="no JSON object", status=response.status)
+    return outcomes.polled(
         value.get("status"),
         result=_result(value, now=response.received_at),
         seconds_ms=_milliseconds(value),
@@ -77,16 +52,16 @@ def _read(response: MediaResponse) -> PollReply:
     )
 
 
-def _result(value: Any, *, now: float) -> VideoResult | None:
-    url = link(member(value, "content", "video_url"))
+def _result(value: Any, *, now: float) -> canonical.VideoResult | None:
+    url = outcomes.link(outcomes.member(value, "content", "video_url"))
     if url is None:
         return None
-    changed = instant(value.get("updated_at"), now=now)
+    changed = outcomes.instant(value.get("updated_at"), now=now)
     lasts = (now if changed is None else changed) + LINK_SECONDS
-    return VideoResult(url=url, expires_at=link_end(url, now=now, at_most=lasts))
+    return canonical.VideoResult(url=url, expires_at=outcomes.link_end(url, now=now, at_most=lasts))
 
 
 def _milliseconds(value: Any) -> int | None:
-    return milliseconds(value.get("duration")) or milliseconds_of_frames(
+    return outcomes.milliseconds(value.get("duration")) or outcomes.milliseconds_of_frames(
         value.get("frames"), value.get("framespersecond")
     )

@@ -17,44 +17,7 @@ from msgspec import Raw, Struct
 from channels.dialects.error_body import message_in
 from channels.json.lenient import NULL, read_loosely
 from channels.json.outline import outline
-from channels.media.canonical import (
-    Accepted,
-    AudioFormat,
-    Done,
-    Failed,
-    NotFound,
-    PollReply,
-    RateLimited,
-    Refused,
-    SpeechAudio,
-    SpeechRequest,
-    SpeechResult,
-    Submission,
-    SubmitReply,
-    Trouble,
-)
-from channels.media.model import (
-    AUDIO_BYTES_MAX,
-    BaseDialect,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-)
-from channels.media.outcomes import (
-    identifier,
-    is_ok,
-    json_of,
-    link,
-    link_end,
-    member,
-    poll_trouble,
-    polled,
-    refusal,
-    state_of,
-    unusable,
-    word,
-)
+from channels.media import canonical, model, outcomes
 from channels.media.plain_submit import CONTENT_TYPES, encoded, post
 
 AT_ONCE = "/v1/t2a_v2"
@@ -67,13 +30,15 @@ LINK_SECONDS = 9 * 3600.0
 STATUSES: Mapping[str | None, int] = MappingProxyType({"1002": 429, "1039": 429, "2013": 400})
 
 
-class MiniMax(BaseDialect):
+class MiniMax(model.BaseDialect):
     """Serves `speech`."""
 
     name = "minimax"
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
-        if not isinstance(submission, SpeechRequest):
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> model.Exchange[canonical.SubmitReply]:
+        if not isinstance(submission, canonical.SpeechRequest):
             self.not_served(submission)
         body = _body(submission)
         if submission.is_async:
@@ -83,15 +48,15 @@ class MiniMax(BaseDialect):
             encoded(body | {"stream": False, "output_format": "hex"}),
             partial(_sound, submission.response_format),
             idempotency_key=idempotency_key,
-            response_bytes_max=2 * AUDIO_BYTES_MAX,
+            response_bytes_max=2 * model.AUDIO_BYTES_MAX,
         )
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-        request = MediaRequest(method="GET", path=QUERY, query=(("task_id", upstream_id),))
-        return Exchange(request=request, read=_read)
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+        request = model.MediaRequest(method="GET", path=QUERY, query=(("task_id", upstream_id),))
+        return model.Exchange(request=request, read=_read)
 
 
-def _body(request: SpeechRequest) -> dict[str, Any]:
+def _body(request: canonical.SpeechRequest) -> dict[str, Any]:
     setting: dict[str, Any] = {"voice_id": request.voice}
     if request.speed is not None:
         setting["speed"] = request.speed
@@ -105,29 +70,29 @@ def _body(request: SpeechRequest) -> dict[str, Any]:
 
 def _status(value: Any) -> int:
     """Return the HTTP status of a decoded response; 200 if it reports no error."""
-    code = identifier(member(value, "base_resp", "status_code"))
+    code = outcomes.identifier(outcomes.member(value, "base_resp", "status_code"))
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
-def _failure(value: Any) -> Refused | Failed | None:
+def _failure(value: Any) -> canonical.Refused | canonical.Failed | None:
     """Return the failure that a submit's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
         return None
-    message = message_in(member(value, "base_resp", "status_msg"))
+    message = message_in(outcomes.member(value, "base_resp", "status_msg"))
     if status < 500:
-        return Refused(status=status, message=message)
-    return Failed(status=status, message=message)
+        return canonical.Refused(status=status, message=message)
+    return canonical.Failed(status=status, message=message)
 
 
-def _accepted(response: MediaResponse) -> SubmitReply:
-    if not is_ok(response):
-        return refusal(response)
-    value = json_of(response)
+def _accepted(response: model.MediaResponse) -> canonical.SubmitReply:
+    if not outcomes.is_ok(response):
+        return outcomes.refusal(response)
+    value = outcomes.json_of(response)
     if (failure := _failure(value)) is not None:
         return failure
-    upstream_id = identifier(member(value, "task_id"))
-    return unusable("no id") if upstream_id is None else Accepted(upstream_id)
+    upstream_id = outcomes.identifier(outcomes.member(value, "task_id"))
+    return outcomes.unusable("no id") if upstream_id is None else canonical.Accepted(upstream_id)
 
 
 class _Data(Struct):
@@ -141,19 +106,23 @@ class _Response(Struct):
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 
-def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
-    if not is_ok(response):
-        return refusal(response)
+def _sound(
+    response_format: canonical.AudioFormat, response: model.MediaResponse
+) -> canonical.SubmitReply:
+    if not outcomes.is_ok(response):
+        return outcomes.refusal(response)
     # The outline omits the digits, which are read below.
     failure = _failure(read_loosely(outline(response.body), mends=False))
     if failure is not None:
         return failure
     if response.is_cut_off:
-        return unusable("too much sound")
+        return outcomes.unusable("too much sound")
     digits = _digits(response.body)
     if digits is None:
-        return unusable("no sound")
-    return Done(SpeechAudio(content_type=CONTENT_TYPES[response_format], data=digits, is_hex=True))
+        return outcomes.unusable("no sound")
+    return canonical.Done(
+        canonical.SpeechAudio(content_type=CONTENT_TYPES[response_format], data=digits, is_hex=True)
+    )
 
 
 def _digits(body: bytes) -> bytes | None:
@@ -175,46 +144,54 @@ def _digits(body: bytes) -> bytes | None:
 _HEX = b"0123456789abcdefABCDEF"
 
 
-def _trouble(value: Any, response: MediaResponse) -> PollReply | None:
+def _trouble(value: Any, response: model.MediaResponse) -> canonical.PollReply | None:
     """Return the failure that a poll's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
         return None
     if status == 429:
-        return RateLimited()
-    reason = message_in(member(value, "base_resp", "status_msg")) or "an error"
-    return Trouble(reason=reason, status=response.status)
+        return canonical.RateLimited()
+    reason = message_in(outcomes.member(value, "base_resp", "status_msg")) or "an error"
+    return canonical.Trouble(reason=reason, status=response.status)
 
 
-def _read(response: MediaResponse) -> PollReply | Exchange[PollReply]:
-    if (fault := poll_trouble(response)) is not None:
+def _read(
+    response: model.MediaResponse,
+) -> canonical.PollReply | model.Exchange[canonical.PollReply]:
+    if (fault := outcomes.poll_trouble(response)) is not None:
         return fault
-    value = json_of(response)
+    value = outcomes.json_of(response)
     if (trouble := _trouble(value, response)) is not None:
         return trouble
-    status = word(member(value, "status"))
-    file_id = identifier(member(value, "file_id"))
-    if state_of(status) == "succeeded" and file_id is not None:
-        request = MediaRequest(method="GET", path=FILE, query=(("file_id", file_id),))
-        return Exchange(request=request, read=partial(_file, status))
+    status = outcomes.word(outcomes.member(value, "status"))
+    file_id = outcomes.identifier(outcomes.member(value, "file_id"))
+    if outcomes.state_of(status) == "succeeded" and file_id is not None:
+        request = model.MediaRequest(method="GET", path=FILE, query=(("file_id", file_id),))
+        return model.Exchange(request=request, read=partial(_file, status))
     if not isinstance(value, dict):
-        return Trouble(reason="no JSON object", status=response.status)
-    error = member(value, "base_resp", "status_msg")
-    return polled(status, result=None, error=None if word(error).lower() == "success" else error)
+        return canonical.Trouble(reason="no JSON object", status=response.status)
+    error = outcomes.member(value, "base_resp", "status_msg")
+    return outcomes.polled(
+        status, result=None, error=None if outcomes.word(error).lower() == "success" else error
+    )
 
 
-def _file(status: str, response: MediaResponse) -> PollReply:
+def _file(status: str, response: model.MediaResponse) -> canonical.PollReply:
     """Return the link of a task's file. If it cannot be read now, the task is polled again."""
-    if (trouble := poll_trouble(response)) is not None:
-        return Trouble(reason="no file") if isinstance(trouble, NotFound) else trouble
-    value = json_of(response)
+    if (trouble := outcomes.poll_trouble(response)) is not None:
+        return (
+            canonical.Trouble(reason="no file")
+            if isinstance(trouble, canonical.NotFound)
+            else trouble
+        )
+    value = outcomes.json_of(response)
     if (failure := _trouble(value, response)) is not None:
         return failure
     if not isinstance(value, dict):
-        return Trouble(reason="no JSON object", status=response.status)
-    url = link(member(value, "file", "download_url"))
+        return canonical.Trouble(reason="no JSON object", status=response.status)
+    url = outcomes.link(outcomes.member(value, "file", "download_url"))
     if url is None:
-        return polled(status, result=None)
+        return outcomes.polled(status, result=None)
     now = response.received_at
-    ends = link_end(url, now=now, at_most=now + LINK_SECONDS)
-    return polled(status, result=SpeechResult(url=url, expires_at=ends))
+    ends = outcomes.link_end(url, now=now, at_most=now + LINK_SECONDS)
+    return outcomes.polled(status, result=canonical.SpeechResult(url=url, expires_at=ends))

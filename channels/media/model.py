@@ -19,16 +19,7 @@ from channels.credentials import Credentials, bearer, credentials_of
 from channels.errors import UpstreamError, UpstreamMalformed
 from channels.exact_redaction import ExactRedaction
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
-from channels.media.canonical import (
-    CatalogReply,
-    PollReply,
-    PresetAvatar,
-    PresetVoice,
-    Submission,
-    SubmitReply,
-    Template,
-    TemplateDetail,
-)
+from channels.media import canonical
 from channels.redaction import redaction_of
 from channels.registry import ChannelSpec
 
@@ -106,13 +97,15 @@ class MediaDialect(Protocol):
     def name(self) -> str:
         """Its name in a channel's `wire`."""
 
-    def makes(self, submission: Submission) -> bool:
+    def makes(self, submission: canonical.Submission) -> bool:
         """Whether the upstream supports such a submission; others are never submitted."""
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> Exchange[canonical.SubmitReply]:
         """Submit a request for a result. The key is the task's id, or the call's."""
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[canonical.PollReply]:
         """Request a task's status."""
 
     def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
@@ -124,16 +117,24 @@ class MediaDialect(Protocol):
     def content(self, upstream_id: str) -> MediaRequest | None:
         """Return the request for the video of a task without link; None in other dialects."""
 
-    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+    def templates(
+        self, scene: str
+    ) -> Exchange[canonical.CatalogReply[tuple[canonical.Template, ...]]] | None:
         """Request the templates of a scene; None if the upstream has none."""
 
-    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+    def template(
+        self, template_id: str
+    ) -> Exchange[canonical.CatalogReply[canonical.TemplateDetail]] | None:
         """Request one template; Refused with 404 if it does not exist."""
 
-    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+    def preset_avatars(
+        self,
+    ) -> Exchange[canonical.CatalogReply[tuple[canonical.PresetAvatar, ...]]] | None:
         """Request the avatars that every account may use."""
 
-    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+    def preset_voices(
+        self,
+    ) -> Exchange[canonical.CatalogReply[tuple[canonical.PresetVoice, ...]]] | None:
         """Request the voices that every account may use."""
 
 
@@ -151,7 +152,7 @@ class BaseDialect:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def makes(self, submission: Submission) -> bool:
+    def makes(self, submission: canonical.Submission) -> bool:
         return True
 
     def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
@@ -160,16 +161,24 @@ class BaseDialect:
     def content(self, upstream_id: str) -> MediaRequest | None:
         return None
 
-    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+    def templates(
+        self, scene: str
+    ) -> Exchange[canonical.CatalogReply[tuple[canonical.Template, ...]]] | None:
         return None
 
-    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+    def template(
+        self, template_id: str
+    ) -> Exchange[canonical.CatalogReply[canonical.TemplateDetail]] | None:
         return None
 
-    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+    def preset_avatars(
+        self,
+    ) -> Exchange[canonical.CatalogReply[tuple[canonical.PresetAvatar, ...]]] | None:
         return None
 
-    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+    def preset_voices(
+        self,
+    ) -> Exchange[canonical.CatalogReply[tuple[canonical.PresetVoice, ...]]] | None:
         return None
 
     def not_served(self, what: object) -> NoReturn:

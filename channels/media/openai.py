@@ -11,28 +11,12 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from channels.media.canonical import (
-    GeneralVideo,
-    PollReply,
-    Submission,
-    SubmitReply,
-    Trouble,
-    VideoResult,
-)
-from channels.media.model import (
-    BaseDialect,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    segment,
-)
-from channels.media.outcomes import json_of, milliseconds, poll_trouble, polled
+from channels.media import canonical, model, outcomes
 from channels.media.plain import cancel_at
 from channels.media.plain_submit import accepted, encoded, post
 
 VIDEOS = "/v1/videos"
-_MADE = VideoResult(url=None)
+_MADE = canonical.VideoResult(url=None)
 
 # Sizes by resolution and ratio; other pairs have none.
 SIZES: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
@@ -45,29 +29,33 @@ SIZES: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
 )
 
 
-class OpenAI(BaseDialect):
+class OpenAI(model.BaseDialect):
     """Serves `videos`."""
 
     name = "openai"
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
-        if not isinstance(submission, GeneralVideo):
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> model.Exchange[canonical.SubmitReply]:
+        if not isinstance(submission, canonical.GeneralVideo):
             self.not_served(submission)
         body = encoded(_body(submission))
         return post(VIDEOS, body, accepted, idempotency_key=idempotency_key)
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-        request = MediaRequest(method="GET", path=f"{VIDEOS}/{segment(upstream_id)}")
-        return Exchange(request=request, read=_read)
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+        request = model.MediaRequest(method="GET", path=f"{VIDEOS}/{model.segment(upstream_id)}")
+        return model.Exchange(request=request, read=_read)
 
-    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+    def cancel(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[bool] | None:
         return cancel_at(VIDEOS, upstream_id)
 
-    def content(self, upstream_id: str) -> MediaRequest | None:
-        return MediaRequest(method="GET", path=f"{VIDEOS}/{segment(upstream_id)}/content")
+    def content(self, upstream_id: str) -> model.MediaRequest | None:
+        return model.MediaRequest(
+            method="GET", path=f"{VIDEOS}/{model.segment(upstream_id)}/content"
+        )
 
 
-def _body(request: GeneralVideo) -> dict[str, Any]:
+def _body(request: canonical.GeneralVideo) -> dict[str, Any]:
     body: dict[str, Any] = {"model": request.model, "prompt": "\n".join(request.texts())}
     if request.duration is not None:
         body["seconds"] = _digits(request.duration)
@@ -83,16 +71,16 @@ def _digits(seconds: int | float) -> str:
     return f"{Decimal(str(seconds)):f}".removesuffix(".0")
 
 
-def _read(response: MediaResponse) -> PollReply:
-    if (trouble := poll_trouble(response)) is not None:
+def _read(response: model.MediaResponse) -> canonical.PollReply:
+    if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    value = json_of(response)
+    value = outcomes.json_of(response)
     if not isinstance(value, dict):
-        return Trouble(reason="no JSON object", status=response.status)
-    return polled(
+        return canonical.Trouble(reason="no JSON object", status=response.status)
+    return outcomes.polled(
         value.get("status"),
         result=_MADE,
-        seconds_ms=milliseconds(value.get("seconds")),
+        seconds_ms=outcomes.milliseconds(value.get("seconds")),
         progress=value.get("progress"),
         error=value.get("error"),
     )

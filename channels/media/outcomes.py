@@ -17,19 +17,7 @@ from channels.json.lenient import read_loosely
 from channels.json.outline import outline
 from channels.links import LASTS_SECONDS_MAX, is_link
 from channels.links import expires_at as end_in_link
-from channels.media.canonical import (
-    Failed,
-    NotFound,
-    Polled,
-    RateLimited,
-    Refused,
-    TaskError,
-    TaskResult,
-    TaskState,
-    Trouble,
-    Unknown,
-    Unusable,
-)
+from channels.media import canonical
 from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
 from channels.storable_text import fit
 
@@ -212,7 +200,7 @@ CODE_CHARACTERS_MAX = 64
 MESSAGE_CHARACTERS_MAX = 500
 
 # Status words in lower case. Any other word leaves the state unchanged.
-STATES: Mapping[str, TaskState] = MappingProxyType(
+STATES: Mapping[str, canonical.TaskState] = MappingProxyType(
     {
         **dict.fromkeys(("queued", "pending", "submitted", "created", "not_start"), "queued"),
         **dict.fromkeys(("running", "processing", "in_progress"), "running"),
@@ -231,12 +219,12 @@ _ENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "expired": ("task_expired", "The task expired at the upstream."),
     }
 )
-NO_RESULT = TaskError(
+NO_RESULT = canonical.TaskError(
     code="no_result", message="The upstream reported success without a result to fetch."
 )
 
 
-def state_of(status: str) -> TaskState | None:
+def state_of(status: str) -> canonical.TaskState | None:
     """Return the state of a status word; None for an unknown one."""
     return STATES.get(status.lower())
 
@@ -246,41 +234,43 @@ def is_ok(response: MediaResponse) -> bool:
     return 200 <= response.status < 300 and response.status != 204
 
 
-def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
+def refusal(response: MediaResponse) -> canonical.Refused | canonical.Failed | canonical.Unknown:
     """Return the reply to a submit whose status is no success."""
     status, retry_after = response.status, response.headers.get("retry-after")
     if status == 504:
-        return Unknown(status=504, reason="status 504")
+        return canonical.Unknown(status=504, reason="status 504")
     if 400 <= status < 500:
         message = error_message(response.body)
-        return Refused(status=status, message=message, retry_after=retry_after)
+        return canonical.Refused(status=status, message=message, retry_after=retry_after)
     if 500 <= status < 600:
-        return Failed(status=status, message=error_message(response.body), retry_after=retry_after)
+        return canonical.Failed(
+            status=status, message=error_message(response.body), retry_after=retry_after
+        )
     return unusable(f"status {status}")
 
 
-def unusable(reason: str) -> Unknown:
+def unusable(reason: str) -> canonical.Unknown:
     """Return the reply to a submit that is a success without a result."""
-    return Unknown(status=502, reason=fit(reason, MESSAGE_CHARACTERS_MAX))
+    return canonical.Unknown(status=502, reason=fit(reason, MESSAGE_CHARACTERS_MAX))
 
 
-def catalog_refusal(response: MediaResponse) -> Refused | Failed:
+def catalog_refusal(response: MediaResponse) -> canonical.Refused | canonical.Failed:
     """Return the reply to a request for a list whose status is no success."""
     found = refusal(response)
-    return Failed(status=found.status) if isinstance(found, Unknown) else found
+    return canonical.Failed(status=found.status) if isinstance(found, canonical.Unknown) else found
 
 
 def poll_trouble(
     response: MediaResponse,
-) -> RateLimited | NotFound | Trouble | Unusable | None:
+) -> canonical.RateLimited | canonical.NotFound | canonical.Trouble | canonical.Unusable | None:
     """Return the reply to a poll without success, or too large; None if it can be parsed."""
     if is_ok(response):
-        return Unusable(reason="too large") if is_too_large(response) else None
+        return canonical.Unusable(reason="too large") if is_too_large(response) else None
     if response.status == 429:
-        return RateLimited(retry_after_seconds(response.headers.get("retry-after")))
+        return canonical.RateLimited(retry_after_seconds(response.headers.get("retry-after")))
     if response.status == 404:
-        return NotFound()
-    return Trouble(reason=f"status {response.status}", status=response.status)
+        return canonical.NotFound()
+    return canonical.Trouble(reason=f"status {response.status}", status=response.status)
 
 
 def retry_after_seconds(value: str | None) -> float | None:
@@ -292,12 +282,12 @@ def retry_after_seconds(value: str | None) -> float | None:
 def polled(
     status: Any,
     *,
-    result: TaskResult | None,
+    result: canonical.TaskResult | None,
     seconds_ms: int | None = None,
     progress: Any = None,
     error: Any = None,
-    words: Mapping[str, TaskState] = STATES,
-) -> Polled:
+    words: Mapping[str, canonical.TaskState] = STATES,
+) -> canonical.Polled:
     """Return the reply to a poll by its status word.
 
     `result`: the response's, if that word is a success. `progress` and `error` are the upstream's
@@ -307,20 +297,20 @@ def polled(
     state = words.get(status_word.lower())
     if state == "succeeded":
         if result is None:
-            return Polled(state="failed", word=status_word, error=NO_RESULT)
-        return Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
+            return canonical.Polled(state="failed", word=status_word, error=NO_RESULT)
+        return canonical.Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
     if state is not None and state in _ENDS:
-        return Polled(state=state, word=status_word, error=task_error(error, state=state))
-    return Polled(state=state, word=status_word, progress=progress_percent(progress))
+        return canonical.Polled(state=state, word=status_word, error=task_error(error, state=state))
+    return canonical.Polled(state=state, word=status_word, progress=progress_percent(progress))
 
 
-def task_error(error: Any, *, state: str = "failed") -> TaskError:
+def task_error(error: Any, *, state: str = "failed") -> canonical.TaskError:
     """Return the error of a task, from an object with code and message, a string, or nothing."""
     code, message = _ENDS[state]
     code_value = member(error, "code")
     if isinstance(code_value, int) and not isinstance(code_value, bool):
         code_value = str(code_value)[:CODE_CHARACTERS_MAX]
-    return TaskError(
+    return canonical.TaskError(
         code=(text(code_value, CODE_CHARACTERS_MAX) or "").strip() or code,
         message=message_in(error) or message,
     )

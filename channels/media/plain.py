@@ -9,60 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from channels.media import plain_submit
-from channels.media.canonical import (
-    AvatarRequest,
-    AvatarResult,
-    Canvas,
-    CatalogReply,
-    CatalogValue,
-    Failed,
-    Layer,
-    MusicRequest,
-    MusicResult,
-    PollReply,
-    PresetAvatar,
-    PresetVoice,
-    SpeechRequest,
-    SpeechResult,
-    Submission,
-    SubmitReply,
-    TaskResult,
-    Template,
-    TemplateDetail,
-    Track,
-    TranscriptRequest,
-    Trouble,
-    VideoResult,
-    VoiceRequest,
-)
-from channels.media.model import (
-    CATALOG_BYTES_MAX,
-    BaseDialect,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    segment,
-)
-from channels.media.outcomes import (
-    LYRICS_CHARACTERS_MAX,
-    STATES,
-    catalog_refusal,
-    entries,
-    identifier,
-    instant,
-    is_ok,
-    json_of,
-    link,
-    link_end,
-    member,
-    milliseconds,
-    number,
-    poll_trouble,
-    polled,
-    text,
-)
+from channels.media import canonical, model, outcomes, plain_submit
 from channels.media.plain_submit import TASKS
 
 # Lists of the plain wire: templates, and the avatars and voices of every account.
@@ -70,7 +17,7 @@ from channels.media.plain_submit import TASKS
 T = TypeVar("T")
 Entry = Mapping[str, Any]
 
-UNREADABLE = Failed(status=502, message="The upstream's list cannot be read.")
+UNREADABLE = canonical.Failed(status=502, message="The upstream's list cannot be read.")
 
 
 def ask(
@@ -78,110 +25,114 @@ def ask(
     read: Callable[[Any], T | None],
     *,
     query: tuple[tuple[str, str], ...] = (),
-) -> Exchange[CatalogReply[T]]:
+) -> model.Exchange[canonical.CatalogReply[T]]:
     """Request a list; `read` parses the JSON value, None if it cannot."""
 
-    def read_response(response: MediaResponse) -> CatalogReply[T]:
-        if not is_ok(response):
-            return catalog_refusal(response)
-        value = read(json_of(response))
-        return UNREADABLE if value is None else CatalogValue(value)
+    def read_response(response: model.MediaResponse) -> canonical.CatalogReply[T]:
+        if not outcomes.is_ok(response):
+            return outcomes.catalog_refusal(response)
+        value = read(outcomes.json_of(response))
+        return UNREADABLE if value is None else canonical.CatalogValue(value)
 
-    request = MediaRequest(method="GET", path=path, query=query)
-    return Exchange(request=request, read=read_response, response_bytes_max=CATALOG_BYTES_MAX)
+    request = model.MediaRequest(method="GET", path=path, query=query)
+    return model.Exchange(
+        request=request, read=read_response, response_bytes_max=model.CATALOG_BYTES_MAX
+    )
 
 
-def templates(scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]]:
+def templates(scene: str) -> model.Exchange[canonical.CatalogReply[tuple[canonical.Template, ...]]]:
     """Request the templates of a scene."""
     return ask(
         plain_submit.TEMPLATES,
-        lambda value: _all(member(value, "templates"), _template),
+        lambda value: _all(outcomes.member(value, "templates"), _template),
         query=(("scene", scene),),
     )
 
 
-def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
+def template(template_id: str) -> model.Exchange[canonical.CatalogReply[canonical.TemplateDetail]]:
     """Request one template."""
-    return ask(f"{plain_submit.TEMPLATES}/{segment(template_id)}", _detail)
+    return ask(f"{plain_submit.TEMPLATES}/{model.segment(template_id)}", _detail)
 
 
-def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
+def preset_avatars() -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetAvatar, ...]]]:
     """Request the avatars of every account."""
-    return ask(plain_submit.PRESET_AVATARS, lambda value: _all(member(value, "avatars"), _avatar))
+    return ask(
+        plain_submit.PRESET_AVATARS, lambda value: _all(outcomes.member(value, "avatars"), _avatar)
+    )
 
 
-def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
+def preset_voices() -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetVoice, ...]]]:
     """Request the preset voices, without those cloned for an account."""
-    return ask(plain_submit.VOICES, lambda value: _all(member(value, "voices"), _voice))
+    return ask(plain_submit.VOICES, lambda value: _all(outcomes.member(value, "voices"), _voice))
 
 
 def _all(value: Any, read: Callable[[Entry, str], T | None]) -> tuple[T, ...] | None:
     """Return the entries with an id that `read` accepts; None if the value is no list."""
     if not isinstance(value, list):
         return None
-    with_ids = ((one, identifier(one.get("id"))) for one in entries(value))
+    with_ids = ((one, outcomes.identifier(one.get("id"))) for one in outcomes.entries(value))
     found = (read(one, one_id) for one, one_id in with_ids if one_id is not None)
     return tuple(one for one in found if one is not None)
 
 
-def _template(value: Entry, template_id: str) -> Template:
-    return Template(
+def _template(value: Entry, template_id: str) -> canonical.Template:
+    return canonical.Template(
         id=template_id,
-        title=text(value.get("title")),
-        cover=link(value.get("cover")),
+        title=outcomes.text(value.get("title")),
+        cover=outcomes.link(value.get("cover")),
         has_title=value.get("has_title") is not False,
         has_persona=value.get("has_persona") is not False,
     )
 
 
-def _detail(value: Any) -> TemplateDetail | None:
-    template_id = identifier(member(value, "id"))
+def _detail(value: Any) -> canonical.TemplateDetail | None:
+    template_id = outcomes.identifier(outcomes.member(value, "id"))
     if template_id is None:
         return None
     template = _template(value, template_id)
     canvas = value.get("canvas")
-    return TemplateDetail(
+    return canonical.TemplateDetail(
         id=template.id,
         title=template.title,
         cover=template.cover,
         has_title=template.has_title,
         has_persona=template.has_persona,
-        scene=text(value.get("scene")),
+        scene=outcomes.text(value.get("scene")),
         canvas=canvas_of(canvas) if isinstance(canvas, dict) else None,
         layers=tuple(
-            Layer(
-                id=identifier(one.get("id")),
-                type=text(one.get("type")),
-                name=text(one.get("name")),
+            canonical.Layer(
+                id=outcomes.identifier(one.get("id")),
+                type=outcomes.text(one.get("type")),
+                name=outcomes.text(one.get("name")),
                 editable=one.get("editable") is True,
             )
-            for one in entries(value.get("layers"))
+            for one in outcomes.entries(value.get("layers"))
         ),
     )
 
 
-def canvas_of(value: Entry) -> Canvas:
+def canvas_of(value: Entry) -> canonical.Canvas:
     """Return width, height and ratio, as far as stated."""
-    width, height = number(value.get("width")), number(value.get("height"))
-    return Canvas(
+    width, height = outcomes.number(value.get("width")), outcomes.number(value.get("height"))
+    return canonical.Canvas(
         width=None if width is None else int(width),
         height=None if height is None else int(height),
-        ratio=text(value.get("ratio")),
+        ratio=outcomes.text(value.get("ratio")),
     )
 
 
-def _avatar(value: Entry, avatar_id: str) -> PresetAvatar:
-    return PresetAvatar(id=avatar_id, name=text(value.get("name")) or avatar_id)
+def _avatar(value: Entry, avatar_id: str) -> canonical.PresetAvatar:
+    return canonical.PresetAvatar(id=avatar_id, name=outcomes.text(value.get("name")) or avatar_id)
 
 
-def _voice(value: Entry, voice_id: str) -> PresetVoice | None:
+def _voice(value: Entry, voice_id: str) -> canonical.PresetVoice | None:
     if value.get("kind") == "cloned":
         return None
-    return PresetVoice(
+    return canonical.PresetVoice(
         id=voice_id,
-        name=text(value.get("name")) or voice_id,
-        language=text(value.get("language")),
-        preview_url=link(value.get("preview_url")),
+        name=outcomes.text(value.get("name")) or voice_id,
+        language=outcomes.text(value.get("language")),
+        preview_url=outcomes.link(value.get("preview_url")),
     )
 
 
@@ -192,16 +143,16 @@ TRACKS_MAX = 20
 OUTPUT_FILES_MAX = 100
 
 # The state of a usable avatar is "ready".
-_AVATAR_STATES = {**STATES, "ready": "succeeded"}
+_AVATAR_STATES = {**outcomes.STATES, "ready": "succeeded"}
 
 
-def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+def poll(kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
     """Request a task's status."""
-    request = MediaRequest(method="GET", path=f"{TASKS[kind]}/{segment(upstream_id)}")
-    return Exchange(request=request, read=partial(_read, kind, upstream_id))
+    request = model.MediaRequest(method="GET", path=f"{TASKS[kind]}/{model.segment(upstream_id)}")
+    return model.Exchange(request=request, read=partial(_read, kind, upstream_id))
 
 
-def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
+def cancel(kind: model.TaskKind, upstream_id: str) -> model.Exchange[bool]:
     """Cancel a task, or delete an avatar.
 
     Another gateway supports it for avatars only; its tasks continue and are paid for, because its
@@ -210,70 +161,78 @@ def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
     return cancel_at(TASKS[kind], upstream_id)
 
 
-def cancel_at(path: str, upstream_id: str) -> Exchange[bool]:
+def cancel_at(path: str, upstream_id: str) -> model.Exchange[bool]:
     """Cancel a task at its own path below that of all tasks."""
-    request = MediaRequest(method="DELETE", path=f"{path}/{segment(upstream_id)}")
-    return Exchange(request=request, read=was_done)
+    request = model.MediaRequest(method="DELETE", path=f"{path}/{model.segment(upstream_id)}")
+    return model.Exchange(request=request, read=was_done)
 
 
-def was_done(response: MediaResponse) -> bool:
+def was_done(response: model.MediaResponse) -> bool:
     """Whether the upstream accepted the cancellation."""
     return 200 <= response.status < 300
 
 
-def _read(kind: TaskKind, upstream_id: str, response: MediaResponse) -> PollReply:
-    if (trouble := poll_trouble(response)) is not None:
+def _read(
+    kind: model.TaskKind, upstream_id: str, response: model.MediaResponse
+) -> canonical.PollReply:
+    if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    value = json_of(response)
+    value = outcomes.json_of(response)
     if not isinstance(value, dict):
-        return Trouble(reason="no JSON object", status=response.status)
-    return polled(
+        return canonical.Trouble(reason="no JSON object", status=response.status)
+    return outcomes.polled(
         value.get("status"),
         result=_result(kind, upstream_id, value, now=response.received_at),
-        seconds_ms=milliseconds(value.get("duration")),
+        seconds_ms=outcomes.milliseconds(value.get("duration")),
         progress=value.get("progress"),
         error=value.get("error"),
-        words=_AVATAR_STATES if kind == "avatar" else STATES,
+        words=_AVATAR_STATES if kind == "avatar" else outcomes.STATES,
     )
 
 
-def _result(kind: TaskKind, upstream_id: str, value: Any, *, now: float) -> TaskResult | None:
+def _result(
+    kind: model.TaskKind, upstream_id: str, value: Any, *, now: float
+) -> canonical.TaskResult | None:
     if kind == "avatar":
-        return AvatarResult(upstream_id=upstream_id)
+        return canonical.AvatarResult(upstream_id=upstream_id)
     if kind == "music":
         return music_result(tracks_of(value.get("tracks")), now=now)
-    url = link(value.get("video_url" if kind == "video" else "audio_url"))
+    url = outcomes.link(value.get("video_url" if kind == "video" else "audio_url"))
     if url is None:
         return None
-    expires_at = instant(value.get("expires_at"), now=now) or link_end(url, now=now)
+    expires_at = outcomes.instant(value.get("expires_at"), now=now) or outcomes.link_end(
+        url, now=now
+    )
     if kind == "speech":
-        return SpeechResult(url=url, expires_at=expires_at)
-    return VideoResult(
+        return canonical.SpeechResult(url=url, expires_at=expires_at)
+    return canonical.VideoResult(
         url=url, expires_at=expires_at, output_files=output_files(value.get("output_files"))
     )
 
 
-def music_result(tracks: tuple[Track, ...], *, now: float) -> MusicResult | None:
+def music_result(
+    tracks: tuple[canonical.Track, ...], *, now: float
+) -> canonical.MusicResult | None:
     """Return songs, if one has an audio link; they expire with the first link."""
     links = [track.audio_url for track in tracks if track.audio_url is not None]
     if not links:
         return None
-    ends = [end for end in (link_end(url, now=now) for url in links) if end is not None]
-    return MusicResult(tracks=tracks, expires_at=min(ends, default=None))
+    ends = [end for end in (outcomes.link_end(url, now=now) for url in links) if end is not None]
+    return canonical.MusicResult(tracks=tracks, expires_at=min(ends, default=None))
 
 
-def tracks_of(value: Any) -> tuple[Track, ...]:
+def tracks_of(value: Any) -> tuple[canonical.Track, ...]:
     """Return the songs of a response; missing members and those of another type are None."""
     return tuple(
-        Track(
-            clip_id=identifier(one.get("clip_id")),
-            title=text(one.get("title")),
-            duration_sec=number(one.get("duration_sec")),
-            audio_url=link(one.get("audio_url")),
-            image_url=link(one.get("image_url")),
-            lyrics=text(one.get("lyrics"), LYRICS_CHARACTERS_MAX),
+        canonical.Track(
+            clip_id=outcomes.identifier(one.get("clip_id")),
+            title=outcomes.text(one.get("title")),
+            duration_sec=outcomes.number(one.get("duration_sec")),
+            audio_url=outcomes.link(one.get("audio_url")),
+            image_url=outcomes.link(one.get("image_url")),
+            lyrics=outcomes.text(one.get("lyrics"), outcomes.LYRICS_CHARACTERS_MAX),
         )
-        for one in entries(value)[:TRACKS_MAX]
+        for one in outcomes.entries(value)[:TRACKS_MAX]
     )
 
 
@@ -285,12 +244,14 @@ def output_files(value: Any) -> list[Any] | None:
     for one in value[:OUTPUT_FILES_MAX]:
         if isinstance(one, dict):
             members = {
-                name: text(inner, 8192) if isinstance(inner, str) else number(inner)
+                name: outcomes.text(inner, 8192)
+                if isinstance(inner, str)
+                else outcomes.number(inner)
                 for name, inner in one.items()
                 if name.isprintable() and len(name) <= 64
             }
             kept.append({name: inner for name, inner in members.items() if inner is not None})
-        elif (url := link(one)) is not None:
+        elif (url := outcomes.link(one)) is not None:
             kept.append(url)
     return kept or None
 
@@ -298,40 +259,50 @@ def output_files(value: Any) -> list[Any] | None:
 # The plain wire as a dialect.
 
 
-class Plain(BaseDialect):
+class Plain(model.BaseDialect):
     """Serves every protocol."""
 
     name = "plain"
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> model.Exchange[canonical.SubmitReply]:
         match submission:
-            case MusicRequest():
+            case canonical.MusicRequest():
                 return plain_submit.music(submission, idempotency_key=idempotency_key)
-            case SpeechRequest():
+            case canonical.SpeechRequest():
                 return plain_submit.speech(submission, idempotency_key=idempotency_key)
-            case VoiceRequest():
+            case canonical.VoiceRequest():
                 return plain_submit.voice(submission, idempotency_key=idempotency_key)
-            case AvatarRequest():
+            case canonical.AvatarRequest():
                 return plain_submit.avatar(submission, idempotency_key=idempotency_key)
-            case TranscriptRequest():
+            case canonical.TranscriptRequest():
                 return plain_submit.transcript(submission, idempotency_key=idempotency_key)
             case _:
                 return plain_submit.video(submission, idempotency_key=idempotency_key)
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
         return poll(kind, upstream_id)
 
-    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+    def cancel(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[bool] | None:
         return cancel(kind, upstream_id)
 
-    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+    def templates(
+        self, scene: str
+    ) -> model.Exchange[canonical.CatalogReply[tuple[canonical.Template, ...]]] | None:
         return templates(scene)
 
-    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+    def template(
+        self, template_id: str
+    ) -> model.Exchange[canonical.CatalogReply[canonical.TemplateDetail]] | None:
         return template(template_id)
 
-    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+    def preset_avatars(
+        self,
+    ) -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetAvatar, ...]]] | None:
         return preset_avatars()
 
-    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+    def preset_voices(
+        self,
+    ) -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetVoice, ...]]] | None:
         return preset_voices()

@@ -12,58 +12,12 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from channels.media.canonical import (
-    Accepted,
-    AudioFormat,
-    AvatarRequest,
-    AvatarVideo,
-    ClipVideo,
-    ContentItem,
-    Done,
-    Failed,
-    GeneralVideo,
-    LipSyncVideo,
-    MotionVideo,
-    MusicRequest,
-    Refused,
-    Segment,
-    SpeechAudio,
-    SpeechRequest,
-    SubmitReply,
-    TranscriptRequest,
-    TranscriptResult,
-    Video,
-    VoiceRequest,
-    VoiceResult,
-)
-from channels.media.model import (
-    AUDIO_BYTES_MAX,
-    TRANSCRIPT_BYTES_MAX,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    segment,
-)
-from channels.media.outcomes import (
-    entries,
-    identifier,
-    is_ok,
-    json_of,
-    member,
-    number,
-    refusal,
-    state_of,
-    task_error,
-    text,
-    unusable,
-    word,
-)
+from channels.media import canonical, model, outcomes
 from channels.storable_text import fit
 
 # Recordings as response bodies, and the content types of the formats.
 
-CONTENT_TYPES: Mapping[AudioFormat, str] = MappingProxyType(
+CONTENT_TYPES: Mapping[canonical.AudioFormat, str] = MappingProxyType(
     {
         "mp3": "audio/mpeg",
         "wav": "audio/wav",
@@ -76,21 +30,23 @@ CONTENT_TYPES: Mapping[AudioFormat, str] = MappingProxyType(
 _AUDIO = re.compile(r"audio/[\w.+-]{1,60}(?:;[\w.+=; -]{0,60})?", re.ASCII | re.IGNORECASE)
 
 
-def audio_of(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
+def audio_of(
+    response_format: canonical.AudioFormat, response: model.MediaResponse
+) -> canonical.SubmitReply:
     """Return the recording of a response, with its declared type or that of the format.
 
     Pages and JSON objects are no recordings, whatever the status.
     """
-    if not is_ok(response):
-        return refusal(response)
+    if not outcomes.is_ok(response):
+        return outcomes.refusal(response)
     declared = response.headers.get("content-type", "").strip()
     kind = declared.lower()
     if response.is_cut_off or not response.body:
-        return unusable("no sound, or too much of it")
+        return outcomes.unusable("no sound, or too much of it")
     if kind.startswith(("text/", "image/", "multipart/")) or "json" in kind or "xml" in kind:
-        return unusable(f"no sound but {declared}")
+        return outcomes.unusable(f"no sound but {declared}")
     content_type = declared if _AUDIO.fullmatch(declared) else CONTENT_TYPES[response_format]
-    return Done(SpeechAudio(content_type=content_type, data=response.body))
+    return canonical.Done(canonical.SpeechAudio(content_type=content_type, data=response.body))
 
 
 # The bodies of the plain wire: a client's own fields, by the client's names.
@@ -114,25 +70,25 @@ def encoded(fields: Mapping[str, Any]) -> bytes:
 _OURS = ("asked_duration", "portrait_auth")
 
 
-def video_body(request: Video) -> dict[str, Any]:
+def video_body(request: canonical.Video) -> dict[str, Any]:
     """Return the body for any kind of video."""
-    if isinstance(request, GeneralVideo):
+    if isinstance(request, canonical.GeneralVideo):
         return _general(request)
-    if isinstance(request, ClipVideo):
+    if isinstance(request, canonical.ClipVideo):
         return _clip(request)
-    if isinstance(request, MotionVideo):
+    if isinstance(request, canonical.MotionVideo):
         fields = without_nothing(request, leaves_out=_OURS)
         return fields | {"content": _items(request.content)}
-    assert isinstance(request, AvatarVideo | LipSyncVideo)
+    assert isinstance(request, canonical.AvatarVideo | canonical.LipSyncVideo)
     return without_nothing(request, leaves_out=_OURS)
 
 
-def _general(request: GeneralVideo) -> dict[str, Any]:
+def _general(request: canonical.GeneralVideo) -> dict[str, Any]:
     fields = without_nothing(request, leaves_out=(*_OURS, "others", "content", "registers_images"))
     return fields | dict(request.others) | {"content": _items(request.content)}
 
 
-def _clip(request: ClipVideo) -> dict[str, Any]:
+def _clip(request: canonical.ClipVideo) -> dict[str, Any]:
     fields = without_nothing(request, leaves_out=(*_OURS, "scene", "materials", "bgm"))
     if request.materials:
         fields["materials"] = [without_nothing(one) for one in request.materials]
@@ -141,7 +97,7 @@ def _clip(request: ClipVideo) -> dict[str, Any]:
     return fields
 
 
-def _items(content: Iterable[ContentItem]) -> list[Raw]:
+def _items(content: Iterable[canonical.ContentItem]) -> list[Raw]:
     return [item.object for item in content]
 
 
@@ -157,12 +113,12 @@ VOICES = "/v1/audio/voices"
 TRANSCRIPTS = "/v1/transcripts/extract"
 ASSETS = "/v1/assets"
 
-TASKS: Mapping[TaskKind, str] = MappingProxyType(
+TASKS: Mapping[model.TaskKind, str] = MappingProxyType(
     {"video": VIDEOS, "music": MUSIC, "speech": SPEECH, "avatar": AVATARS}
 )
 
 
-Outcome = SubmitReply | Exchange[SubmitReply]
+Outcome = canonical.SubmitReply | model.Exchange[canonical.SubmitReply]
 
 # The pause between two polls of a script.
 TRANSCRIPT_PAUSE_SECONDS = 1.0
@@ -171,35 +127,39 @@ TRANSCRIPT_PAUSE_SECONDS = 1.0
 def post(
     path: str,
     body: bytes,
-    read: Callable[[MediaResponse], Outcome],
+    read: Callable[[model.MediaResponse], Outcome],
     *,
     idempotency_key: str,
     response_bytes_max: int | None = None,
-) -> Exchange[SubmitReply]:
+) -> model.Exchange[canonical.SubmitReply]:
     """Return a submit; the upstream gets the task's id as its idempotency key."""
-    request = MediaRequest(
+    request = model.MediaRequest(
         method="POST", path=path, headers=(("Idempotency-Key", idempotency_key),), body=body
     )
-    return Exchange(request=request, read=read, response_bytes_max=response_bytes_max)
+    return model.Exchange(request=request, read=read, response_bytes_max=response_bytes_max)
 
 
-def accepted(response: MediaResponse) -> SubmitReply:
+def accepted(response: model.MediaResponse) -> canonical.SubmitReply:
     """Parse the response `{id, …}` of a task that has begun."""
-    if not is_ok(response):
-        return refusal(response)
-    upstream_id = identifier(member(json_of(response), "id"))
-    return unusable("no id") if upstream_id is None else Accepted(upstream_id)
+    if not outcomes.is_ok(response):
+        return outcomes.refusal(response)
+    upstream_id = outcomes.identifier(outcomes.member(outcomes.json_of(response), "id"))
+    return outcomes.unusable("no id") if upstream_id is None else canonical.Accepted(upstream_id)
 
 
-def video(request: Video, *, idempotency_key: str) -> Exchange[SubmitReply]:
+def video(
+    request: canonical.Video, *, idempotency_key: str
+) -> model.Exchange[canonical.SubmitReply]:
     """Request a video; first register its images if the model requires it."""
-    if isinstance(request, GeneralVideo) and request.registers_images:
+    if isinstance(request, canonical.GeneralVideo) and request.registers_images:
         return _next_image(request, idempotency_key, 0)
     body = encoded(video_body(request))
     return post(VIDEOS, body, accepted, idempotency_key=idempotency_key)
 
 
-def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[SubmitReply]:
+def _next_image(
+    request: canonical.GeneralVideo, key: str, position: int
+) -> model.Exchange[canonical.SubmitReply]:
     """Register the first image from a position on; without one request the video."""
     content = request.content
     while position < len(content) and content[position].type != "image_url":
@@ -221,14 +181,16 @@ def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[Subm
     )
 
 
-def _registered(request: GeneralVideo, key: str, position: int, response: MediaResponse) -> Outcome:
+def _registered(
+    request: canonical.GeneralVideo, key: str, position: int, response: model.MediaResponse
+) -> Outcome:
     reply = accepted(response)
-    if isinstance(reply, Refused):  # the client chose the image, which is at fault
-        return Refused(status=400, message=reply.message, is_rejected=True)
-    if not isinstance(reply, Accepted):
+    if isinstance(reply, canonical.Refused):  # the client chose the image, which is at fault
+        return canonical.Refused(status=400, message=reply.message, is_rejected=True)
+    if not isinstance(reply, canonical.Accepted):
         return reply
     item = request.content[position].with_url(f"asset://{reply.upstream_id}")
-    content: tuple[ContentItem, ...] = (
+    content: tuple[canonical.ContentItem, ...] = (
         *request.content[:position],
         item,
         *request.content[position + 1 :],
@@ -236,19 +198,25 @@ def _registered(request: GeneralVideo, key: str, position: int, response: MediaR
     return _next_image(replace(request, content=content), key, position + 1)
 
 
-def music(request: MusicRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+def music(
+    request: canonical.MusicRequest, *, idempotency_key: str
+) -> model.Exchange[canonical.SubmitReply]:
     """Request songs."""
     body = encoded(without_nothing(request))
     return post(MUSIC, body, accepted, idempotency_key=idempotency_key)
 
 
-def avatar(request: AvatarRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+def avatar(
+    request: canonical.AvatarRequest, *, idempotency_key: str
+) -> model.Exchange[canonical.SubmitReply]:
     """Request an avatar."""
     body = encoded(without_nothing(request))
     return post(AVATARS, body, accepted, idempotency_key=idempotency_key)
 
 
-def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+def speech(
+    request: canonical.SpeechRequest, *, idempotency_key: str
+) -> model.Exchange[canonical.SubmitReply]:
     """Request a recording, in the response or as a task."""
     fields = without_nothing(request, leaves_out=("is_async",))
     if request.is_async:
@@ -259,83 +227,93 @@ def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitRe
         encoded(fields),
         partial(audio_of, request.response_format),
         idempotency_key=idempotency_key,
-        response_bytes_max=AUDIO_BYTES_MAX,
+        response_bytes_max=model.AUDIO_BYTES_MAX,
     )
 
 
-def voice(request: VoiceRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+def voice(
+    request: canonical.VoiceRequest, *, idempotency_key: str
+) -> model.Exchange[canonical.SubmitReply]:
     """Request a voice, which the response completes."""
 
-    def read(response: MediaResponse) -> SubmitReply:
+    def read(response: model.MediaResponse) -> canonical.SubmitReply:
         reply = accepted(response)
-        if not isinstance(reply, Accepted):
+        if not isinstance(reply, canonical.Accepted):
             return reply
-        return Done(VoiceResult(upstream_id=reply.upstream_id))
+        return canonical.Done(canonical.VoiceResult(upstream_id=reply.upstream_id))
 
     body = encoded(without_nothing(request))
     return post(VOICES, body, read, idempotency_key=idempotency_key)
 
 
-def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+def transcript(
+    request: canonical.TranscriptRequest, *, idempotency_key: str
+) -> model.Exchange[canonical.SubmitReply]:
     """Request a script; poll it every second until it is complete."""
 
-    def read(response: MediaResponse) -> Outcome:
-        if not is_ok(response):
-            return refusal(response)
-        value = json_of(response)
+    def read(response: model.MediaResponse) -> Outcome:
+        if not outcomes.is_ok(response):
+            return outcomes.refusal(response)
+        value = outcomes.json_of(response)
         if (ended := _ended(value)) is not None:
             return ended
-        upstream_id = identifier(member(value, "id"))
-        return unusable("no id") if upstream_id is None else _looking(upstream_id)
+        upstream_id = outcomes.identifier(outcomes.member(value, "id"))
+        return outcomes.unusable("no id") if upstream_id is None else _looking(upstream_id)
 
     return post(
         TRANSCRIPTS,
         encoded(without_nothing(request)),
         read,
         idempotency_key=idempotency_key,
-        response_bytes_max=TRANSCRIPT_BYTES_MAX,
+        response_bytes_max=model.TRANSCRIPT_BYTES_MAX,
     )
 
 
-def _looking(upstream_id: str) -> Exchange[SubmitReply]:
+def _looking(upstream_id: str) -> model.Exchange[canonical.SubmitReply]:
     """Poll a script; poll again after any response that does not end it."""
 
-    def read(response: MediaResponse) -> Outcome:
-        ended = _ended(json_of(response)) if is_ok(response) else None
+    def read(response: model.MediaResponse) -> Outcome:
+        ended = _ended(outcomes.json_of(response)) if outcomes.is_ok(response) else None
         return looking if ended is None else ended
 
-    looking: Exchange[SubmitReply] = Exchange(
-        request=MediaRequest(method="GET", path=f"{TRANSCRIPTS}/{segment(upstream_id)}"),
+    looking: model.Exchange[canonical.SubmitReply] = model.Exchange(
+        request=model.MediaRequest(
+            method="GET", path=f"{TRANSCRIPTS}/{model.segment(upstream_id)}"
+        ),
         read=read,
-        response_bytes_max=TRANSCRIPT_BYTES_MAX,
+        response_bytes_max=model.TRANSCRIPT_BYTES_MAX,
         after_seconds=TRANSCRIPT_PAUSE_SECONDS,
         repeats=True,
     )
     return looking
 
 
-def _ended(value: Any) -> SubmitReply | None:
+def _ended(value: Any) -> canonical.SubmitReply | None:
     """Return a script or its failure; None while it is in progress."""
-    state = state_of(word(member(value, "status")))
+    state = outcomes.state_of(outcomes.word(outcomes.member(value, "status")))
     if state in ("failed", "cancelled", "expired"):
-        error = task_error(member(value, "error"), state=state)
-        return Failed(status=502, message=error.message, is_final=True)
-    script = member(value, "text")
+        error = outcomes.task_error(outcomes.member(value, "error"), state=state)
+        return canonical.Failed(status=502, message=error.message, is_final=True)
+    script = outcomes.member(value, "text")
     if not isinstance(script, str):
-        return Failed(status=502, message=_NO_TEXT, is_final=True) if state == "succeeded" else None
-    return Done(
-        TranscriptResult(
-            text=fit(script, TRANSCRIPT_BYTES_MAX),
-            title=text(member(value, "title")),
-            language=text(member(value, "language")),
-            duration_sec=number(member(value, "duration_sec")),
+        return (
+            canonical.Failed(status=502, message=_NO_TEXT, is_final=True)
+            if state == "succeeded"
+            else None
+        )
+    return canonical.Done(
+        canonical.TranscriptResult(
+            text=fit(script, model.TRANSCRIPT_BYTES_MAX),
+            title=outcomes.text(outcomes.member(value, "title")),
+            language=outcomes.text(outcomes.member(value, "language")),
+            duration_sec=outcomes.number(outcomes.member(value, "duration_sec")),
             segments=tuple(
-                Segment(
-                    start=number(one.get("start")),
-                    end=number(one.get("end")),
-                    text=text(one.get("text"), TRANSCRIPT_BYTES_MAX) or "",
+                canonical.Segment(
+                    start=outcomes.number(one.get("start")),
+                    end=outcomes.number(one.get("end")),
+                    text=outcomes.text(one.get("text"), model.TRANSCRIPT_BYTES_MAX) or "",
                 )
-                for one in entries(member(value, "segments"))
+                for one in outcomes.entries(outcomes.member(value, "segments"))
             ),
         )
     )

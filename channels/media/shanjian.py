@@ -13,71 +13,15 @@ from typing import Any, TypeVar
 
 from channels.dialects.error_body import message_in
 from channels.json.lenient import read_loosely
-from channels.media.canonical import (
-    Accepted,
-    AvatarRequest,
-    AvatarResult,
-    AvatarVideo,
-    BackgroundMusic,
-    CatalogReply,
-    CatalogValue,
-    ClipScene,
-    ClipVideo,
-    Done,
-    Failed,
-    Layer,
-    NotFound,
-    Polled,
-    PollReply,
-    PresetAvatar,
-    PresetVoice,
-    RateLimited,
-    Refused,
-    Submission,
-    SubmitReply,
-    TaskResult,
-    Template,
-    TemplateDetail,
-    Trouble,
-    Unknown,
-    Unusable,
-    VideoResult,
-    VoiceRequest,
-    VoiceResult,
-)
-from channels.media.model import (
-    CATALOG_BYTES_MAX,
-    BaseDialect,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    segment,
-)
-from channels.media.outcomes import (
-    catalog_refusal,
-    entries,
-    identifier,
-    is_ok,
-    json_of,
-    link,
-    link_end,
-    member,
-    milliseconds,
-    poll_trouble,
-    polled,
-    refusal,
-    text,
-    unusable,
-    word,
-)
+from channels.media import canonical, model, outcomes
+from channels.media.outcomes import polled
 from channels.media.plain import UNREADABLE, canvas_of
 from channels.media.plain_submit import encoded, post
 
 # The bodies of submits, and their paths.
 
 AVATAR_VIDEO = "/v1/virtualman/video"
-CLIPS: Mapping[ClipScene, str] = MappingProxyType(
+CLIPS: Mapping[canonical.ClipScene, str] = MappingProxyType(
     {
         "realman": "/v1/clip/video/realman_broadcast",
         "mixcut": "/v1/clip/video/broadcast_mixcut",
@@ -92,18 +36,18 @@ LANGUAGE = "zh-CN"
 Asked = tuple[str, dict[str, Any]]
 
 
-def asked_body(submission: Submission) -> Asked | None:
+def asked_body(submission: canonical.Submission) -> Asked | None:
     """Return path and body of a submit; None if this upstream does not support it."""
     match submission:
-        case AvatarVideo():
+        case canonical.AvatarVideo():
             return AVATAR_VIDEO, _avatar_video(submission)
-        case ClipVideo():
+        case canonical.ClipVideo():
             return CLIPS[submission.scene], _clip(submission)
-        case AvatarRequest(source_kind="video"):
+        case canonical.AvatarRequest(source_kind="video"):
             return VIDEO_AVATAR, {"videoUrl": submission.source_url}
-        case AvatarRequest():
+        case canonical.AvatarRequest():
             return IMAGE_AVATAR, {"imageUrl": submission.source_url}
-        case VoiceRequest():
+        case canonical.VoiceRequest():
             return VOICE, _voice(submission)
         case _:
             return None
@@ -114,7 +58,7 @@ def _without_nulls(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _avatar_video(request: AvatarVideo) -> dict[str, Any]:
+def _avatar_video(request: canonical.AvatarVideo) -> dict[str, Any]:
     return _without_nulls(
         virtualmanId=request.avatar,
         audioUrl=request.audio_url,
@@ -123,7 +67,7 @@ def _avatar_video(request: AvatarVideo) -> dict[str, Any]:
     )
 
 
-def _voice(request: VoiceRequest) -> dict[str, Any]:
+def _voice(request: canonical.VoiceRequest) -> dict[str, Any]:
     return _without_nulls(
         audioUrl=request.audio_url,
         model=request.model,
@@ -132,7 +76,7 @@ def _voice(request: VoiceRequest) -> dict[str, Any]:
     )
 
 
-def _clip(request: ClipVideo) -> dict[str, Any]:
+def _clip(request: canonical.ClipVideo) -> dict[str, Any]:
     cover = request.cover_url
     process = _without_nulls(
         resourcePreprocessMethod=request.preprocess,
@@ -158,7 +102,7 @@ def _clip(request: ClipVideo) -> dict[str, Any]:
     )
 
 
-def _music(bgm: BackgroundMusic) -> dict[str, Any]:
+def _music(bgm: canonical.BackgroundMusic) -> dict[str, Any]:
     return _without_nulls(audioSwitch=bgm.mode != "none", audioUrl=bgm.url, volume=bgm.volume)
 
 
@@ -176,42 +120,52 @@ STATUSES: Mapping[str, int] = MappingProxyType(
 )
 
 
-def opened(response: MediaResponse) -> dict[str, Any] | Refused | Failed | Unknown:
+def opened(
+    response: model.MediaResponse,
+) -> dict[str, Any] | canonical.Refused | canonical.Failed | canonical.Unknown:
     """Return the data of a submit's response, or its failure."""
-    if not is_ok(response):
-        return refusal(response)
-    value = json_of(response)
-    code = word(member(value, "code")).lower()
-    data = member(value, "data")
+    if not outcomes.is_ok(response):
+        return outcomes.refusal(response)
+    value = outcomes.json_of(response)
+    code = outcomes.word(outcomes.member(value, "code")).lower()
+    data = outcomes.member(value, "data")
     if code == GOOD and isinstance(data, dict):
         return data
     if code in ("", GOOD):
-        return unusable("no data")
+        return outcomes.unusable("no data")
     return reported(code, value)
 
 
-def reported(code: str, value: Any) -> Refused | Failed:
+def reported(code: str, value: Any) -> canonical.Refused | canonical.Failed:
     """Return the error of an envelope."""
     status, message = STATUSES.get(code, 400), message_in(value)
     if status < 500:
-        return Refused(status=status, message=message)
-    return Failed(status=status, message=message)
+        return canonical.Refused(status=status, message=message)
+    return canonical.Failed(status=status, message=message)
 
 
 def opened_poll(
-    response: MediaResponse,
-) -> dict[str, Any] | RateLimited | NotFound | Trouble | Unusable:
+    response: model.MediaResponse,
+) -> (
+    dict[str, Any]
+    | canonical.RateLimited
+    | canonical.NotFound
+    | canonical.Trouble
+    | canonical.Unusable
+):
     """Return the data of a poll's response, or its failure."""
-    if (trouble := poll_trouble(response)) is not None:
+    if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    value = json_of(response)
-    code = word(member(value, "code")).lower()
-    data = member(value, "data")
+    value = outcomes.json_of(response)
+    code = outcomes.word(outcomes.member(value, "code")).lower()
+    data = outcomes.member(value, "data")
     if code == GOOD and isinstance(data, dict):
         return data
     if STATUSES.get(code) == 429:
-        return RateLimited()
-    return Trouble(reason=f"code {code}" if code else "no envelope", status=response.status)
+        return canonical.RateLimited()
+    return canonical.Trouble(
+        reason=f"code {code}" if code else "no envelope", status=response.status
+    )
 
 
 # Templates, which are in pages, and the avatars and voices of every account.
@@ -232,7 +186,7 @@ DETAILS_MAX = 300
 
 _LAYER = "Layer"
 _TITLE, _PERSONA = "headerLayer", "ipLayer"
-_NO_TEMPLATE = Refused(status=404, message="There is no such template.")
+_NO_TEMPLATE = canonical.Refused(status=404, message="There is no such template.")
 
 T = TypeVar("T")
 Entry = Mapping[str, Any]
@@ -240,21 +194,23 @@ Entry = Mapping[str, Any]
 
 def _get(
     path: str,
-    read: Callable[[MediaResponse], T | Exchange[T]],
+    read: Callable[[model.MediaResponse], T | model.Exchange[T]],
     query: tuple[tuple[str, str], ...] = (),
-) -> Exchange[T]:
-    request = MediaRequest(method="GET", path=path, query=query)
-    return Exchange(request=request, read=read, response_bytes_max=CATALOG_BYTES_MAX)
+) -> model.Exchange[T]:
+    request = model.MediaRequest(method="GET", path=path, query=query)
+    return model.Exchange(request=request, read=read, response_bytes_max=model.CATALOG_BYTES_MAX)
 
 
-def _data(response: MediaResponse) -> Refused | Failed | CatalogValue[Any]:
+def _data(
+    response: model.MediaResponse,
+) -> canonical.Refused | canonical.Failed | canonical.CatalogValue[Any]:
     """Return the data of an envelope, or its failure."""
-    if not is_ok(response):
-        return catalog_refusal(response)
-    value = json_of(response)
-    code = word(member(value, "code")).lower()
+    if not outcomes.is_ok(response):
+        return outcomes.catalog_refusal(response)
+    value = outcomes.json_of(response)
+    code = outcomes.word(outcomes.member(value, "code")).lower()
     if code == GOOD:
-        return CatalogValue(member(value, "data"))
+        return canonical.CatalogValue(outcomes.member(value, "data"))
     return reported(code, value) if code else UNREADABLE
 
 
@@ -266,29 +222,29 @@ class _Listing:
     """The templates read so far."""
 
     scene: str
-    found: tuple[Template, ...] = ()
+    found: tuple[canonical.Template, ...] = ()
     seen: frozenset[str] = frozenset()  # the pages read
     checked: int = 0  # the number of `found` with known details
 
 
-Templates = CatalogReply[tuple[Template, ...]]
+Templates = canonical.CatalogReply[tuple[canonical.Template, ...]]
 
 
-def templates(scene: str) -> Exchange[Templates]:
+def templates(scene: str) -> model.Exchange[Templates]:
     """Request the templates of a scene, page by page, then their details."""
     return _page(_Listing(scene), None)
 
 
-def _page(listing: _Listing, sid: str | None) -> Exchange[Templates]:
-    def read(response: MediaResponse) -> Templates | Exchange[Templates]:
+def _page(listing: _Listing, sid: str | None) -> model.Exchange[Templates]:
+    def read(response: model.MediaResponse) -> Templates | model.Exchange[Templates]:
         data = _data(response)
-        if not isinstance(data, CatalogValue):
+        if not isinstance(data, canonical.CatalogValue):
             return data
-        results = member(data.value, "results")
+        results = outcomes.member(data.value, "results")
         if not isinstance(results, list):
             return UNREADABLE
-        found = tuple(one for one in map(_template, entries(results)) if one is not None)
-        following = identifier(member(data.value, "sid"))
+        found = tuple(one for one in map(_template, outcomes.entries(results)) if one is not None)
+        following = outcomes.identifier(outcomes.member(data.value, "sid"))
         seen = listing.seen | ({sid} if sid else set())
         grown = replace(
             listing, found=(listing.found + found)[:TEMPLATES_MAX], seen=frozenset(seen)
@@ -302,35 +258,40 @@ def _page(listing: _Listing, sid: str | None) -> Exchange[Templates]:
     return _get(TEMPLATES, read, query if sid is None else (*query, ("sid", sid)))
 
 
-def _details(listing: _Listing) -> Templates | Exchange[Templates]:
+def _details(listing: _Listing) -> Templates | model.Exchange[Templates]:
     """Request the missing details; after a failure a template keeps every flag."""
     position = listing.checked
     if position >= min(len(listing.found), DETAILS_MAX):
-        return CatalogValue(listing.found)
+        return canonical.CatalogValue(listing.found)
     template = listing.found[position]
 
-    def read(response: MediaResponse) -> Templates | Exchange[Templates]:
+    def read(response: model.MediaResponse) -> Templates | model.Exchange[Templates]:
         data = _data(response)
         flagged = template
-        if isinstance(data, CatalogValue) and (layers := _edit_info(data.value)) is not None:
+        if (
+            isinstance(data, canonical.CatalogValue)
+            and (layers := _edit_info(data.value)) is not None
+        ):
             flagged = _flagged(template, layers)
         found = (*listing.found[:position], flagged, *listing.found[position + 1 :])
         return _details(replace(listing, found=found, checked=position + 1))
 
-    return _get(f"{DETAIL}/{segment(template.id)}", read)
+    return _get(f"{DETAIL}/{model.segment(template.id)}", read)
 
 
-def _template(value: Entry) -> Template | None:
-    template_id = identifier(value.get("id"))
+def _template(value: Entry) -> canonical.Template | None:
+    template_id = outcomes.identifier(value.get("id"))
     if template_id is None:
         return None
-    return Template(
-        id=template_id, title=text(value.get("name")), cover=link(value.get("coverUrl"))
+    return canonical.Template(
+        id=template_id,
+        title=outcomes.text(value.get("name")),
+        cover=outcomes.link(value.get("coverUrl")),
     )
 
 
-def _flagged(template: Template, layers: Entry) -> Template:
-    return Template(
+def _flagged(template: canonical.Template, layers: Entry) -> canonical.Template:
+    return canonical.Template(
         id=template.id,
         title=template.title,
         cover=template.cover,
@@ -341,57 +302,57 @@ def _flagged(template: Template, layers: Entry) -> Template:
 
 def _edit_info(data: Any) -> Entry | None:
     """Return the layers of a template; some responses have them as JSON in a string."""
-    structure = member(data, "videoStructInfo")
+    structure = outcomes.member(data, "videoStructInfo")
     if isinstance(structure, str):
         structure = read_loosely(structure.encode("utf-8", "replace"), mends=False)
-    found = member(structure, "editInfo")
+    found = outcomes.member(structure, "editInfo")
     return found if isinstance(found, Mapping) else None
 
 
-def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
+def template(template_id: str) -> model.Exchange[canonical.CatalogReply[canonical.TemplateDetail]]:
     """Request one template."""
 
-    def read(response: MediaResponse) -> CatalogReply[TemplateDetail]:
+    def read(response: model.MediaResponse) -> canonical.CatalogReply[canonical.TemplateDetail]:
         data = _data(response)
-        if isinstance(data, Refused) and data.status == 400:
+        if isinstance(data, canonical.Refused) and data.status == 400:
             return _NO_TEMPLATE  # only the id can be at fault
-        if not isinstance(data, CatalogValue):
+        if not isinstance(data, canonical.CatalogValue):
             return data
         if not isinstance(data.value, Mapping):
             return _NO_TEMPLATE
-        return CatalogValue(_detail(template_id, data.value))
+        return canonical.CatalogValue(_detail(template_id, data.value))
 
-    return _get(f"{DETAIL}/{segment(template_id)}", read)
+    return _get(f"{DETAIL}/{model.segment(template_id)}", read)
 
 
-def _detail(template_id: str, data: Entry) -> TemplateDetail:
+def _detail(template_id: str, data: Entry) -> canonical.TemplateDetail:
     layers = _edit_info(data)
-    canvas = member(layers, "canvas")
-    return TemplateDetail(
+    canvas = outcomes.member(layers, "canvas")
+    return canonical.TemplateDetail(
         id=template_id,
-        title=text(data.get("name")),
-        cover=link(data.get("coverUrl")),
+        title=outcomes.text(data.get("name")),
+        cover=outcomes.link(data.get("coverUrl")),
         has_title=layers is None or bool(layers.get(_TITLE)),
         has_persona=layers is None or bool(layers.get(_PERSONA)),
-        scene=text(data.get("scene")),
+        scene=outcomes.text(data.get("scene")),
         canvas=canvas_of(canvas) if isinstance(canvas, Mapping) else None,
         layers=() if layers is None else tuple(_layers(layers)),
     )
 
 
-def _layers(edit_info: Entry) -> list[Layer]:
+def _layers(edit_info: Entry) -> list[canonical.Layer]:
     """Return all layers; title and persona are editable."""
     found = []
     for name, value in edit_info.items():
         if not name.endswith(_LAYER):
             continue
-        kind = text(name.removesuffix(_LAYER))
-        for one in entries(value if isinstance(value, list) else [value]):
+        kind = outcomes.text(name.removesuffix(_LAYER))
+        for one in outcomes.entries(value if isinstance(value, list) else [value]):
             found.append(
-                Layer(
-                    id=identifier(one.get("id")),
+                canonical.Layer(
+                    id=outcomes.identifier(one.get("id")),
                     type=kind,
-                    name=text(one.get("name")),
+                    name=outcomes.text(one.get("name")),
                     editable=name in (_TITLE, _PERSONA),
                 )
             )
@@ -401,42 +362,45 @@ def _layers(edit_info: Entry) -> list[Layer]:
 # --- Avatars and voices ---
 
 
-def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
+def preset_avatars() -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetAvatar, ...]]]:
     """Request the avatars of every account."""
     return _get(AVATARS, lambda response: _all(response, "virtualmanId", _avatar))
 
 
-def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
+def preset_voices() -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetVoice, ...]]]:
     """Request the voices of every account."""
     return _get(VOICES, lambda response: _all(response, "speakerId", _preset_voice))
 
 
 def _all(
-    response: MediaResponse, id_name: str, read: Callable[[str, Entry], T]
-) -> CatalogReply[tuple[T, ...]]:
+    response: model.MediaResponse, id_name: str, read: Callable[[str, Entry], T]
+) -> canonical.CatalogReply[tuple[T, ...]]:
     """Return the entries of a list, or of an object's `results`."""
     data = _data(response)
-    if not isinstance(data, CatalogValue):
+    if not isinstance(data, canonical.CatalogValue):
         return data
-    results = data.value if isinstance(data.value, list) else member(data.value, "results")
+    results = data.value if isinstance(data.value, list) else outcomes.member(data.value, "results")
     if not isinstance(results, list):
         return UNREADABLE
     with_ids = (
-        (identifier(one.get(id_name)) or identifier(one.get("id")), one) for one in entries(results)
+        (outcomes.identifier(one.get(id_name)) or outcomes.identifier(one.get("id")), one)
+        for one in outcomes.entries(results)
     )
-    return CatalogValue(tuple(read(one_id, one) for one_id, one in with_ids if one_id is not None))
+    return canonical.CatalogValue(
+        tuple(read(one_id, one) for one_id, one in with_ids if one_id is not None)
+    )
 
 
-def _avatar(avatar_id: str, value: Entry) -> PresetAvatar:
-    return PresetAvatar(id=avatar_id, name=text(value.get("name")) or avatar_id)
+def _avatar(avatar_id: str, value: Entry) -> canonical.PresetAvatar:
+    return canonical.PresetAvatar(id=avatar_id, name=outcomes.text(value.get("name")) or avatar_id)
 
 
-def _preset_voice(voice_id: str, value: Entry) -> PresetVoice:
-    return PresetVoice(
+def _preset_voice(voice_id: str, value: Entry) -> canonical.PresetVoice:
+    return canonical.PresetVoice(
         id=voice_id,
-        name=text(value.get("name")) or voice_id,
-        language=text(value.get("language")),
-        preview_url=link(value.get("demoUrl")) or link(value.get("audioUrl")),
+        name=outcomes.text(value.get("name")) or voice_id,
+        language=outcomes.text(value.get("language")),
+        preview_url=outcomes.link(value.get("demoUrl")) or outcomes.link(value.get("audioUrl")),
     )
 
 
@@ -450,32 +414,34 @@ VOICE_PAUSE_SECONDS = 1.0
 
 def submit(
     path: str, body: dict[str, Any], *, waits: bool, idempotency_key: str
-) -> Exchange[SubmitReply]:
+) -> model.Exchange[canonical.SubmitReply]:
     """Submit a request; `waits`: poll a voice until it is complete."""
     read = partial(_submitted, waits)
     return post(path, encoded(body), read, idempotency_key=idempotency_key)
 
 
-def _submitted(waits: bool, response: MediaResponse) -> SubmitReply | Exchange[SubmitReply]:
+def _submitted(
+    waits: bool, response: model.MediaResponse
+) -> canonical.SubmitReply | model.Exchange[canonical.SubmitReply]:
     data = opened(response)
     if not isinstance(data, dict):
         return data
-    upstream_id = identifier(data.get("taskId"))
+    upstream_id = outcomes.identifier(data.get("taskId"))
     if upstream_id is None:
-        return unusable("no taskId")
-    return _waiting(upstream_id) if waits else Accepted(upstream_id)
+        return outcomes.unusable("no taskId")
+    return _waiting(upstream_id) if waits else canonical.Accepted(upstream_id)
 
 
-def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+def poll(kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
     """Request a task's status."""
-    return Exchange(request=_question(upstream_id), read=partial(_read, kind))
+    return model.Exchange(request=_question(upstream_id), read=partial(_read, kind))
 
 
-def _question(upstream_id: str) -> MediaRequest:
-    return MediaRequest(method="GET", path=TASK, query=(("taskId", upstream_id),))
+def _question(upstream_id: str) -> model.MediaRequest:
+    return model.MediaRequest(method="GET", path=TASK, query=(("taskId", upstream_id),))
 
 
-def _read(kind: TaskKind, response: MediaResponse) -> PollReply:
+def _read(kind: model.TaskKind, response: model.MediaResponse) -> canonical.PollReply:
     data = opened_poll(response)
     if not isinstance(data, dict):
         return data
@@ -483,45 +449,51 @@ def _read(kind: TaskKind, response: MediaResponse) -> PollReply:
     return _polled(data, result)
 
 
-def _polled(data: dict[str, Any], result: TaskResult | None) -> Polled:
+def _polled(data: dict[str, Any], result: canonical.TaskResult | None) -> canonical.Polled:
     return polled(
         data.get("status"),
         result=result,
-        seconds_ms=milliseconds(member(data, "result", "duration")),
+        seconds_ms=outcomes.milliseconds(outcomes.member(data, "result", "duration")),
         progress=data.get("progress"),
         error={"code": data.get("errorCode"), "message": data.get("errorMessage")},
     )
 
 
-def _result(kind: TaskKind, result: Any, *, now: float) -> TaskResult | None:
+def _result(kind: model.TaskKind, result: Any, *, now: float) -> canonical.TaskResult | None:
     if kind == "avatar":
-        upstream_id = identifier(member(result, "virtualmanId"))
-        return None if upstream_id is None else AvatarResult(upstream_id=upstream_id)
-    url = link(member(result, "videoUrl"))
+        upstream_id = outcomes.identifier(outcomes.member(result, "virtualmanId"))
+        return None if upstream_id is None else canonical.AvatarResult(upstream_id=upstream_id)
+    url = outcomes.link(outcomes.member(result, "videoUrl"))
     if url is None:
         return None
-    return VideoResult(url=url, expires_at=link_end(url, now=now, at_most=now + LINK_SECONDS))
+    return canonical.VideoResult(
+        url=url, expires_at=outcomes.link_end(url, now=now, at_most=now + LINK_SECONDS)
+    )
 
 
-def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
+def _waiting(upstream_id: str) -> model.Exchange[canonical.SubmitReply]:
     """Poll a voice; poll again after any response that does not end it."""
 
-    def read(response: MediaResponse) -> SubmitReply | Exchange[SubmitReply]:
+    def read(
+        response: model.MediaResponse,
+    ) -> canonical.SubmitReply | model.Exchange[canonical.SubmitReply]:
         data = opened_poll(response)
-        if isinstance(data, Unusable):
-            return unusable(data.reason)
+        if isinstance(data, canonical.Unusable):
+            return outcomes.unusable(data.reason)
         if not isinstance(data, dict):
             return waiting
-        speaker = identifier(member(data, "result", "speakerId"))
+        speaker = outcomes.identifier(outcomes.member(data, "result", "speakerId"))
         # Its status words are those of any other task.
-        polled = _polled(data, None if speaker is None else AvatarResult(upstream_id=speaker))
+        polled = _polled(
+            data, None if speaker is None else canonical.AvatarResult(upstream_id=speaker)
+        )
         if polled.state == "succeeded" and speaker is not None:
-            return Done(VoiceResult(upstream_id=speaker))
+            return canonical.Done(canonical.VoiceResult(upstream_id=speaker))
         if polled.error is not None:
-            return Failed(status=502, message=polled.error.message, is_final=True)
+            return canonical.Failed(status=502, message=polled.error.message, is_final=True)
         return waiting
 
-    waiting: Exchange[SubmitReply] = Exchange(
+    waiting: model.Exchange[canonical.SubmitReply] = model.Exchange(
         request=_question(upstream_id),
         read=read,
         after_seconds=VOICE_PAUSE_SECONDS,
@@ -533,33 +505,43 @@ def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
 # The `shanjian` dialect as an object.
 
 
-class Shanjian(BaseDialect):
+class Shanjian(model.BaseDialect):
     """Serves `avatars`, `clips` and `voices`."""
 
     name = "shanjian"
 
-    def makes(self, submission: Submission) -> bool:
+    def makes(self, submission: canonical.Submission) -> bool:
         return asked_body(submission) is not None
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> model.Exchange[canonical.SubmitReply]:
         asked = asked_body(submission)
         if asked is None:
             self.not_served(submission)
         path, body = asked
-        waits = isinstance(submission, VoiceRequest)
+        waits = isinstance(submission, canonical.VoiceRequest)
         return submit(path, body, waits=waits, idempotency_key=idempotency_key)
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
         return poll(kind, upstream_id)
 
-    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+    def templates(
+        self, scene: str
+    ) -> model.Exchange[canonical.CatalogReply[tuple[canonical.Template, ...]]] | None:
         return templates(scene)
 
-    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+    def template(
+        self, template_id: str
+    ) -> model.Exchange[canonical.CatalogReply[canonical.TemplateDetail]] | None:
         return template(template_id)
 
-    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+    def preset_avatars(
+        self,
+    ) -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetAvatar, ...]]] | None:
         return preset_avatars()
 
-    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+    def preset_voices(
+        self,
+    ) -> model.Exchange[canonical.CatalogReply[tuple[canonical.PresetVoice, ...]]] | None:
         return preset_voices()

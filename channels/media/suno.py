@@ -5,41 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.error_body import message_in
-from channels.media.canonical import (
-    Accepted,
-    MusicRequest,
-    NotFound,
-    PollReply,
-    Refused,
-    Submission,
-    SubmitReply,
-    Track,
-    Trouble,
-)
-from channels.media.model import (
-    BaseDialect,
-    Exchange,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    segment,
-)
-from channels.media.outcomes import (
-    LYRICS_CHARACTERS_MAX,
-    entries,
-    identifier,
-    is_ok,
-    json_of,
-    link,
-    member,
-    number,
-    poll_trouble,
-    polled,
-    refusal,
-    text,
-    unusable,
-    word,
-)
+from channels.media import canonical, model, outcomes
 from channels.media.plain import TRACKS_MAX, music_result
 from channels.media.plain_submit import encoded, post
 
@@ -50,23 +16,25 @@ LOST = "task_not_exist"
 LOST_STATUSES = (200, 400)
 
 
-class Suno(BaseDialect):
+class Suno(model.BaseDialect):
     """Serves `music`."""
 
     name = "suno"
 
-    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
-        if not isinstance(submission, MusicRequest):
+    def submit(
+        self, submission: canonical.Submission, *, idempotency_key: str
+    ) -> model.Exchange[canonical.SubmitReply]:
+        if not isinstance(submission, canonical.MusicRequest):
             self.not_served(submission)
         body = encoded(_body(submission))
         return post(SUBMIT, body, _accepted, idempotency_key=idempotency_key)
 
-    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-        request = MediaRequest(method="GET", path=f"{FETCH}/{segment(upstream_id)}")
-        return Exchange(request=request, read=_read)
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+        request = model.MediaRequest(method="GET", path=f"{FETCH}/{model.segment(upstream_id)}")
+        return model.Exchange(request=request, read=_read)
 
 
-def _body(request: MusicRequest) -> dict[str, Any]:
+def _body(request: canonical.MusicRequest) -> dict[str, Any]:
     fields = {
         "mv": request.model,
         "gpt_description_prompt": request.prompt,
@@ -80,31 +48,34 @@ def _body(request: MusicRequest) -> dict[str, Any]:
 
 
 def _is_success(value: Any) -> bool:
-    return word(member(value, "code")).lower() == "success"
+    return outcomes.word(outcomes.member(value, "code")).lower() == "success"
 
 
-def _accepted(response: MediaResponse) -> SubmitReply:
-    if not is_ok(response):
-        return refusal(response)
-    value = json_of(response)
-    if member(value, "code") is None:
-        return unusable("no code")
+def _accepted(response: model.MediaResponse) -> canonical.SubmitReply:
+    if not outcomes.is_ok(response):
+        return outcomes.refusal(response)
+    value = outcomes.json_of(response)
+    if outcomes.member(value, "code") is None:
+        return outcomes.unusable("no code")
     if not _is_success(value):
-        return Refused(status=400, message=message_in(value))
-    upstream_id = identifier(member(value, "data"))
-    return unusable("no id") if upstream_id is None else Accepted(upstream_id)
+        return canonical.Refused(status=400, message=message_in(value))
+    upstream_id = outcomes.identifier(outcomes.member(value, "data"))
+    return outcomes.unusable("no id") if upstream_id is None else canonical.Accepted(upstream_id)
 
 
-def _read(response: MediaResponse) -> PollReply:
-    value = json_of(response)
-    if response.status in LOST_STATUSES and word(member(value, "code")).lower() == LOST:
-        return NotFound()
-    if (trouble := poll_trouble(response)) is not None:
+def _read(response: model.MediaResponse) -> canonical.PollReply:
+    value = outcomes.json_of(response)
+    if (
+        response.status in LOST_STATUSES
+        and outcomes.word(outcomes.member(value, "code")).lower() == LOST
+    ):
+        return canonical.NotFound()
+    if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    data = member(value, "data")
+    data = outcomes.member(value, "data")
     if not isinstance(data, dict):
-        return Trouble(reason=message_in(value) or "no task", status=response.status)
-    return polled(
+        return canonical.Trouble(reason=message_in(value) or "no task", status=response.status)
+    return outcomes.polled(
         data.get("status"),
         result=music_result(_tracks(data.get("data")), now=response.received_at),
         progress=data.get("progress"),
@@ -112,15 +83,17 @@ def _read(response: MediaResponse) -> PollReply:
     )
 
 
-def _tracks(value: Any) -> tuple[Track, ...]:
+def _tracks(value: Any) -> tuple[canonical.Track, ...]:
     return tuple(
-        Track(
-            clip_id=identifier(one.get("id")),
-            title=text(one.get("title")),
-            duration_sec=number(member(one, "metadata", "duration")),
-            audio_url=link(one.get("audio_url")),
-            image_url=link(one.get("image_url")),
-            lyrics=text(member(one, "metadata", "prompt"), LYRICS_CHARACTERS_MAX),
+        canonical.Track(
+            clip_id=outcomes.identifier(one.get("id")),
+            title=outcomes.text(one.get("title")),
+            duration_sec=outcomes.number(outcomes.member(one, "metadata", "duration")),
+            audio_url=outcomes.link(one.get("audio_url")),
+            image_url=outcomes.link(one.get("image_url")),
+            lyrics=outcomes.text(
+                outcomes.member(one, "metadata", "prompt"), outcomes.LYRICS_CHARACTERS_MAX
+            ),
         )
-        for one in entries(value)[:TRACKS_MAX]
+        for one in outcomes.entries(value)[:TRACKS_MAX]
     )

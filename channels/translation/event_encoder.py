@@ -10,20 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from channels.dialects.token_counts import Usage
-from channels.translation.events import (
-    CallBegan,
-    CallDelta,
-    Citation,
-    Ended,
-    Event,
-    Finished,
-    MediaDelta,
-    RefusalDelta,
-    StreamFailed,
-    TextDelta,
-    ThinkingDelta,
-    UsageStated,
-)
+from channels.translation import events
 from channels.translation.model import Media
 
 
@@ -37,41 +24,41 @@ class EventEncoder(ABC):
     __slots__ = ("_finished", "_has_refusal", "_is_over", "_usage")
 
     def __init__(self) -> None:
-        self._finished: Finished | None = None
+        self._finished: events.Finished | None = None
         self._has_refusal = False
         self._usage: Usage | None = None
         self._is_over = False
 
-    def encode_event(self, event: Event) -> bytes:
+    def encode_event(self, event: events.Event) -> bytes:
         """Return the bytes of the event; empty if it is kept, or after the end."""
         if self._is_over:
             return b""
-        if type(event) is TextDelta:
+        if type(event) is events.TextDelta:
             return self._text(event.text)
-        if type(event) is CallDelta:
+        if type(event) is events.CallDelta:
             return self._call_delta(event)
-        if type(event) is ThinkingDelta:
+        if type(event) is events.ThinkingDelta:
             return self._thinking(event)
-        if type(event) is CallBegan:
+        if type(event) is events.CallBegan:
             return self._call_began(event)
         return self._encode_rarer(event)
 
-    def _encode_rarer(self, event: Event) -> bytes:
-        if isinstance(event, UsageStated):
+    def _encode_rarer(self, event: events.Event) -> bytes:
+        if isinstance(event, events.UsageStated):
             self._usage = event.usage
-        elif isinstance(event, Finished):
+        elif isinstance(event, events.Finished):
             self._finished = event
-        elif isinstance(event, RefusalDelta):
+        elif isinstance(event, events.RefusalDelta):
             self._has_refusal = True
             return self._refusal(event.text)
-        elif isinstance(event, MediaDelta):
+        elif isinstance(event, events.MediaDelta):
             return self._media(event.media)
-        elif isinstance(event, Citation):
+        elif isinstance(event, events.Citation):
             return self._citation(event)
-        elif isinstance(event, StreamFailed):
+        elif isinstance(event, events.StreamFailed):
             self._is_over = True
             return self._failed(event)
-        elif isinstance(event, Ended):
+        elif isinstance(event, events.Ended):
             self._is_over = True
             return self._end()
         return b""
@@ -83,23 +70,23 @@ class EventEncoder(ABC):
     def _refusal(self, text: str) -> bytes: ...
 
     @abstractmethod
-    def _thinking(self, event: ThinkingDelta) -> bytes: ...
+    def _thinking(self, event: events.ThinkingDelta) -> bytes: ...
 
     @abstractmethod
     def _media(self, media: Media) -> bytes: ...
 
     @abstractmethod
-    def _call_began(self, event: CallBegan) -> bytes: ...
+    def _call_began(self, event: events.CallBegan) -> bytes: ...
 
     @abstractmethod
-    def _call_delta(self, event: CallDelta) -> bytes: ...
+    def _call_delta(self, event: events.CallDelta) -> bytes: ...
 
-    def _citation(self, citation: Citation) -> bytes:
+    def _citation(self, citation: events.Citation) -> bytes:
         """Return nothing, for protocols without a member for sources."""
         return b""
 
     @abstractmethod
-    def _failed(self, event: StreamFailed) -> bytes: ...
+    def _failed(self, event: events.StreamFailed) -> bytes: ...
 
     @abstractmethod
     def _end(self) -> bytes: ...

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from channels.dialects.token_counts import Usage
+from channels.translation import model
 from channels.translation.events import (
     Began,
     CallBegan,
@@ -20,10 +21,9 @@ from channels.translation.events import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translation.model import Part, Refusal, Response, Text, Thinking, ToolCall
 
 
-def folded(events: Iterable[Event]) -> Response | None:
+def folded(events: Iterable[Event]) -> model.Response | None:
     """Return the response that a stream's events make up; None if it never began."""
     began: Began | None = None
     finished: Finished | None = None
@@ -38,7 +38,7 @@ def folded(events: Iterable[Event]) -> Response | None:
         elif isinstance(event, UsageStated):
             usage = event.usage
         elif isinstance(event, CallBegan):
-            call = ToolCall(
+            call = model.ToolCall(
                 event.id, event.name, "", signature=event.signature, signer=event.signer
             )
             calls[event.index] = _Gathered(call)
@@ -49,7 +49,7 @@ def folded(events: Iterable[Event]) -> Response | None:
             _extend(parts, event)
     if began is None:
         return None
-    return Response(
+    return model.Response(
         id=began.id,
         model=began.model,
         parts=tuple([part.whole() for part in parts]),
@@ -63,15 +63,15 @@ def folded(events: Iterable[Event]) -> Response | None:
 class _Gathered:
     """A part under construction: its kind, and the pieces of its text or arguments."""
 
-    part: Part
+    part: model.Part
     texts: list[str] = field(default_factory=list)
 
-    def whole(self) -> Part:
+    def whole(self) -> model.Part:
         """Return the part with all its pieces."""
         part = self.part
-        if isinstance(part, ToolCall):
+        if isinstance(part, model.ToolCall):
             return replace(part, arguments="".join(self.texts))
-        if isinstance(part, Text | Thinking | Refusal):
+        if isinstance(part, model.Text | model.Thinking | model.Refusal):
             return replace(part, text="".join(self.texts))
         return part
 
@@ -80,20 +80,20 @@ def _extend(parts: list[_Gathered], event: Event) -> None:
     """Add to the last part what continues it; a signed thought is complete."""
     last = parts[-1].part if parts else None
     if isinstance(event, TextDelta):
-        if not isinstance(last, Text):
-            parts.append(_Gathered(Text("")))
+        if not isinstance(last, model.Text):
+            parts.append(_Gathered(model.Text("")))
         parts[-1].texts.append(event.text)
     elif isinstance(event, RefusalDelta):
-        if not isinstance(last, Refusal):
-            parts.append(_Gathered(Refusal("")))
+        if not isinstance(last, model.Refusal):
+            parts.append(_Gathered(model.Refusal("")))
         parts[-1].texts.append(event.text)
     elif isinstance(event, MediaDelta):
         parts.append(_Gathered(event.media))
     elif isinstance(event, ThinkingDelta) and event.redacted:
-        parts.append(_Gathered(Thinking("", redacted=event.redacted, signer=event.signer)))
+        parts.append(_Gathered(model.Thinking("", redacted=event.redacted, signer=event.signer)))
     elif isinstance(event, ThinkingDelta):
-        if not (isinstance(last, Thinking) and not (last.signature or last.redacted)):
-            parts.append(_Gathered(Thinking("")))
+        if not (isinstance(last, model.Thinking) and not (last.signature or last.redacted)):
+            parts.append(_Gathered(model.Thinking("")))
         thought = parts[-1]
-        thought.part = Thinking("", signature=event.signature, signer=event.signer)
+        thought.part = model.Thinking("", signature=event.signature, signer=event.signer)
         thought.texts.append(event.text)

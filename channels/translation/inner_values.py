@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from channels.errors import InvalidRequest
-from channels.translation.model import Request, Text, ToolCall, ToolResult
+from channels.translation import model
 
 VALUES_MAX = 500_000
 
@@ -16,20 +16,20 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,{\[]', re.S)
 _QUOTE = ord('"')
 
 
-def check_inner_values(request: Request) -> None:
+def check_inner_values(request: model.Request) -> None:
     """Bound the values of JSON in texts, in total: arguments and results of calls are decoded."""
     texts = list(_inner(request))
     if sum(text.count(",") + text.count("{") + text.count("[") for text in texts) > VALUES_MAX:
         _check(text.encode("utf-8", "surrogatepass") for text in texts)
 
 
-def _inner(request: Request) -> Iterator[str]:
+def _inner(request: model.Request) -> Iterator[str]:
     for turn in request.turns:
         for part in turn.parts:
-            if isinstance(part, ToolCall):
+            if isinstance(part, model.ToolCall):
                 yield part.arguments
-            elif isinstance(part, ToolResult):
-                texts = (one.text for one in part.parts if isinstance(one, Text))
+            elif isinstance(part, model.ToolResult):
+                texts = (one.text for one in part.parts if isinstance(one, model.Text))
                 yield from (text for text in texts if text.lstrip().startswith("{"))
 
 

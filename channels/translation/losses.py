@@ -18,7 +18,7 @@ from typing import Any
 
 from channels.conversation import naming_members
 from channels.errors import InvalidRequest
-from channels.translation.model import ClientProtocol, Media, Part, Request, Thinking
+from channels.translation import model
 
 # A client's unknown members are named in a response header, which no name may break or fill.
 _UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]$@-]")
@@ -66,19 +66,21 @@ class LossReport:
         return "; ".join([*names, f"{more} more"] if more else names)
 
 
-def spelled_media(origin: ClientProtocol, media: Media) -> str:
+def spelled_media(origin: model.ClientProtocol, media: model.Media) -> str:
     """Return the client's name of a medium, which may differ for one given by URL."""
     if media.url is not None and (name := origin.names.get("media.url")) is not None:
         return name
     return spelled(origin, media.kind)
 
 
-def spelled(origin: ClientProtocol, field: str) -> str:
+def spelled(origin: model.ClientProtocol, field: str) -> str:
     """Return the client's name of a canonical field; by default the field's own."""
     return origin.names.get(field, field)
 
 
-def report_members(request: Request, report: LossReport, *, carried: Collection[str] = ()) -> None:
+def report_members(
+    request: model.Request, report: LossReport, *, carried: Collection[str] = ()
+) -> None:
     """Report the members in `request.extras` that neither `carried` has nor the gateway obeys."""
     extras = request.extras
     if extras:
@@ -87,7 +89,7 @@ def report_members(request: Request, report: LossReport, *, carried: Collection[
 
 
 def report_extras(
-    origin: ClientProtocol,
+    origin: model.ClientProtocol,
     prefix: str,
     extras: Mapping[str, Any],
     report: LossReport,
@@ -110,7 +112,7 @@ def report_extras(
         report.drop(field)
 
 
-def report_media(origin: ClientProtocol, media: Media, report: LossReport) -> None:
+def report_media(origin: model.ClientProtocol, media: model.Media, report: LossReport) -> None:
     """Report a medium that cannot be expressed.
 
     Raises InvalidRequest for one that the client sent in the place of another kind: it would not
@@ -126,9 +128,9 @@ def report_media(origin: ClientProtocol, media: Media, report: LossReport) -> No
     report.drop(spelled_media(origin, media))
 
 
-def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
+def report_part(origin: model.ClientProtocol, part: model.Part, report: LossReport) -> None:
     """Report a part that cannot be expressed, or not in this position, if it can be lost."""
-    if isinstance(part, Media):
+    if isinstance(part, model.Media):
         report_media(origin, part, report)
-    elif isinstance(part, Thinking):
+    elif isinstance(part, model.Thinking):
         report.drop(spelled(origin, "thinking"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
+from channels import families
 from channels.translation.model import Protocol
 
 
@@ -40,8 +40,12 @@ class Translation:
     is_preferred: bool = False
 
 
-_CHAT, _MESSAGES, _GEMINI = CHAT.protocol, MESSAGES.protocol, GEMINI.protocol
-_RESPONSES = RESPONSES.protocol
+_CHAT, _MESSAGES, _GEMINI = (
+    families.CHAT.protocol,
+    families.MESSAGES.protocol,
+    families.GEMINI.protocol,
+)
+_RESPONSES = families.RESPONSES.protocol
 _ROWS = (
     Translation("T1", _CHAT, _MESSAGES, "openai_chat_to_anthropic_messages", "chat_to_messages"),
     Translation(

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from channels.errors import InvalidRequest
-from channels.translation.model import ClientProtocol, Part, Request, Text, ToolResult, Turn
+from channels.translation import model
 
 # Represents an empty message.
-EMPTY = Text("")
+EMPTY = model.Text("")
 _UNSAYABLE = (
     "the channel of this model speaks another protocol, which has no message without content; "
     "give it some or leave it out."
 )
 
 
-def refuse_empty(request: Request) -> None:
+def refuse_empty(request: model.Request) -> None:
     """Raise InvalidRequest for an empty message, if the protocol forbids these."""
     for path in request.empty:
         raise InvalidRequest(f"{path}: {_UNSAYABLE}", path)
 
 
-def unsayable(origin: ClientProtocol) -> InvalidRequest:
+def unsayable(origin: model.ClientProtocol) -> InvalidRequest:
     """Return the client's error for a turn that cannot be expressed, or for no turn at all."""
     path = origin.turns
     return InvalidRequest(
@@ -29,13 +29,13 @@ def unsayable(origin: ClientProtocol) -> InvalidRequest:
     )
 
 
-def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+def merged(turns: Iterable[model.Turn]) -> tuple[model.Turn, ...]:
     """Merge adjacent turns of the same role, and drop empty turns.
 
     Turns with different participants' names are merged, too; the merged turn has their common name,
     or none.
     """
-    kept: list[tuple[Turn, list[Part]]] = []
+    kept: list[tuple[model.Turn, list[model.Part]]] = []
     for turn in turns:
         if not turn.parts:
             continue
@@ -43,23 +43,24 @@ def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
             before, parts = kept[-1]
             parts.extend(turn.parts)
             if before.name != turn.name:
-                kept[-1] = (Turn(before.role, ()), parts)
+                kept[-1] = (model.Turn(before.role, ()), parts)
         else:
             kept.append((turn, list(turn.parts)))
     return tuple(
-        Turn(turn.role, _results_first(_without_empty(parts)), turn.name) for turn, parts in kept
+        model.Turn(turn.role, _results_first(_without_empty(parts)), turn.name)
+        for turn, parts in kept
     )
 
 
-def _without_empty(parts: list[Part]) -> list[Part]:
+def _without_empty(parts: list[model.Part]) -> list[model.Part]:
     """Drop the empty messages of a turn if it has other parts."""
     if len(parts) == 1 or EMPTY not in parts:
         return parts
     return [part for part in parts if part != EMPTY] or [EMPTY]
 
 
-def _results_first(parts: list[Part]) -> tuple[Part, ...]:
-    results = [part for part in parts if isinstance(part, ToolResult)]
+def _results_first(parts: list[model.Part]) -> tuple[model.Part, ...]:
+    results = [part for part in parts if isinstance(part, model.ToolResult)]
     if not results:
         return tuple(parts)
-    return (*results, *(part for part in parts if not isinstance(part, ToolResult)))
+    return (*results, *(part for part in parts if not isinstance(part, model.ToolResult)))

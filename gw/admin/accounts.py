@@ -15,9 +15,8 @@ from actors.wallet.ledger import top_up as credit
 from actors.wallet.money import NANO_PER_USD, format_usd
 from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
-from gw.admin import audit
+from gw.admin import audit, pagination
 from gw.admin.audit import SQL, Actor
-from gw.admin.pagination import Page, PageQuery, after_position, page_of
 from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import Instant, read_reason
 from gw.cursors import Position
@@ -72,11 +71,11 @@ def view(account: Account) -> AccountView:
     )
 
 
-async def page(store: Statements, query: PageQuery) -> Page[AccountView]:
+async def page(store: Statements, query: pagination.PageQuery) -> pagination.Page[AccountView]:
     """Return a page of accounts, newest first. Raises Invalid."""
-    rows = await store.fetch_all(SQL["page_of_accounts"], after_position(query))
+    rows = await store.fetch_all(SQL["page_of_accounts"], pagination.after_position(query))
     found = [view(Account(*row)) for row in rows]
-    return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
+    return pagination.page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
 
 
 async def show(store: Statements, account_id: str) -> AccountView:

@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from actors.store.session import Session, Statements
 from gw import accounts
-from gw.admin import audit
+from gw.admin import audit, pagination
 from gw.admin.audit import SQL, Actor
-from gw.admin.pagination import Page, PageQuery, after_position, page_of
 from gw.admin.refusals import Invalid
 from gw.admin.values import Instant
 from gw.agents import table
@@ -42,7 +41,7 @@ class AgentView(Struct, frozen=True):
     created_at: Instant
 
 
-class AgentQuery(PageQuery, frozen=True):
+class AgentQuery(pagination.PageQuery, frozen=True):
     """The query of a list of agents."""
 
     account_id: str | None = None
@@ -67,17 +66,19 @@ def view(agent: AgentRecord, platform_default: str) -> AgentView:
     )
 
 
-async def page(database: Statements, query: AgentQuery, platform_default: str) -> Page[AgentView]:
+async def page(
+    database: Statements, query: AgentQuery, platform_default: str
+) -> pagination.Page[AgentView]:
     """Return a page of one or all accounts' agents, newest first.
 
     Raises UnknownAccount, Invalid.
     """
     if query.account_id is not None:
         await accounts.show(database, query.account_id)
-    params = {"account": query.account_id, **after_position(query)}
+    params = {"account": query.account_id, **pagination.after_position(query)}
     rows = await database.fetch_all(SQL["page_of_agents"], params)
     found = [view(AgentRecord(*row), platform_default) for row in rows]
-    return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
+    return pagination.page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
 
 
 async def create(session: Session, actor: Actor, wish: NewAgent) -> AgentRecord:

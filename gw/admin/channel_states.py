@@ -24,7 +24,7 @@ from actors.clock import Clock
 from actors.process import ProcessIdentity
 from actors.store.database import Database
 from channels.registry import ChannelSpec, Registry
-from gw.admin.channel_orders import ChannelOrder, OrdersByChannel, find_channel, orders_of
+from gw.admin import channel_orders
 from gw.admin.values import Instant
 from metrics.prometheus import Metrics
 
@@ -145,13 +145,15 @@ class ChannelStates:
     async def all(self, registry: Registry) -> list[ChannelView]:
         """Return every channel of the configuration, in its order. Raises StoreUnavailable."""
         reports = await self._fresh()
-        orders = await orders_of(self._database)
+        orders = await channel_orders.orders_of(self._database)
         return [_view(spec, registry, reports, orders) for spec in registry.channels.values()]
 
     async def show(self, registry: Registry, channel_id: str) -> ChannelView:
         """Return one channel. Raises Refused, StoreUnavailable."""
-        spec = find_channel(registry, channel_id)
-        return _view(spec, registry, await self._fresh(), await orders_of(self._database))
+        spec = channel_orders.find_channel(registry, channel_id)
+        return _view(
+            spec, registry, await self._fresh(), await channel_orders.orders_of(self._database)
+        )
 
     async def conditions(self) -> tuple[list[str], list[str]]:
         """Return the names of reported conditions, and of processes that have not reported in time.
@@ -186,7 +188,7 @@ def _view(
     spec: ChannelSpec,
     registry: Registry,
     reports: Mapping[str, Reported | None],
-    orders: OrdersByChannel,
+    orders: channel_orders.OrdersByChannel,
 ) -> ChannelView:
     processes = [
         msgspec.convert(
@@ -226,7 +228,7 @@ def _view(
     )
 
 
-def state_of(order: ChannelOrder | None, in_use: int) -> str:
+def state_of(order: channel_orders.ChannelOrder | None, in_use: int) -> str:
     """Return a channel's state by its order and its calls under way."""
     if order is None:
         return "open_for_calls"

@@ -17,9 +17,8 @@ from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.money import format_usd
 from gw import accounts
-from gw.admin import audit
+from gw.admin import audit, pagination
 from gw.admin.audit import SQL, Actor, Noted
-from gw.admin.pagination import Page, PageQuery, after_position, page_of
 from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.values import Instant
 from gw.agents import table
@@ -31,7 +30,6 @@ from gw.keys.key_requests import KeyRequest
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret
-from gw.keys.store import KeyChanges, KeyIsLocked, KeyRecord, TooManyKeys
 
 
 class KeyView(Struct, frozen=True):
@@ -68,7 +66,7 @@ class KeyWithText(KeyView, frozen=True):
     key: str
 
 
-def view(key: KeyRecord) -> KeyView:
+def view(key: store.KeyRecord) -> KeyView:
     """Return a key as shown."""
     cap = key.spend_cap_nano_usd
     return KeyView(
@@ -94,12 +92,12 @@ def view(key: KeyRecord) -> KeyView:
     )
 
 
-def with_text(key: KeyRecord, text: str) -> KeyWithText:
+def with_text(key: store.KeyRecord, text: str) -> KeyWithText:
     """Return a key with its text."""
     return KeyWithText(**structs.asdict(view(key)), key=text)
 
 
-def status(key: KeyRecord, now: datetime) -> str:
+def status(key: store.KeyRecord, now: datetime) -> str:
     """Return the result of authentication with this key, without the account's state."""
     if key.revoked_at is not None:
         return "revoked"
@@ -110,20 +108,20 @@ def status(key: KeyRecord, now: datetime) -> str:
     return "active"
 
 
-class KeyQuery(PageQuery, frozen=True):
+class KeyQuery(pagination.PageQuery, frozen=True):
     """The query of a list of keys."""
 
     account_id: str | None = None
 
 
-async def page(database: Statements, query: KeyQuery) -> Page[KeyView]:
+async def page(database: Statements, query: KeyQuery) -> pagination.Page[KeyView]:
     """Return a page of one or all accounts' keys, newest first. Raises UnknownAccount, Invalid."""
     if query.account_id is not None:
         await accounts.show(database, query.account_id)
-    params = {"account": query.account_id, **after_position(query)}
+    params = {"account": query.account_id, **pagination.after_position(query)}
     rows = await database.fetch_all(SQL["page_of_keys"], params)
-    found = [view(KeyRecord(*row)) for row in rows]
-    return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
+    found = [view(store.KeyRecord(*row)) for row in rows]
+    return pagination.page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
 
 
 async def show(database: Statements, key_id: str) -> KeyView:
@@ -139,7 +137,7 @@ def check_wish(wish: KeyWish) -> None:
         _check_fence(has_models=wish.allowed_models is not None, reads_logs=wish.account_logs)
 
 
-def check_changes(changes: KeyChanges, key: KeyRecord) -> None:
+def check_changes(changes: store.KeyChanges, key: store.KeyRecord) -> None:
     """Raise Invalid for changes that `key` does not allow: an agent's key is restricted.
 
     Its restrictions cannot be removed, and other keys cannot get them.
@@ -168,7 +166,7 @@ def _check_fence(*, has_models: bool, reads_logs: bool) -> None:
 
 async def create(
     session: Session, actor: Actor, wish: KeyWish, secret: Secret
-) -> tuple[KeyRecord, str]:
+) -> tuple[store.KeyRecord, str]:
     """Create a key; its text is returned only here and by a reveal.
 
     Raises UnknownAccount, Invalid, WrongSecret.
@@ -203,14 +201,14 @@ async def create_all(
     secret: Secret,
     *,
     place: Callable[[int], str],
-) -> list[KeyRecord]:
+) -> list[store.KeyRecord]:
     """Create keys, all or, if one is refused, none; `with_texts` returns their texts.
 
     `place` says in an error which wish was refused, by its index. Raises WishRefused, WrongSecret.
     """
     await _check_wishes(session, wishes, place)
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    made: list[KeyRecord] = []
+    made: list[store.KeyRecord] = []
     for start in range(0, len(wishes), KEYS_AT_ONCE_MAX):
         part = wishes[start : start + KEYS_AT_ONCE_MAX]
         issued = await issue.issue_keys(session, part, hasher=hasher, sealer=sealer)
@@ -234,7 +232,7 @@ async def _check_wishes(
             raise WishRefused(place(index), error) from error
     try:
         await store.check_room(session, Counter(wish.account_id for wish in wishes))
-    except (UnknownAccount, TooManyKeys) as error:
+    except (UnknownAccount, store.TooManyKeys) as error:
         raise WishRefused(place(last[str(error)]), error) from error
     known: dict[str, frozenset[str]] = {}
     for index, wish in enumerate(wishes):
@@ -249,13 +247,13 @@ async def _check_wishes(
 
 async def with_texts(
     session: Session, key_ids: Sequence[str], secret: Secret
-) -> list[tuple[KeyRecord, str]]:
+) -> list[tuple[store.KeyRecord, str]]:
     """Return stored keys with their texts, which is for who has just made them.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
     """
     sealer = KeySealer(secret)
-    shown: list[tuple[KeyRecord, str]] = []
+    shown: list[tuple[store.KeyRecord, str]] = []
     for key, sealed in await store.show_all(session, key_ids):
         if sealed is None:
             raise NotRevealable(key.id)
@@ -263,14 +261,16 @@ async def with_texts(
     return shown
 
 
-async def note_revealed(session: Session, actor: Actor, keys: Sequence[KeyRecord]) -> None:
+async def note_revealed(session: Session, actor: Actor, keys: Sequence[store.KeyRecord]) -> None:
     """Record that the texts of these keys are about to be shown again."""
     await views.note_views(session, [key.id for key in keys], actor.viewer)
     noted = [Noted(key.id, key.account_id, {}) for key in keys]
     await audit.note_all(session, actor, "key.reveal", noted)
 
 
-async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes) -> KeyRecord:
+async def import_hash(
+    session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes
+) -> store.KeyRecord:
     """Store a key by its hash. Raises UnknownAccount, Invalid, HashIsTaken."""
     check_wish(wish)
     await _check_agent(session, wish.account_id, wish.agent_id)
@@ -278,7 +278,9 @@ async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: 
     return await _made(session, actor, "key.import", key_id)
 
 
-async def change(session: Session, actor: Actor, key_id: str, changes: KeyChanges) -> KeyRecord:
+async def change(
+    session: Session, actor: Actor, key_id: str, changes: store.KeyChanges
+) -> store.KeyRecord:
     """Set the members named by `changes`.
 
     A key that an operator disables is locked: its account's owner does not enable it. Raises
@@ -286,17 +288,17 @@ async def change(session: Session, actor: Actor, key_id: str, changes: KeyChange
     """
     before = await store.show(session, key_id)
     check_changes(changes, before)
-    set_too: KeyChanges = {}
+    set_too: store.KeyChanges = {}
     if "enabled" in changes:
         if actor.kind != "owner":
             set_too = {"locked": not changes["enabled"]}
         elif changes["enabled"] and await store.is_locked(session, key_id):
-            raise KeyIsLocked(key_id)
+            raise store.KeyIsLocked(key_id)
     await store.change(session, key_id, {**changes, **set_too})
     return await _noted(session, actor, "key.set", key_id, _shown(changes))
 
 
-async def revoke(session: Session, actor: Actor, key_id: str) -> KeyRecord:
+async def revoke(session: Session, actor: Actor, key_id: str) -> store.KeyRecord:
     """Revoke a key for good. Raises UnknownKey."""
     await store.revoke(session, key_id)
     return await _noted(session, actor, "key.revoke", key_id, {})
@@ -304,7 +306,7 @@ async def revoke(session: Session, actor: Actor, key_id: str) -> KeyRecord:
 
 async def reveal(
     session: Session, actor: Actor, key_id: str, secret: Secret
-) -> tuple[KeyRecord, str]:
+) -> tuple[store.KeyRecord, str]:
     """Return the text of a stored key, and record the view in the list of the key too.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
@@ -342,7 +344,7 @@ async def request_key(
 
 async def approve(
     session: Session, actor: Actor, request_id: str, secret: Secret
-) -> tuple[KeyRecord, str]:
+) -> tuple[store.KeyRecord, str]:
     """Create the requested key. Raises UnknownRequest, RequestIsDecided, WrongSecret."""
     issued = await key_requests.approve_request(
         session,
@@ -375,14 +377,14 @@ def _no_agent(account_id: str, agent_id: str) -> Invalid:
     return Invalid(f"the account {account_id} has no agent {agent_id}")
 
 
-async def _made(session: Session, actor: Actor, action: str, key_id: str) -> KeyRecord:
+async def _made(session: Session, actor: Actor, action: str, key_id: str) -> store.KeyRecord:
     key = await store.show(session, key_id)
     details = _created(key)
     await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
     return key
 
 
-def _created(key: KeyRecord) -> dict[str, Any]:
+def _created(key: store.KeyRecord) -> dict[str, Any]:
     """Return a new key as the audit trail stores it, without its text."""
     return {
         "name": key.name,
@@ -397,13 +399,13 @@ def _created(key: KeyRecord) -> dict[str, Any]:
 
 async def _noted(
     session: Session, actor: Actor, action: str, key_id: str, details: dict[str, Any]
-) -> KeyRecord:
+) -> store.KeyRecord:
     key = await store.show(session, key_id)
     await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
     return key
 
 
-def _shown(changes: KeyChanges) -> dict[str, Any]:
+def _shown(changes: store.KeyChanges) -> dict[str, Any]:
     """Return changes as the audit trail stores them."""
     shown: dict[str, Any] = {**changes}
     if "spend_cap_nano_usd" in shown:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
+from gw import cursors
 from gw.admin.refusals import Invalid
-from gw.cursors import BadCursor, Position, read_position, write_position
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 200
@@ -36,14 +36,14 @@ class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
         if self.cursor is None:
             return None
         try:
-            return read_position(self.cursor, kind)
-        except BadCursor:
+            return cursors.read_position(self.cursor, kind)
+        except cursors.BadCursor:
             raise Invalid("cursor: this is none of this list") from None
 
 
 def after_position(query: PageQuery) -> dict[str, Any]:
     """Return the parameters of a statement that lists by age. Raises Invalid."""
-    position = query.position(Position)
+    position = query.position(cursors.Position)
     at, last_id = (None, None) if position is None else (position.at, position.id)
     return {"at": at, "id": last_id, "limit": query.limit + 1}
 
@@ -51,7 +51,7 @@ def after_position(query: PageQuery) -> dict[str, Any]:
 def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:
     """Return a page of rows, which were read with one more than `limit`."""
     kept = list(rows[:limit])
-    cursor = write_position(position(kept[-1])) if len(rows) > limit else None
+    cursor = cursors.write_position(position(kept[-1])) if len(rows) > limit else None
     return Page(kept, cursor)
 
 

@@ -12,17 +12,10 @@ from dataclasses import dataclass
 from actors.store.errors import DatabaseRefused, StatementRefused, StoreUnavailable
 from actors.wallet.ledger import BalanceOutOfRange, UnknownAccount
 from gw.agents.table import UnknownAgent
+from gw.keys import store
 from gw.keys.issue import NotRevealable
 from gw.keys.key_requests import RequestIsDecided, UnknownRequest
 from gw.keys.sealing import WrongSecret
-from gw.keys.store import (
-    CapIsNeeded,
-    HashIsTaken,
-    KeyIsLocked,
-    KeyIsRevoked,
-    TooManyKeys,
-    UnknownKey,
-)
 from gw.knowledge.bases import UnknownBase
 
 
@@ -52,20 +45,24 @@ class Refusal:
 _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
     Invalid: (400, "invalid_request", "{}"),
     UnknownAccount: (404, "account_not_found", "there is no account {}"),
-    UnknownKey: (404, "key_not_found", "there is no key {}"),
+    store.UnknownKey: (404, "key_not_found", "there is no key {}"),
     UnknownAgent: (404, "agent_not_found", "there is no agent {}"),
     UnknownRequest: (404, "request_not_found", "there is no request {}"),
     UnknownBase: (404, "kb_not_found", "the account has no knowledge base {}"),
-    KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),
-    TooManyKeys: (409, "too_many_keys", "the account {} has as many keys as one may have"),
-    KeyIsLocked: (403, "key_locked", "an operator has disabled the key {}, and alone enables it"),
-    HashIsTaken: (409, "key_exists", "a key with this hash has been imported before"),
+    store.KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),
+    store.TooManyKeys: (409, "too_many_keys", "the account {} has as many keys as one may have"),
+    store.KeyIsLocked: (
+        403,
+        "key_locked",
+        "an operator has disabled the key {}, and alone enables it",
+    ),
+    store.HashIsTaken: (409, "key_exists", "a key with this hash has been imported before"),
     NotRevealable: (
         409,
         "key_not_revealable",
         "the key {} is stored as a hash only and cannot be revealed",
     ),
-    CapIsNeeded: (400, "usage", "the key {} was requested, and such keys keep a spend cap"),
+    store.CapIsNeeded: (400, "usage", "the key {} was requested, and such keys keep a spend cap"),
     RequestIsDecided: (
         409,
         "request_decided",

@@ -18,8 +18,7 @@ from gw.calls.endings import shown
 from gw.errors import GatewayError
 from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import Principal
-from metrics import genai
-from metrics.spans import REQUEST_READ, UNSAMPLED, Attributes, AttributeValue, CallSpan
+from metrics import genai, spans
 
 
 class TracedRequest(Protocol):
@@ -30,7 +29,7 @@ class TracedRequest(Protocol):
     model_name: str | None
     request: TornadoRequest
     services: Services
-    span: CallSpan | None
+    span: spans.CallSpan | None
 
     @property
     def known_principal(self) -> Principal | None:
@@ -38,12 +37,12 @@ class TracedRequest(Protocol):
 
 
 def begin_span(
-    traced: TracedRequest, model: ModelSpec, attributes: Callable[[], Attributes]
-) -> CallSpan:
+    traced: TracedRequest, model: ModelSpec, attributes: Callable[[], spans.Attributes]
+) -> spans.CallSpan:
     """Begin the span of the request's call, with further attributes."""
     span = traced.span = _begin(traced, model, attributes)
     if span.sampled:
-        span.event(REQUEST_READ)
+        span.event(spans.REQUEST_READ)
     return span
 
 
@@ -58,10 +57,10 @@ def end_refused(traced: TracedRequest, error: GatewayError) -> None:
 
 
 def _begin(
-    traced: TracedRequest, model: ModelSpec | None, attributes: Callable[[], Attributes]
-) -> CallSpan:
+    traced: TracedRequest, model: ModelSpec | None, attributes: Callable[[], spans.Attributes]
+) -> spans.CallSpan:
     if traced.services.tracing.source is None:
-        return UNSAMPLED
+        return spans.UNSAMPLED
     operation = operation_of(traced.endpoint.protocol)
     return traced.services.tracing.start_call(
         name=operation if model is None else f"{operation} {model.id}",
@@ -77,9 +76,9 @@ def _begin(
     )
 
 
-def _of_every_call(traced: TracedRequest, model: ModelSpec | None) -> Attributes:
+def _of_every_call(traced: TracedRequest, model: ModelSpec | None) -> spans.Attributes:
     """Return the attributes of every call; an unknown model's name is left out, as any text may."""
-    known: dict[str, AttributeValue] = {
+    known: dict[str, spans.AttributeValue] = {
         "gw.protocol": traced.endpoint.protocol,
         "gw.call": traced.call_id.hex,
     }
@@ -91,5 +90,5 @@ def _of_every_call(traced: TracedRequest, model: ModelSpec | None) -> Attributes
     return known
 
 
-def log_fields(span: CallSpan | None) -> Mapping[str, Any]:
+def log_fields(span: spans.CallSpan | None) -> Mapping[str, Any]:
     return {} if span is None else span.log_fields

@@ -14,17 +14,9 @@ from typing import Any, ClassVar, Protocol
 
 from actors.limits.accounts import LimitExceeded, Permit
 from channels.storable_text import are_storable, is_storable
+from gw import errors
 from gw.api.credentials import AuthMode, find_key, has_query_key
 from gw.api.services import Services
-from gw.errors import (
-    INVALID_API_KEY,
-    INVALID_REQUEST,
-    LOGS_RATE_LIMITED,
-    PERMISSION_DENIED,
-    QUOTA_EXCEEDED,
-    RATE_LIMIT_EXCEEDED,
-    GatewayError,
-)
 from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
@@ -99,7 +91,7 @@ class Checked(Protocol):
     def keep_header(self, name: str, value: str) -> None:
         """Set a header of the response, an error's too."""
 
-    def unknown_path(self) -> GatewayError:
+    def unknown_path(self) -> errors.GatewayError:
         """Return the error for an invalid id in the path."""
 
 
@@ -174,8 +166,8 @@ class LogRateCheck(Check):
         checked.keep_header("x-ratelimit-reset", str(status.reset_whole_seconds))
         if status.refused is not None and principal.kind != AGENT:
             wait_seconds = status.retry_after_seconds
-            raise GatewayError(
-                LOGS_RATE_LIMITED,
+            raise errors.GatewayError(
+                errors.LOGS_RATE_LIMITED,
                 f"This key has made {LOG_REQUESTS_PER_MINUTE} requests to the call logs within a"
                 f" minute. Try again in {wait_seconds} s.",
                 headers={"Retry-After": str(wait_seconds)},
@@ -190,8 +182,8 @@ class KeyKindCheck(Check):
 
     def check(self, checked: Checked) -> None:
         if checked.principal.kind == AGENT:
-            raise GatewayError(
-                PERMISSION_DENIED, "An agent key works only on POST /v1/chat/completions."
+            raise errors.GatewayError(
+                errors.PERMISSION_DENIED, "An agent key works only on POST /v1/chat/completions."
             )
 
 
@@ -241,7 +233,7 @@ class FundsCheck(Check):
         if await services.wallets.available(account_id) > 0:
             return
         if not await services.idempotency.is_known(checked.idempotency_keys, account_id=account_id):
-            raise GatewayError(QUOTA_EXCEEDED, OUT_OF_FUNDS)
+            raise errors.GatewayError(errors.QUOTA_EXCEEDED, OUT_OF_FUNDS)
 
 
 class TextCheck(Check):
@@ -263,7 +255,7 @@ class TextCheck(Check):
                 if not are_storable(value):
                     shown = ascii(name)[1:-1][:SHOWN_CHARACTERS_MAX]
                     message = f"`{shown}` has a NUL or half a character (a lone surrogate)."
-                    raise GatewayError(INVALID_REQUEST, message, param=shown)
+                    raise errors.GatewayError(errors.INVALID_REQUEST, message, param=shown)
 
 
 # The rate of the call log counts before the 403, whose response has its headers.
@@ -288,16 +280,16 @@ def _key_of(checked: Checked) -> tuple[str, str | None]:
     return found
 
 
-def _bad_key(checked: Checked, message: str) -> GatewayError:
+def _bad_key(checked: Checked, message: str) -> errors.GatewayError:
     headers = {"WWW-Authenticate": checked.endpoint.challenge}
-    return GatewayError(INVALID_API_KEY, message, headers=headers)
+    return errors.GatewayError(errors.INVALID_API_KEY, message, headers=headers)
 
 
-def _over_limit(exceeded: LimitExceeded) -> GatewayError:
+def _over_limit(exceeded: LimitExceeded) -> errors.GatewayError:
     is_concurrency = exceeded.dimension == "concurrency"
     what = "concurrent requests (concurrency)" if is_concurrency else exceeded.dimension
-    return GatewayError(
-        RATE_LIMIT_EXCEEDED,
+    return errors.GatewayError(
+        errors.RATE_LIMIT_EXCEEDED,
         f"The account has reached its limit of {exceeded.limit} {what}."
         f" Try again in {exceeded.retry_after_seconds} s.",
         headers=exceeded.headers,

@@ -17,17 +17,8 @@ from channels.family import ErrorShape
 from channels.media.canonical import Failed
 from channels.offload.pool import OffloadFailed
 from channels.redaction import Redactor
+from gw import errors
 from gw.calls.endings import retry_after_of
-from gw.errors import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_ALLOWED,
-    NO_CHANNEL_AVAILABLE,
-    UPGRADE_REQUIRED,
-    UPSTREAM_UNREACHABLE,
-    GatewayError,
-    unserved,
-)
 from gw.http.tornado.request import TornadoRequest
 from gw.upstream_errors import from_upstream
 
@@ -39,16 +30,16 @@ STORE_MESSAGE = (
 )
 
 
-def explain(error: BaseException) -> GatewayError:
+def explain(error: BaseException) -> errors.GatewayError:
     """Turn any exception into the error for the client."""
-    if isinstance(error, GatewayError):
+    if isinstance(error, errors.GatewayError):
         return error
     if is_outage(error):
-        return GatewayError(NO_CHANNEL_AVAILABLE, STORE_MESSAGE)
+        return errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, STORE_MESSAGE)
     if isinstance(error, HTTPError) and 400 <= error.status_code < 500:
         # Tornado's own refusals, e.g. of a path that is not UTF-8.
-        return GatewayError(INVALID_REQUEST, "The request is malformed.")
-    return GatewayError(INTERNAL_ERROR, INTERNAL_MESSAGE)
+        return errors.GatewayError(errors.INVALID_REQUEST, "The request is malformed.")
+    return errors.GatewayError(errors.INTERNAL_ERROR, INTERNAL_MESSAGE)
 
 
 def is_outage(error: BaseException | None) -> bool:
@@ -61,10 +52,10 @@ def is_own_failure(error: BaseException) -> bool:
 
     Neither the client's fault nor an upstream's, and no refusal for want of a channel or of room.
     """
-    if isinstance(error, GatewayError):
+    if isinstance(error, errors.GatewayError):
         cause = error.__cause__
         return (
-            error.kind is INTERNAL_ERROR
+            error.kind is errors.INTERNAL_ERROR
             or is_outage(cause)
             or isinstance(cause, StorageFault | OffloadFailed)
         )
@@ -72,7 +63,7 @@ def is_own_failure(error: BaseException) -> bool:
 
 
 # Errors of a path's method, raised before the endpoint begins.
-PATH_ERRORS = (METHOD_NOT_ALLOWED, UPGRADE_REQUIRED)
+PATH_ERRORS = (errors.METHOD_NOT_ALLOWED, errors.UPGRADE_REQUIRED)
 # Path prefixes whose errors have another shape than the first, for every endpoint below them.
 _SHAPES = (("/v1beta", ErrorShape.GEMINI), ("/v1/messages", ErrorShape.MESSAGES))
 
@@ -89,13 +80,13 @@ def shape_at(request: TornadoRequest) -> ErrorShape:
     return ErrorShape.GEMINI if "x-goog-api-key" in request.headers else ErrorShape.CHAT
 
 
-def unavailable(failure: CatalogUnavailable, redactor: Redactor) -> GatewayError:
+def unavailable(failure: CatalogUnavailable, redactor: Redactor) -> errors.GatewayError:
     """Return the upstream's status and message; 502 if unreachable, 503 without such a channel."""
     reply = failure.reply
     if reply is None:
-        return unserved("this list")
+        return errors.unserved("this list")
     message = redactor.text(reply.message) if reply.message else "The upstream did not tell."
     if isinstance(reply, Failed) and reply.is_unreachable:
-        return GatewayError(UPSTREAM_UNREACHABLE, message)
+        return errors.GatewayError(errors.UPSTREAM_UNREACHABLE, message)
     headers = retry_after_of(reply.status, reply.retry_after, redactor)
     return from_upstream(reply.status, message, headers=headers)

@@ -16,14 +16,14 @@ from actors.limits.accounts import Permit
 from channels.dialects.validation import model_in
 from channels.family import ErrorShape
 from channels.json.weight import COUNTED_BYTES_MAX
+from gw import errors
+from gw.api import failures
 from gw.api.call_spans import end_refused, log_fields
 from gw.api.checks import Check, Waiting
 from gw.api.endpoint import Endpoint
-from gw.api.failures import PATH_ERRORS, explain, is_outage, is_own_failure, shape_at
 from gw.api.refusals import RefusedCall
 from gw.api.services import Services
 from gw.error_bodies import render
-from gw.errors import METHOD_NOT_ALLOWED, NOT_FOUND, UPGRADE_REQUIRED, GatewayError
 from gw.http.tornado.handler import TornadoHandler
 from gw.http.tornado.headers import spelled
 from gw.http.tornado.request import TornadoRequest
@@ -84,7 +84,7 @@ class ApiHandler(TornadoHandler):
 
     # --- Before the endpoint ---
 
-    def refused_method(self) -> GatewayError:
+    def refused_method(self) -> errors.GatewayError:
         """Return the error for a method that the endpoint lacks (contract §5).
 
         A WebSocket hand-shake gets 426: clients then continue over HTTP, while they retry after any
@@ -93,18 +93,22 @@ class ApiHandler(TornadoHandler):
         allowed = ", ".join(self.endpoint.methods)
         if is_handshake(self.request.headers):
             message = f"There is no WebSocket here. Use {allowed} over HTTP."
-            return GatewayError(UPGRADE_REQUIRED, message, headers={"Upgrade": "HTTP/1.1"})
-        return GatewayError(
-            METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
+            return errors.GatewayError(
+                errors.UPGRADE_REQUIRED, message, headers={"Upgrade": "HTTP/1.1"}
+            )
+        return errors.GatewayError(
+            errors.METHOD_NOT_ALLOWED,
+            f"Use {allowed} on this endpoint.",
+            headers={"Allow": allowed},
         )
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
         """Decode a part of the path or a value of the query; `TextCheck` validates it."""
         return value.decode("utf-8", "surrogateescape")
 
-    def unknown_path(self) -> GatewayError:
+    def unknown_path(self) -> errors.GatewayError:
         """Return the error for an invalid id in the path."""
-        return GatewayError(NOT_FOUND, "There is nothing of this id.")
+        return errors.GatewayError(errors.NOT_FOUND, "There is nothing of this id.")
 
     def check(self) -> Coroutine[Any, Any, None] | None:
         """Run the checks; return a coroutine for the rest where one has to wait."""
@@ -186,12 +190,16 @@ class ApiHandler(TornadoHandler):
         if self.admission is not None:
             self.admission.leave()
 
-    def shape_of(self, error: GatewayError) -> ErrorShape:
+    def shape_of(self, error: errors.GatewayError) -> ErrorShape:
         """Return the shape of an error: that of the endpoint, where its method is served."""
-        return shape_at(self.request) if error.kind in PATH_ERRORS else self.endpoint.shape
+        return (
+            failures.shape_at(self.request)
+            if error.kind in failures.PATH_ERRORS
+            else self.endpoint.shape
+        )
 
     def respond_error(self, error: BaseException) -> None:
-        error_response = explain(error)
+        error_response = failures.explain(error)
         self.set_status(error_response.http_status)
         for name, value in error_response.headers.items():
             self.set_header(name, value)
@@ -200,7 +208,7 @@ class ApiHandler(TornadoHandler):
         self.write(body)
         self.record_refusal(error_response)
 
-    def record_refusal(self, error_response: GatewayError) -> None:
+    def record_refusal(self, error_response: errors.GatewayError) -> None:
         """End the trace of a refused call, and write its row unless the call writes it itself."""
         if self.is_billed:
             end_refused(self, error_response)
@@ -226,14 +234,14 @@ class ApiHandler(TornadoHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        if value is None or not is_own_failure(value):
+        if value is None or not failures.is_own_failure(value):
             return
         self.services.metrics.http_failure(route=self.endpoint.route)
-        if isinstance(value, GatewayError):  # logged where it was made of its cause
+        if isinstance(value, errors.GatewayError):  # logged where it was made of its cause
             return
         log, trace, route = EventLog("gw.web"), self.call_id.hex, self.endpoint.route
         of_trace = log_fields(self.span)
-        if is_outage(value):
+        if failures.is_outage(value):
             log.warning("request_failed", trace=trace, route=route, why=str(value), **of_trace)
         else:
             log.error("request_failed", exc_info=True, trace=trace, route=route, **of_trace)

@@ -11,17 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.wallet.bounds import MARGIN, SLACK_MILLISECONDS
+from channels.dialects import transcriptions
 from channels.dialects.moderations import dialect as moderations
 from channels.dialects.rerank import dialect as rerank
 from channels.dialects.token_counts import Usage
-from channels.dialects.transcriptions import (
-    ADDRESS,
-    TranscriptionRequest,
-    is_object,
-    read_request,
-    read_response,
-    text_of,
-)
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span
 from gw.api.handler import ApiHandler
@@ -157,12 +150,14 @@ class TranscriptionsHandler(KeyedHandler, MeasuredHandler):
 
     async def on_submit(self, call: ModelCall, /) -> None:
         body = self.request.body
-        request = await call.read_form(read_request)
+        request = await call.read_form(transcriptions.read_request)
         model = call.model
 
         def measured(response: bytes) -> Measured:
-            is_text = request.is_text and not (request.asks_length and is_object(response))
-            read = read_response(response, is_text=is_text)
+            is_text = request.is_text and not (
+                request.asks_length and transcriptions.is_object(response)
+            )
+            read = transcriptions.read_response(response, is_text=is_text)
             return Measured(
                 usage=read.usage,
                 quantity=1 if _is_by_call(model) else read.milliseconds,
@@ -182,16 +177,18 @@ class TranscriptionsHandler(KeyedHandler, MeasuredHandler):
         )
         await self.run(
             call,
-            FormUpload(request, protocol=self.endpoint.protocol, body=body, address=ADDRESS),
+            FormUpload(
+                request, protocol=self.endpoint.protocol, body=body, address=transcriptions.ADDRESS
+            ),
             bill,
             cheaper="or send a shorter recording.",
             attributes=lambda: {genai.OUTPUT_TYPE: "text"},
             content_type=_type_of(request),
-            render=text_of if request.asks_length else None,
+            render=transcriptions.text_of if request.asks_length else None,
         )
 
 
-def _type_of(request: TranscriptionRequest) -> str | None:
+def _type_of(request: transcriptions.TranscriptionRequest) -> str | None:
     """Return the content type of the client's response; None: the upstream's."""
     if request.asks_length:
         return "text/plain; charset=utf-8"

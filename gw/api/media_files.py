@@ -10,14 +10,8 @@ import re
 
 from actors.media_store.copies import Kept
 from actors.media_store.storage import LocalFile, StorageFault
+from gw import errors
 from gw.api.handler import ApiHandler
-from gw.errors import (
-    INVALID_REQUEST,
-    NO_CHANNEL_AVAILABLE,
-    NOT_FOUND,
-    PERMISSION_DENIED,
-    GatewayError,
-)
 from metrics.logs import EventLog
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
@@ -31,13 +25,15 @@ class MediaFileHandler(ApiHandler):
         if store is None or not store.is_good_link(
             self.request.path or "", query("expires", ""), query("signature", "")
         ):
-            raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
+            raise errors.GatewayError(
+                errors.PERMISSION_DENIED, "The link is not valid, or has expired."
+            )
         try:
             found = await store.served(name)
         except StorageFault as fault:
             raise _unreadable() from fault
         if found is None:
-            raise GatewayError(NOT_FOUND, "The file is not kept any more.")
+            raise errors.GatewayError(errors.NOT_FOUND, "The file is not kept any more.")
         kept, source = found
         if isinstance(source, str):
             self.set_status(307)
@@ -86,8 +82,8 @@ class MediaFileHandler(ApiHandler):
         start = int(first) if first else max(0, kept.size - int(last))
         end = min(kept.size, int(last) + 1) if first and last else kept.size
         if start >= end:
-            raise GatewayError(
-                INVALID_REQUEST,
+            raise errors.GatewayError(
+                errors.INVALID_REQUEST,
                 f"The file has {kept.size} bytes.",
                 http_status=416,
                 headers={"Content-Range": f"bytes */{kept.size}"},
@@ -97,8 +93,8 @@ class MediaFileHandler(ApiHandler):
         return start, end
 
 
-def _unreadable() -> GatewayError:
-    return GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.")
+def _unreadable() -> errors.GatewayError:
+    return errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, "The file cannot be read now.")
 
 
 def _tag(kept: Kept) -> str:

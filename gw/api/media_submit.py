@@ -22,10 +22,10 @@ from gw.api.keyed_handler import KeyedHandler, detached, guarded
 from gw.api.model_call import ModelCall
 from gw.api.services import MediaServices
 from gw.api.videos.content_links import BASE_URL
+from gw.calls import media_calls
 from gw.calls.bills import Bill
 from gw.calls.jobs import JobBill
 from gw.calls.media import Media
-from gw.calls.media_calls import JSON, Delivery, Pin, SubmitCall, SubmitResult
 from gw.calls.offloading import LargeSubmission
 from gw.error_bodies import dumps
 from gw.errors import invalid_request
@@ -124,9 +124,9 @@ class MediaSubmit:
         hold_nano_usd: int,
         cheaper: str,
         status: str,
-        pins: tuple[Pin, ...] = (),
+        pins: tuple[media_calls.Pin, ...] = (),
         response_body: bytes | None = None,
-    ) -> SubmitCall:
+    ) -> media_calls.SubmitCall:
         """Return the call that begins a job; it responds with `status`, or with `response_body`."""
         handler = self._handler
         begun = {
@@ -135,9 +135,11 @@ class MediaSubmit:
             "model": self.model.id,
             "created_at": int(handler.request.submitted_at),
         }
-        delivery = Delivery(JSON, dumps(begun) if response_body is None else response_body)
+        delivery = media_calls.Delivery(
+            media_calls.JSON, dumps(begun) if response_body is None else response_body
+        )
 
-        async def deliver(result: SubmitResult) -> Delivery:
+        async def deliver(result: media_calls.SubmitResult) -> media_calls.Delivery:
             return delivery  # which has no new facts
 
         return self.call(
@@ -156,15 +158,15 @@ class MediaSubmit:
         *,
         bill: Bill,
         cheaper: str,
-        deliver: Callable[[SubmitResult], Awaitable[Delivery]],
+        deliver: Callable[[media_calls.SubmitResult], Awaitable[media_calls.Delivery]],
         made_id: str | None = None,
         job_id: str | None = None,
         job: NewJob | None = None,
-        pins: tuple[Pin, ...] = (),
-    ) -> SubmitCall:
+        pins: tuple[media_calls.Pin, ...] = (),
+    ) -> media_calls.SubmitCall:
         """Return the call; `made_id` and `job_id` are as in `CallFacts`."""
         handler, call = self._handler, self._call
-        return SubmitCall(
+        return media_calls.SubmitCall(
             facts=replace(call.facts(), made_id=made_id, job_id=job_id),
             model=call.model,
             cap_nano_usd=handler.principal.spend_cap_nano_usd,
@@ -187,11 +189,13 @@ class MediaSubmit:
 
     # --- The run: of the call, or a replay of its response ---
 
-    async def run(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
+    async def run(self, call: media_calls.SubmitCall, media: Media[media_calls.SubmitCall]) -> None:
         """Run the call while the client is connected. Raises GatewayError."""
         await guarded(self._call, self._idempotency, lambda writer: media.run_call(call, writer))
 
-    async def run_detached(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
+    async def run_detached(
+        self, call: media_calls.SubmitCall, media: Media[media_calls.SubmitCall]
+    ) -> None:
         """Run the call even if the client disconnects. Raises GatewayError."""
         await detached(
             self._call, self._idempotency, lambda writer: media.run_detached(call, writer)

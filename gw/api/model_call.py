@@ -19,9 +19,9 @@ from channels.offload.jobs import read_form_request, read_request
 from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Registry
+from gw import errors
 from gw.api.handler import ApiHandler
 from gw.calls.offloading import offloaded
-from gw.errors import MODEL_NOT_ALLOWED, MODEL_NOT_FOUND, GatewayError, invalid_request, unserved
 from gw.keys.principal import Principal
 from metrics.log_redaction import redact
 
@@ -64,7 +64,7 @@ class ModelCall:
         try:
             request = dialect.read_request(self.handler.request.body, **path)
         except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
+            raise errors.invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
         return request
 
@@ -78,7 +78,7 @@ class ModelCall:
         try:
             request, _ = await self.offload(read_request, self.handler.endpoint.protocol, path)
         except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
+            raise errors.invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
         return request
 
@@ -96,7 +96,7 @@ class ModelCall:
             else:
                 request = reading(body, stated)
         except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
+            raise errors.invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
         self.require_served()
         return request
@@ -109,7 +109,9 @@ class ModelCall:
         """
         if not self.model.is_served_on(self.handler.endpoint.protocol):
             serving = self.handler.services.chat_calls.serving(self.model)
-            raise unserved(f"the model `{self.model.id}` on this endpoint", serving, param="model")
+            raise errors.unserved(
+                f"the model `{self.model.id}` on this endpoint", serving, param="model"
+            )
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Run a job on the body. Raises the errors of the job, or GatewayError."""
@@ -152,15 +154,15 @@ def permitted_model(model: ModelSpec | None, named: str, principal: Principal) -
     if model is None or not model.callable:
         shown = redact(named)[:SHOWN_CHARACTERS_MAX]
         fault = f"The model `{shown}` does not exist." if shown else "The endpoint has no default."
-        raise GatewayError(
-            MODEL_NOT_FOUND,
+        raise errors.GatewayError(
+            errors.MODEL_NOT_FOUND,
             f"{fault} GET /v1/models lists the models there are.",
             param="model",
         )
     allowed = principal.allowed_models
     if allowed is not None and model.id not in allowed:
-        raise GatewayError(
-            MODEL_NOT_ALLOWED,
+        raise errors.GatewayError(
+            errors.MODEL_NOT_ALLOWED,
             f"This API key may not use the model `{model.id}`.",
             param="model",
         )

@@ -22,24 +22,10 @@ from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate
 from actors.wallet.bounds import Bounds
+from channels import errors
 from channels.deadlines import TimeLimit
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
-from channels.errors import (
-    CredentialsRefused,
-    ErrorMembers,
-    ErrorReported,
-    NoFileLeft,
-    TrialRefused,
-    UnexpectedStatus,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamMalformed,
-    UpstreamRefusal,
-    UpstreamSilent,
-    UpstreamTimedOut,
-    UpstreamUnreachable,
-)
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.registry import ChannelSpec
 from gw.calls.call import Call
@@ -77,14 +63,14 @@ class Upstream(Protocol[C_contra, R_co]):
         Raises UpstreamError for a failure that another channel may not have, and TimeoutError.
         """
 
-    def retry(self, error: UpstreamError) -> Retry:
+    def retry(self, error: errors.UpstreamError) -> Retry:
         """Whether another channel may be tried after this error."""
 
 
 async def try_channels(
     failover: Failover,
     attempt: Callable[[Candidate, ChannelSpec], Coroutine[Any, Any, R]],
-    failed: Callable[[Candidate, ChannelLease, UpstreamError], bool],
+    failed: Callable[[Candidate, ChannelLease, errors.UpstreamError], bool],
     abandoned: Callable[[Candidate, BaseException], None] | None = None,
 ) -> tuple[R, ChannelLease]:
     """Try channels until one gives a result; return it with its lease, which the caller releases.
@@ -97,8 +83,10 @@ async def try_channels(
         candidate, lease = failover.lease()
         try:
             return await attempt(candidate, lease.spec), lease
-        except (UpstreamError, TimeoutError) as raised:
-            error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
+        except (errors.UpstreamError, TimeoutError) as raised:
+            error = (
+                raised if isinstance(raised, errors.UpstreamError) else errors.UpstreamTimedOut()
+            )
             if not failed(candidate, lease, error):
                 raise failover.exhausted() from raised
         except BaseException as error:
@@ -161,7 +149,7 @@ class Attempts(Struct, eq=False):
             with limit:
                 return await self._attempt(upstream, call, candidate, channel)
 
-        def failed(candidate: Candidate, lease: ChannelLease, error: UpstreamError) -> bool:
+        def failed(candidate: Candidate, lease: ChannelLease, error: errors.UpstreamError) -> bool:
             self._fail(failover, candidate, lease, error)
             may_go_on = failover.is_trial or self._may_go_on(upstream, candidate, error)
             return may_go_on and not self._is_committed
@@ -174,7 +162,7 @@ class Attempts(Struct, eq=False):
             result, self._lease = await try_channels(failover, attempt, failed, abandoned)
             if failover.passed_over:
                 self.observer.passed_over(failover.passed_over)
-            if isinstance(result, UpstreamRefusal):
+            if isinstance(result, errors.UpstreamRefusal):
                 assert self.candidate is not None
                 self._note_unused(self.candidate)
                 self.finish_attempt("success", status_outcome(result.status))
@@ -205,9 +193,11 @@ class Attempts(Struct, eq=False):
             async with asyncio.timeout(min(TRIAL_SECONDS, limit.seconds_left() / 2)):
                 result = await self._attempt(upstream, call, candidate, channel)
         except GatewayError as error:  # the request cannot be expressed to this channel
-            raise TrialRefused(error.http_status, ErrorMembers(error.message)) from error
-        if isinstance(result, UpstreamRefusal):
-            raise TrialRefused(result.status, result.members, retry_after=result.retry_after)
+            raise errors.TrialRefused(
+                error.http_status, errors.ErrorMembers(error.message)
+            ) from error
+        if isinstance(result, errors.UpstreamRefusal):
+            raise errors.TrialRefused(result.status, result.members, retry_after=result.retry_after)
         return result
 
     def _attempt(
@@ -225,7 +215,7 @@ class Attempts(Struct, eq=False):
                 return await attempt
         except TimeoutError:
             if self._silence is not None and self._silence.expired():
-                raise UpstreamSilent from None
+                raise errors.UpstreamSilent from None
             raise
         finally:
             self._silence = None
@@ -302,13 +292,17 @@ class Attempts(Struct, eq=False):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     async for _ in response.chunks():
                         pass
-        except (TimeoutError, UpstreamError):
+        except (TimeoutError, errors.UpstreamError):
             pass  # its connection cannot be reused, and is closed below
         finally:
             response.close()
 
     def _fail(
-        self, failover: Failover, candidate: Candidate, lease: ChannelLease, error: UpstreamError
+        self,
+        failover: Failover,
+        candidate: Candidate,
+        lease: ChannelLease,
+        error: errors.UpstreamError,
     ) -> None:
         """End a failed attempt, which counts against the channel, its key alone, or neither."""
         self._note_unused(candidate, error)
@@ -330,13 +324,13 @@ class Attempts(Struct, eq=False):
             self.unused.append((candidate, usage))
         elif self.meter is None or self.meter.error_seen is None:
             is_refused = self.status is not None and not 200 <= self.status < 300
-            is_late = isinstance(error, UpstreamTimedOut)
+            is_late = isinstance(error, errors.UpstreamTimedOut)
             is_lost = self.is_sent and not is_refused and isinstance(error, LOST_RESPONSES)
             if is_late or is_lost:
                 self.note_unknown()
 
     def _may_go_on(
-        self, upstream: Upstream[Any, Any], candidate: Candidate, error: UpstreamError
+        self, upstream: Upstream[Any, Any], candidate: Candidate, error: errors.UpstreamError
     ) -> bool:
         """Whether another channel may be tried after this failure."""
         retry = upstream.retry(error)
@@ -357,25 +351,25 @@ class Attempts(Struct, eq=False):
         return self.observer.attempt_ended(outcome, self.status, is_ok=False)
 
 
-def _verdict(error: UpstreamError) -> Verdict:
+def _verdict(error: errors.UpstreamError) -> Verdict:
     """Return how a failed attempt counts for the channel's health."""
     # A lack of descriptors is ours; a refused trial proves nothing and is repeated.
-    if isinstance(error, NoFileLeft | TrialRefused):
+    if isinstance(error, errors.NoFileLeft | errors.TrialRefused):
         return "abandoned"
     # The refused key alone is set aside: the upstream works.
-    return "success" if isinstance(error, CredentialsRefused) else "failure"
+    return "success" if isinstance(error, errors.CredentialsRefused) else "failure"
 
 
-def _outcome(error: UpstreamError) -> str:
+def _outcome(error: errors.UpstreamError) -> str:
     """Return the outcome of a failed attempt as the metrics name it."""
-    if isinstance(error, UpstreamTimedOut):
+    if isinstance(error, errors.UpstreamTimedOut):
         return "timeout"
-    if isinstance(error, UpstreamFailed):
+    if isinstance(error, errors.UpstreamFailed):
         return status_outcome(error.status)
-    if isinstance(error, UnexpectedStatus):
+    if isinstance(error, errors.UnexpectedStatus):
         return "status_3xx" if error.status >= 300 else "malformed"
-    if isinstance(error, ErrorReported):
+    if isinstance(error, errors.ErrorReported):
         return "error_event"
-    if isinstance(error, UpstreamUnreachable):
-        return "silent" if isinstance(error, UpstreamSilent) else "unreachable"
-    return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
+    if isinstance(error, errors.UpstreamUnreachable):
+        return "silent" if isinstance(error, errors.UpstreamSilent) else "unreachable"
+    return "malformed" if isinstance(error, errors.UpstreamMalformed) else "cut"

@@ -10,15 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from actors.clock import Clock
+from channels import errors
 from channels.dialects.error_body import error_members, retry_after_in
-from channels.errors import (
-    ErrorBody,
-    ErrorMembers,
-    UnexpectedStatus,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamRefusal,
-)
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from gw.calls.endings import sendable
 from gw.config.live import LiveConfig
@@ -34,7 +27,7 @@ def is_success(status: int) -> bool:
         return True
     if 400 <= status < 600:
         return False
-    raise UnexpectedStatus(status)
+    raise errors.UnexpectedStatus(status)
 
 
 JSON = "application/json"
@@ -72,7 +65,7 @@ class BaseUpstream:
         headers: Mapping[str, str] = NO_HEADERS,
         is_translated: bool = False,
         passes_body: bool = False,
-    ) -> UpstreamRefusal:
+    ) -> errors.UpstreamRefusal:
         """Read an error response: return a refusal (4xx), raise UpstreamFailed for 5xx.
 
         `headers` are for the client. `is_translated`: the client receives the message alone,
@@ -83,7 +76,7 @@ class BaseUpstream:
         request.took_status(status)
         try:
             body = await response.read(bytes_max)
-        except UpstreamError:
+        except errors.UpstreamError:
             body = b""  # the status alone is used
         if passes_body and response.header("content-encoding") not in (None, "", "identity"):
             body = b""  # neither the gateway nor, perhaps, the client accepts the encoding
@@ -91,17 +84,19 @@ class BaseUpstream:
         retry_after = response.header("retry-after") or retry_after_in(members.details)
         is_of_key = request.took_refusal(status, members)
         if is_translated:
-            members = ErrorMembers(members.message)
+            members = errors.ErrorMembers(members.message)
         error_body = await self._error_body(response, body) if passes_body else None
         if status >= 500:
-            raise UpstreamFailed(status, members, retry_after=retry_after, error_body=error_body)
-        return UpstreamRefusal(
+            raise errors.UpstreamFailed(
+                status, members, retry_after=retry_after, error_body=error_body
+            )
+        return errors.UpstreamRefusal(
             status, members, retry_after, error_body, headers, is_of_key=is_of_key
         )
 
-    async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
+    async def _error_body(self, response: UpstreamResponse, body: bytes) -> errors.ErrorBody | None:
         body = await self._current.redactor.errors.redact_whole(body)
-        return ErrorBody(self._content_type(response), body) if body.strip() else None
+        return errors.ErrorBody(self._content_type(response), body) if body.strip() else None
 
     def _content_type(self, response: UpstreamResponse) -> str:
         return sendable(response.header("content-type"), self._current.redactor) or JSON

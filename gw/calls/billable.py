@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from actors.wallet import sheets
 from actors.wallet.pricing import Billable, TokenPrice
-from actors.wallet.sheets import ADVISOR, has_region, has_tier, price_of
 from channels.dialects.token_counts import served_region
 from channels.families import DEARER_TIERS, SERVICE_TIERS
 from channels.registry import ModelSpec
@@ -48,7 +48,7 @@ _SIZE = re.compile(rb'"search_context_size"\s*:\s*"(low|medium|high)"')
 
 def billed_by(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Billable | None:
     """Return what a request is billed by besides plain tokens. Raises GatewayError."""
-    price: TokenPrice = model.derived.get(TokenPrice) or price_of(model)
+    price: TokenPrice = model.derived.get(TokenPrice) or sheets.price_of(model)
     is_plain = price.sheet is None and price.channels is None
     if is_plain and _MEMBERS.isdisjoint(parameters):
         return None
@@ -85,7 +85,7 @@ def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str
             continue
         if tier == "fast" and member != SPEED:
             tier = "priority"  # the other name
-        if tier in DEARER_TIERS and model.refuses_unpriced and not has_tier(price, tier):
+        if tier in DEARER_TIERS and model.refuses_unpriced and not sheets.has_tier(price, tier):
             raise GatewayError(
                 INVALID_REQUEST,
                 f"{member}: `{parameters[member]}` has no price for the model `{model.id}`. "
@@ -102,7 +102,7 @@ def region_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, s
     Raises GatewayError like `tier_named`: providers charge for a region.
     """
     region = served_region(parameters.get(REGION)) or ""
-    if region and model.refuses_unpriced and not has_region(price, region):
+    if region and model.refuses_unpriced and not sheets.has_region(price, region):
         raise GatewayError(
             INVALID_REQUEST,
             f"{REGION}: `{region}` has no price for the model `{model.id}`. "
@@ -117,10 +117,10 @@ def refuse_advisor(model: ModelSpec, tools: Sequence[str]) -> None:
 
     A model whose policy is `unpriced: standard` forwards it.
     """
-    if ADVISOR in tools and model.refuses_unpriced:
+    if sheets.ADVISOR in tools and model.refuses_unpriced:
         raise GatewayError(
             INVALID_REQUEST,
-            f"tools: `{ADVISOR}` has no price for the model `{model.id}`. Leave it out.",
+            f"tools: `{sheets.ADVISOR}` has no price for the model `{model.id}`. Leave it out.",
             param="tools",
         )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from channels.families import CHAT_PROTOCOLS
 from gw.calls.endings import Ending
-from metrics import genai
-from metrics.spans import NO_ATTRIBUTES, Attributes, AttributeValue, CallSpan
+from metrics import genai, spans
 
 # Steps of a call, as its trace shows them.
 HOLD = "gw.wallet.hold"
@@ -18,12 +17,14 @@ def operation_of(protocol: str) -> str:
     return genai.CHAT if protocol in CHAT_PROTOCOLS else genai.GENERATE
 
 
-def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBUTES) -> None:
+def end_call(
+    span: spans.CallSpan, ending: Ending, attributes: spans.Attributes = spans.NO_ATTRIBUTES
+) -> None:
     """End the span of a call with its error; only errors of the server's side mark it as failed.
 
     That is the OpenTelemetry convention for servers.
     """
-    ended: dict[str, AttributeValue] = {"gw.status": ending.status}
+    ended: dict[str, spans.AttributeValue] = {"gw.status": ending.status}
     is_failure = ending.fault is not None
     if ending.error is not None:
         status = ended[genai.RESPONSE_STATUS_CODE] = ending.error.http_status

@@ -21,6 +21,7 @@ from channels.errors import UpstreamError, UpstreamRefusal
 from channels.http.interfaces import UpstreamClient
 from channels.offload.pool import OffloadPool
 from channels.registry import ModelSpec
+from gw.calls import endings
 from gw.calls.attempts import Attempts
 from gw.calls.billable import choices_of
 from gw.calls.builtin_tools import channels_for
@@ -28,7 +29,6 @@ from gw.calls.call import ResponseWriter
 from gw.calls.chat_request import ChatCall
 from gw.calls.chat_upstream import ChatUpstream, CompleteResponse
 from gw.calls.counting import TokenCounter
-from gw.calls.endings import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.keep_alive import EarlyHead, KeepAlives, sign_of_life
 from gw.calls.relay import Relay, StreamedResponse
 from gw.calls.settlement import Billing, Settlement
@@ -124,12 +124,14 @@ class ChatCalls:
                 )
             except FailoverExhausted as failure:
                 serving = self.serving(call.model)
-                settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
+                settlement.fail(
+                    endings.ending_of_failure(failure, self._current.redactor, serving=serving)
+                )
             finally:
                 if early is not None:
                     self._keep_alives.forget_stream(early)
             if isinstance(result, UpstreamRefusal):
-                settlement.fail(ending_of_refusal(result, self._current.redactor))
+                settlement.fail(endings.ending_of_refusal(result, self._current.redactor))
             settlement.bill.served_by(observer.channel_id, result.meter)
             if isinstance(result, CompleteResponse):
                 self._end_complete(settlement, result.meter)
@@ -189,7 +191,7 @@ class ChatCalls:
                 verdict: Verdict = "abandoned" if relay.waits_for_client else "failure"
                 settlement.attempts.finish_attempt(verdict, "timeout")
                 settlement.set_ending(
-                    Ending(
+                    endings.Ending(
                         "interrupted",
                         "upstream_timeout",
                         TIMED_OUT,
@@ -208,11 +210,11 @@ class ChatCalls:
             last.append(result.framing.end())
         else:
             settlement.attempts.finish_attempt("failure", "cut")
-            settlement.set_ending(Ending("error", "upstream_error", _CUT))
+            settlement.set_ending(endings.Ending("error", "upstream_error", _CUT))
             relay.broken_off(_CUT)
         # Settled before the last bytes are sent, so that a client that has read the whole response
         # sees the new balance.
-        if writer.sends_at_once or settlement.ending is SUCCESS:
+        if writer.sends_at_once or settlement.ending is endings.SUCCESS:
             settlement.note_delivery()
         settlement.settle()
         if settlement.exceeds_hold:
@@ -223,10 +225,10 @@ class ChatCalls:
         """End the attempt of a complete response, which may be an error."""
         if meter.error_seen is not None:
             settlement.attempts.finish_attempt("failure", "error_event")
-            settlement.set_ending(Ending("error", "upstream_error", _ERROR_EVENT))
+            settlement.set_ending(endings.Ending("error", "upstream_error", _ERROR_EVENT))
         else:
             settlement.attempts.finish_attempt("success", "ok")
-            settlement.set_ending(SUCCESS)
+            settlement.set_ending(endings.SUCCESS)
 
 
 _CUT = "The upstream ended the stream before it was complete."

@@ -11,17 +11,10 @@ from msgspec import Struct
 
 from actors.clock import Clock
 from actors.routing import Candidate
+from channels import errors
 from channels.dialects.error_body import error_reported, try_error_reported
 from channels.dialects.hosting import Hosting
 from channels.dialects.meter import Meter
-from channels.errors import (
-    CredentialsRefused,
-    ErrorMembers,
-    ErrorReported,
-    UpstreamError,
-    UpstreamMalformed,
-    UpstreamRefusal,
-)
 from channels.http.event_stream import EventStreamResponse
 from channels.http.interfaces import Sink, UpstreamClient, UpstreamResponse
 from channels.json.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
@@ -51,7 +44,7 @@ class CompleteResponse(Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-ChatResult = UpstreamRefusal | CompleteResponse | StreamedResponse
+ChatResult = errors.UpstreamRefusal | CompleteResponse | StreamedResponse
 
 
 class ChatUpstream(BaseUpstream):
@@ -71,7 +64,7 @@ class ChatUpstream(BaseUpstream):
         )
         self._offload = offload
 
-    def retry(self, error: UpstreamError) -> Retry:
+    def retry(self, error: errors.UpstreamError) -> Retry:
         """See `Upstream`."""
         return retry_of_chat(error)
 
@@ -103,14 +96,14 @@ class ChatUpstream(BaseUpstream):
                 result = await self._read_whole(call, plan, response, attempts)
             confirm_key(plan.request)
             return result
-        except ErrorReported as error:
+        except errors.ErrorReported as error:
             if error.status >= 500:
                 raise
             attempts.took_whole()
             plan.request.took_status(error.status)
             is_of_key = plan.request.took_refusal(error.status, error.members)
             return _of_request(
-                UpstreamRefusal(
+                errors.UpstreamRefusal(
                     error.status, error.members, None, headers=plan.headers, is_of_key=is_of_key
                 )
             )
@@ -184,7 +177,7 @@ class ChatUpstream(BaseUpstream):
             attempts.meter = meter
             if not meter.characters:
                 _refuse_unusable(body, meter, plan)
-        except UpstreamError:
+        except errors.UpstreamError:
             raise
         except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
@@ -208,9 +201,9 @@ class ChatUpstream(BaseUpstream):
             read = await self._offload.of(call.facts.account_id).run(metered, body, *arguments)
             return read
         except JobTooLong as error:
-            raise UpstreamMalformed("an answer that takes too long to be read") from error
+            raise errors.UpstreamMalformed("an answer that takes too long to be read") from error
         except (OffloadFull, OffloadFailed) as error:
-            raise UpstreamMalformed(
+            raise errors.UpstreamMalformed(
                 f"an answer that is too large to be read now: {error}"
             ) from error
 
@@ -223,19 +216,19 @@ class ChatUpstream(BaseUpstream):
         }
 
 
-def _of_request(refusal: UpstreamRefusal) -> UpstreamRefusal:
+def _of_request(refusal: errors.UpstreamRefusal) -> errors.UpstreamRefusal:
     """Return a refusal of the request. Raises CredentialsRefused for one of the channel's key."""
     if not refusal.is_of_key:
         return refusal
-    raise CredentialsRefused(
+    raise errors.CredentialsRefused(
         refusal.status, refusal.members, retry_after=refusal.retry_after, headers=refusal.headers
     )
 
 
-def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
+def _for_client(found: errors.ErrorReported, plan: UpstreamPlan) -> errors.ErrorReported:
     """Return the error that a body consists of, for the client."""
     if plan.translated is not None:  # its other members belong to the upstream's protocol
-        return ErrorReported(ErrorMembers(found.members.message), status=found.status)
+        return errors.ErrorReported(errors.ErrorMembers(found.members.message), status=found.status)
     return found
 
 
@@ -243,7 +236,7 @@ def _of_host(hosting: Hosting, body: bytes, model_id: str, served_tier: str) -> 
     """Return a host's response as the dialect has it. Raises UpstreamMalformed."""
     if hosting.whole is not None:
         if weight_of(body) > READ_VALUES_MAX:
-            raise UpstreamMalformed("an answer of too many values")
+            raise errors.UpstreamMalformed("an answer of too many values")
         body = hosting.whole(body, model_id)
     return body if hosting.tier is None else hosting.tier.stated(body, served_tier)
 
@@ -261,10 +254,10 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
         raise _unusable(body, plan)
 
 
-def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
+def _unusable(body: bytes, plan: UpstreamPlan) -> errors.UpstreamError:
     """Return the error for a body that is not a response."""
     found = try_error_reported(body) if len(body) <= ERROR_BYTES_MAX else None
-    return UpstreamMalformed("no answer") if found is None else _for_client(found, plan)
+    return errors.UpstreamMalformed("no answer") if found is None else _for_client(found, plan)
 
 
 class _FirstEvents(Sink):

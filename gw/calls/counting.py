@@ -20,18 +20,11 @@ from actors.clock import Clock
 from actors.failover import Failover, FailoverExhausted
 from actors.mailbox import ActorStopped
 from actors.routing import Candidate, candidates
+from channels import errors
 from channels.dialects.counting import counted_body
 from channels.dialects.error_body import error_members
 from channels.dialects.table import counting_of
 from channels.dialects.token_estimate import estimate
-from channels.errors import (
-    CredentialsRefused,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamRefusal,
-    UpstreamTimedOut,
-    UpstreamUnreachable,
-)
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from gw.calls.attempts import try_channels
@@ -130,12 +123,12 @@ class TokenCounter:
             began, started_at = self._clock.monotonic(), self._clock.now()
             return self._attempt(request, candidate, channel)
 
-        def failed(candidate: Candidate, lease: ChannelLease, error: UpstreamError) -> bool:
+        def failed(candidate: Candidate, lease: ChannelLease, error: errors.UpstreamError) -> bool:
             seconds = self._clock.monotonic() - began
             failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
             # A count proves nothing about calls, except that none can connect.
-            lease.release("failure" if type(error) is UpstreamUnreachable else "abandoned")
-            return not isinstance(error, UpstreamTimedOut)
+            lease.release("failure" if type(error) is errors.UpstreamUnreachable else "abandoned")
+            return not isinstance(error, errors.UpstreamTimedOut)
 
         body, lease = await try_channels(failover, attempt, failed)
         lease.release("success")
@@ -177,11 +170,11 @@ class TokenCounter:
         asked.took_status(status)
         retry_after = response.header("retry-after")
         if status >= 500:
-            raise UpstreamFailed(status, members, retry_after=retry_after)
+            raise errors.UpstreamFailed(status, members, retry_after=retry_after)
         if asked.took_refusal(status, members):
-            raise CredentialsRefused(status, members, retry_after=retry_after)
+            raise errors.CredentialsRefused(status, members, retry_after=retry_after)
         ending = ending_of_refusal(
-            UpstreamRefusal(status, members, retry_after), self._current.redactor
+            errors.UpstreamRefusal(status, members, retry_after), self._current.redactor
         )
         assert ending.error is not None
         raise ending.error

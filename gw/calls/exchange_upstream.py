@@ -12,27 +12,9 @@ from msgspec.structs import replace
 
 from actors.clock import Clock
 from actors.routing import Candidate
-from channels.errors import (
-    ErrorMembers,
-    ErrorReported,
-    UpstreamCut,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamLost,
-    UpstreamMalformed,
-    UpstreamRefusal,
-    UpstreamTimedOut,
-)
+from channels import errors
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
-from channels.media.canonical import (
-    Accepted,
-    AvatarRequest,
-    Done,
-    Failed,
-    Refused,
-    Submission,
-    SubmitReply,
-)
+from channels.media import canonical
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
 from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, perform, send
 from channels.registry import ChannelSpec
@@ -61,13 +43,13 @@ class ExchangeUpstream:
         """See `MediaUpstream`."""
         return dialect_of(candidate, channel).makes(call.request)
 
-    def retry(self, error: UpstreamError) -> Retry:
+    def retry(self, error: errors.UpstreamError) -> Retry:
         """See `Upstream`."""
         return retry_of_submits(error)
 
     async def attempt(
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> SubmitResult | UpstreamRefusal:
+    ) -> SubmitResult | errors.UpstreamRefusal:
         """Try one channel. Raises UpstreamError."""
         http = _WatchedClient(self._http, attempts)
 
@@ -80,18 +62,22 @@ class ExchangeUpstream:
         reply = await perform(
             exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
         )
-        if isinstance(reply, Accepted | Done):
+        if isinstance(reply, canonical.Accepted | canonical.Done):
             return SubmitResult(candidate, reply)
-        if isinstance(reply, Refused):
-            error = ErrorMembers(reply.message)
+        if isinstance(reply, canonical.Refused):
+            error = errors.ErrorMembers(reply.message)
             rejected = reply.is_rejected
-            return UpstreamRefusal(reply.status, error, reply.retry_after, is_rejected=rejected)
-        if isinstance(reply, Failed):
-            error = ErrorMembers(reply.message)
+            return errors.UpstreamRefusal(
+                reply.status, error, reply.retry_after, is_rejected=rejected
+            )
+        if isinstance(reply, canonical.Failed):
+            error = errors.ErrorMembers(reply.message)
             if reply.is_final:
-                raise ErrorReported(error)
-            raise UpstreamFailed(reply.status, error, retry_after=reply.retry_after)
-        raise (UpstreamTimedOut if reply.status == 504 else UpstreamMalformed)(reply.reason)
+                raise errors.ErrorReported(error)
+            raise errors.UpstreamFailed(reply.status, error, retry_after=reply.retry_after)
+        raise (errors.UpstreamTimedOut if reply.status == 504 else errors.UpstreamMalformed)(
+            reply.reason
+        )
 
 
 class _WatchedClient(UpstreamClient):
@@ -109,7 +95,7 @@ class _WatchedClient(UpstreamClient):
 
 async def _exchange(
     call: SubmitCall, candidate: Candidate, dialect: MediaDialect
-) -> Exchange[SubmitReply]:
+) -> Exchange[canonical.SubmitReply]:
     key, model = call.upstream_key, candidate.upstream_model
     exchange = dialect.submit(_submission_for(call.request, candidate), idempotency_key=key)
     if call.large is None:
@@ -118,9 +104,9 @@ async def _exchange(
     return dataclasses.replace(exchange, request=replace(exchange.request, body=body))
 
 
-def _submission_for(request: Submission, candidate: Candidate) -> Submission:
+def _submission_for(request: canonical.Submission, candidate: Candidate) -> canonical.Submission:
     """Return the request with the upstream's name of the model."""
-    if isinstance(request, AvatarRequest):
+    if isinstance(request, canonical.AvatarRequest):
         return request
     return replace(request, model=candidate.upstream_model)
 
@@ -128,17 +114,19 @@ def _submission_for(request: Submission, candidate: Candidate) -> Submission:
 class SpeechUpstream(ExchangeUpstream):
     """Makes the attempts of synchronous speech."""
 
-    def retry(self, error: UpstreamError) -> Retry:
+    def retry(self, error: errors.UpstreamError) -> Retry:
         """See `Upstream`."""
         return retry_of_pieces(error)
 
     async def attempt(
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> SubmitResult | UpstreamRefusal:
+    ) -> SubmitResult | errors.UpstreamRefusal:
         """Try one channel. Raises UpstreamError, and TimeoutError after its time."""
         try:
             return await super().attempt(call, candidate, channel, attempts)
-        except UpstreamCut as error:
-            raise UpstreamLost(error.detail) from error
-        except UpstreamTimedOut as error:  # stated by the upstream; our own is a TimeoutError
-            raise UpstreamFailed(504, ErrorMembers()) from error
+        except errors.UpstreamCut as error:
+            raise errors.UpstreamLost(error.detail) from error
+        except (
+            errors.UpstreamTimedOut
+        ) as error:  # stated by the upstream; our own is a TimeoutError
+            raise errors.UpstreamFailed(504, errors.ErrorMembers()) from error

@@ -16,31 +16,26 @@ from actors.channel_directory import ChannelDirectory
 from actors.failover import Failover, FailoverExhausted
 from actors.routing import Candidate, candidates
 from actors.wallet.claims import KeptResponse
+from channels import errors
 from channels.deadlines import TimeLimits
-from channels.errors import ErrorBody, UpstreamFailed, UpstreamLost, UpstreamRefusal
 from channels.registry import ChannelSpec
+from gw.calls import endings, media_calls
 from gw.calls.attempts import Upstream
 from gw.calls.bills import Bill
 from gw.calls.call import Client, ResponseWriter
 from gw.calls.detached import DetachedTasks, DetachedWriter, StayingClient
-from gw.calls.endings import (
-    SUCCESS,
-    Ending,
-    ending_of_failure,
-    ending_of_refusal,
-    ending_of_report,
-    ending_of_unknown,
-)
-from gw.calls.media_calls import Delivery, MediaCall, SubmitCall, SubmitResult
 from gw.calls.settlement import Billing, Settlement
 from gw.config.live import LiveConfig
 from gw.errors import INVALID_REQUEST, GatewayError
 
-C = TypeVar("C", bound=MediaCall)
-C_contra = TypeVar("C_contra", bound=MediaCall, contravariant=True)
+C = TypeVar("C", bound=media_calls.MediaCall)
+C_contra = TypeVar("C_contra", bound=media_calls.MediaCall, contravariant=True)
 
 
-class MediaUpstream(Upstream[C_contra, Delivery | SubmitResult | UpstreamRefusal], Protocol):
+class MediaUpstream(
+    Upstream[C_contra, media_calls.Delivery | media_calls.SubmitResult | errors.UpstreamRefusal],
+    Protocol,
+):
     """The attempts of one kind of media call."""
 
     def makes(self, call: C_contra, candidate: Candidate, channel: ChannelSpec) -> bool:
@@ -87,7 +82,7 @@ class Media(Generic[C]):
         """Serve a call to its end, even if its client disconnects. Raises like `run`."""
         _send(await self._detached.run(self._serve(call, StayingClient(writer)), writer), writer)
 
-    async def _serve(self, call: C, client: Client) -> Delivery:
+    async def _serve(self, call: C, client: Client) -> media_calls.Delivery:
         order = self._order(call)
         async with self._billing.hold(call, call.bill, client) as settlement:
             settlement.observer.considered(order)
@@ -98,40 +93,45 @@ class Media(Generic[C]):
                 )
             except FailoverExhausted as failure:
                 last = failure.failed[-1].error if failure.failed else None
-                passed_body = last.error_body if isinstance(last, UpstreamFailed) else None
+                passed_body = last.error_body if isinstance(last, errors.UpstreamFailed) else None
                 return await self._refuse(settlement, self._ending_of(call, failure), passed_body)
             except asyncio.CancelledError:
                 if attempts.is_sent and attempts.candidate is not None:
                     attempts.note_unknown()
                     self._abandon(call, attempts.candidate.channel_id)
                 raise
-            if isinstance(result, UpstreamRefusal):
-                ending = ending_of_refusal(result, self._current.redactor)
+            if isinstance(result, errors.UpstreamRefusal):
+                ending = endings.ending_of_refusal(result, self._current.redactor)
                 return await self._refuse(settlement, ending, result.error_body)
             return await self._finish(call, settlement, result)
         raise AssertionError("a settlement swallows a client's leaving alone, and nothing is sent")
 
     async def _finish(
-        self, call: C, settlement: Settlement[Bill], result: Delivery | SubmitResult
-    ) -> Delivery:
+        self,
+        call: C,
+        settlement: Settlement[Bill],
+        result: media_calls.Delivery | media_calls.SubmitResult,
+    ) -> media_calls.Delivery:
         """Settle a call with a result."""
         delivery = await self._delivery_of(call, result)
         if delivery.failed is not None:
             # E.g. a refusal of this prompt, which is no failure of the channel.
             settlement.attempts.finish_attempt("success", "error_event")
-            settlement.fail(ending_of_report(delivery.failed, self._current.redactor))
+            settlement.fail(endings.ending_of_report(delivery.failed, self._current.redactor))
         settlement.attempts.finish_attempt("success", "ok")
-        settlement.set_ending(SUCCESS)
+        settlement.set_ending(endings.SUCCESS)
         settlement.note_delivery()
         settlement.keep(kept(delivery))
         settlement.settle()
         await settlement.until_durable()
         return delivery
 
-    async def _delivery_of(self, call: C, result: Delivery | SubmitResult) -> Delivery:
-        if isinstance(result, Delivery):
+    async def _delivery_of(
+        self, call: C, result: media_calls.Delivery | media_calls.SubmitResult
+    ) -> media_calls.Delivery:
+        if isinstance(result, media_calls.Delivery):
             return result
-        assert isinstance(call, SubmitCall), call
+        assert isinstance(call, media_calls.SubmitCall), call
         try:
             return await call.deliver(result)
         except BaseException:  # also cancelled, when the process ends before the result is stored
@@ -153,8 +153,11 @@ class Media(Generic[C]):
         return [one for one in order if self._upstream.makes(call, one, specs[one.channel_id])]
 
     async def _refuse(
-        self, settlement: Settlement[Bill], ending: Ending, passed_body: ErrorBody | None
-    ) -> Delivery:
+        self,
+        settlement: Settlement[Bill],
+        ending: endings.Ending,
+        passed_body: errors.ErrorBody | None,
+    ) -> media_calls.Delivery:
         """Pass the upstream's error through; it is redacted already."""
         if passed_body is None:
             settlement.fail(ending)
@@ -163,31 +166,31 @@ class Media(Generic[C]):
         await settlement.until_durable()
         error = ending.error
         assert error is not None
-        return Delivery(
+        return media_calls.Delivery(
             passed_body.content_type, passed_body.body, error.http_status, error.headers
         )
 
     def _abandon(self, call: C, channel_id: str) -> None:
         """Report a result of this channel, or a possible one, that no client will receive."""
         # Retried like a connection lost during the request.
-        if self._unknown is not None and self._upstream.retry(UpstreamLost()) == "unknown":
+        if self._unknown is not None and self._upstream.retry(errors.UpstreamLost()) == "unknown":
             self._unknown(call, channel_id)
 
-    def _ending_of(self, call: C, failure: FailoverExhausted) -> Ending:
+    def _ending_of(self, call: C, failure: FailoverExhausted) -> endings.Ending:
         if self._unknown is not None and failure.failed:
             last = failure.failed[-1]
             if self._upstream.retry(last.error) == "unknown":
                 self._unknown(call, last.channel_id)
-                return ending_of_unknown(failure, self._current.redactor)
-        return ending_of_failure(failure, self._current.redactor)
+                return endings.ending_of_unknown(failure, self._current.redactor)
+        return endings.ending_of_failure(failure, self._current.redactor)
 
 
-def kept(delivery: Delivery) -> KeptResponse:
+def kept(delivery: media_calls.Delivery) -> KeptResponse:
     """Return the response in the form kept for an idempotency key."""
     headers = (("Content-Type", delivery.content_type),)
     return KeptResponse(status=delivery.http_status, headers=headers, body=delivery.body)
 
 
-def _send(delivery: Delivery, writer: ResponseWriter) -> None:
+def _send(delivery: media_calls.Delivery, writer: ResponseWriter) -> None:
     writer.begin(delivery.content_type, delivery.headers, http_status=delivery.http_status)
     writer.send(delivery.body)

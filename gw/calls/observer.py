@@ -51,18 +51,9 @@ from gw.calls.bills import NO_TOKENS, Bill, Charged
 from gw.calls.call import Call
 from gw.calls.call_spans import end_call, operation_of
 from gw.calls.endings import SUCCESS, Ending
-from metrics import genai
+from metrics import genai, spans
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
-from metrics.spans import (
-    FIRST_CHUNK,
-    NO_ATTRIBUTES,
-    RESPONSE_HEAD,
-    Attributes,
-    AttributeValue,
-    ChildSpan,
-    RequestTrace,
-)
 
 _LOG = EventLog("gw.calls")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -85,7 +76,7 @@ class CallObserver(Struct, eq=False):
     propagates: bool = False
     started_at: float = 0.0
     started: float = 0.0
-    attempt: ChildSpan | None = None
+    attempt: spans.ChildSpan | None = None
     first_byte_seconds: float | None = None
 
     def __repr__(self) -> str:
@@ -129,23 +120,23 @@ class CallObserver(Struct, eq=False):
                 },
             )
 
-    def request_trace(self, request: UpstreamRequest) -> RequestTrace | None:
+    def request_trace(self, request: UpstreamRequest) -> spans.RequestTrace | None:
         """Return the trace of a request of a call that has one."""
         span = self.call.span
         return span.request_trace(
             propagates=self.propagates,
-            attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
+            attributes=_server_of(request) if span.sampled else spans.NO_ATTRIBUTES,
         )
 
     def response_head(self) -> None:
         """Record the head of the attempt's response."""
         if self.attempt is not None:
-            self.attempt.event(RESPONSE_HEAD)
+            self.attempt.event(spans.RESPONSE_HEAD)
 
     def first_chunk(self) -> None:
         """Record the first chunk of a stream."""
         if self.attempt is not None:
-            self.attempt.event(FIRST_CHUNK)
+            self.attempt.event(spans.FIRST_CHUNK)
 
     def translated(self, call: TranslatedCall) -> None:
         """Record the translation of the call and its losses."""
@@ -161,7 +152,7 @@ class CallObserver(Struct, eq=False):
         tried = [channel_id, round(self.started_at * 1000) / 1000, round(seconds * 1000), outcome]
         call.detail.setdefault("tried", []).append(tried)
         if self.attempt is not None:
-            attributes: dict[str, AttributeValue] = {"gw.outcome": outcome}
+            attributes: dict[str, spans.AttributeValue] = {"gw.outcome": outcome}
             if status is not None:
                 attributes[genai.RESPONSE_STATUS_CODE] = status
             error_type = None if is_ok else _error_type(outcome, status)
@@ -277,7 +268,7 @@ def _redacted(facts: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
     return upstream
 
 
-def _server_of(request: UpstreamRequest) -> Attributes:
+def _server_of(request: UpstreamRequest) -> spans.Attributes:
     origin = address_of(request.url).origin
     return {genai.SERVER_ADDRESS: origin.host, genai.SERVER_PORT: origin.port}
 

@@ -26,18 +26,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from channels.errors import (
-    ErrorReported,
-    UnexpectedStatus,
-    UpstreamCut,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamLost,
-    UpstreamMalformed,
-    UpstreamSilent,
-    UpstreamTimedOut,
-    UpstreamUnreachable,
-)
+from channels import errors
 
 # `unknown`: the upstream may have done the work, so nothing is sent again; the operator is warned,
 # because it may bill a result that no client received.
@@ -45,32 +34,34 @@ Retry = Literal["next_channel", "final", "unknown"]
 
 # How a response is lost whose request was sent: its upstream may bill it.
 LOST_RESPONSES = (
-    UpstreamMalformed,
-    UpstreamCut,
-    UpstreamLost,
-    UpstreamSilent,
+    errors.UpstreamMalformed,
+    errors.UpstreamCut,
+    errors.UpstreamLost,
+    errors.UpstreamSilent,
     asyncio.CancelledError,
 )
 
 
-def retry_of_chat(error: UpstreamError) -> Retry:
+def retry_of_chat(error: errors.UpstreamError) -> Retry:
     """After a failed attempt of a chat call."""
-    is_final = isinstance(error, UpstreamTimedOut | UnexpectedStatus)
+    is_final = isinstance(error, errors.UpstreamTimedOut | errors.UnexpectedStatus)
     return "final" if is_final else "next_channel"
 
 
-def retry_of_pieces(error: UpstreamError) -> Retry:
+def retry_of_pieces(error: errors.UpstreamError) -> Retry:
     """After a failed attempt of a call that is sold by the piece."""
-    if isinstance(error, UpstreamUnreachable | UpstreamFailed):
+    if isinstance(error, errors.UpstreamUnreachable | errors.UpstreamFailed):
         return "next_channel"
-    return "final" if isinstance(error, UpstreamTimedOut) else "unknown"
+    return "final" if isinstance(error, errors.UpstreamTimedOut) else "unknown"
 
 
-def retry_of_submits(error: UpstreamError) -> Retry:
+def retry_of_submits(error: errors.UpstreamError) -> Retry:
     """After a failed attempt to have something made (contract for media §2)."""
-    if isinstance(error, ErrorReported):
+    if isinstance(error, errors.ErrorReported):
         return "final"
-    if isinstance(error, UpstreamFailed):
+    if isinstance(error, errors.UpstreamFailed):
         return "unknown" if error.status == 504 else "next_channel"
-    is_unsent = isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)
+    is_unsent = isinstance(error, errors.UpstreamUnreachable) and not isinstance(
+        error, errors.UpstreamLost
+    )
     return "next_channel" if is_unsent else "unknown"

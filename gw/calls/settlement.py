@@ -31,11 +31,10 @@ from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
 from channels.redaction import Redactor
 from gw import errors as errors
+from gw.calls import call_spans, endings
 from gw.calls.attempts import Attempts
 from gw.calls.bills import NO_TOKENS, Bill, Charged
 from gw.calls.call import Call, Client, ClientGone
-from gw.calls.call_spans import ACCEPT_JOB, HOLD, SETTLE, end_call
-from gw.calls.endings import CLIENT_GONE, STOPPING, SUCCESS, Ending, attempt_row, shown
 from gw.calls.observer import CallObserver
 from gw.calls.token_charge import tokens_of_bytes
 from gw.calls.upstream_prices import UpstreamPrices
@@ -81,7 +80,7 @@ class Settlement(Struct, Generic[B], eq=False):
     _client: Client
     _billing: Billing
     _redactor: Redactor
-    ending: Ending | None = None
+    ending: endings.Ending | None = None
     _kept: KeptResponse | None = None
     _is_settled: bool = False
     exceeds_hold: bool = False  # it was settled for more than it held
@@ -112,7 +111,7 @@ class Settlement(Struct, Generic[B], eq=False):
             claim=None if idempotency is None else idempotency.claim,
             job=call.job,
         )
-        step = span.child(HOLD) if span.sampled else UNSAMPLED_CHILD
+        step = span.child(call_spans.HOLD) if span.sampled else UNSAMPLED_CHILD
         try:
             if amount_nano_usd > MAX_NANO_USD:
                 # More than any balance can cover.
@@ -166,7 +165,7 @@ class Settlement(Struct, Generic[B], eq=False):
             None if meter is None else StreamRecord(recorder, call_id, meter, self.bill.delivered)
         )
 
-    def set_ending(self, ending: Ending) -> None:
+    def set_ending(self, ending: endings.Ending) -> None:
         """Set the ending of the call, unless it is set already."""
         if self.ending is None:
             self.ending = ending
@@ -175,7 +174,7 @@ class Settlement(Struct, Generic[B], eq=False):
         """Keep the whole response with the settlement if the call has an idempotency key."""
         self._kept = response
 
-    def fail(self, ending: Ending) -> NoReturn:
+    def fail(self, ending: endings.Ending) -> NoReturn:
         """Set the ending of the call, and raise the client's error."""
         self.set_ending(ending)
         assert ending.error is not None
@@ -192,7 +191,11 @@ class Settlement(Struct, Generic[B], eq=False):
         try:
             self.attempts.finish_attempt("abandoned", "cancelled")
             call, attempts, observer = self.call, self.attempts, self.observer
-            ending, candidate, failed = self.ending or STOPPING, attempts.candidate, attempts.failed
+            ending, candidate, failed = (
+                self.ending or endings.STOPPING,
+                attempts.candidate,
+                attempts.failed,
+            )
             charged = self.bill.charged(first_byte_seconds=observer.first_byte_seconds)
             usage, upstream_cost = charged.usage, self._upstream_cost(charged)
             seconds = observer.clock.monotonic() - call.started
@@ -210,7 +213,9 @@ class Settlement(Struct, Generic[B], eq=False):
                 units=charged.units,
                 result_urls=charged.result_urls,
                 result_expires_at=charged.result_expires_at,
-                attempts=[attempt_row(one, self._redactor) for one in failed] if failed else (),
+                attempts=[endings.attempt_row(one, self._redactor) for one in failed]
+                if failed
+                else (),
                 upstream_cost_nano_usd=upstream_cost,
                 channel_id=None if candidate is None else candidate.channel_id,
                 detail=encode_detail(observer.receipt(charged, attempts.status, self._redactor)),
@@ -221,7 +226,7 @@ class Settlement(Struct, Generic[B], eq=False):
                 call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
-                span=call.span.child(SETTLE) if call.span.sampled else None,
+                span=call.span.child(call_spans.SETTLE) if call.span.sampled else None,
                 awaits_write=awaits_write,
                 held_nano_usd=held_nano_usd,
             )
@@ -246,14 +251,14 @@ class Settlement(Struct, Generic[B], eq=False):
         try:
             self.attempts.finish_attempt("success", "ok")
             span = self.call.span
-            step = span.child(ACCEPT_JOB) if span.sampled else None
-            is_accepted = await accept(self._claim_end(SUCCESS, _NOTHING))
+            step = span.child(call_spans.ACCEPT_JOB) if span.sampled else None
+            is_accepted = await accept(self._claim_end(endings.SUCCESS, _NOTHING))
             if step is not None:
                 step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
-                self.set_ending(SUCCESS)
+                self.set_ending(endings.SUCCESS)
                 seconds = self._billing.clock.monotonic() - self.call.started
-                self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds, 0)
+                self.observer.call_ended(endings.SUCCESS, self.bill, _NOTHING, seconds, 0)
             else:
                 self._is_settled = False
             return is_accepted
@@ -305,9 +310,11 @@ class Settlement(Struct, Generic[B], eq=False):
             step.end()
             span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
             return
-        ending = shown("rejected", error) if isinstance(error, GatewayError) else self._left()
+        ending = (
+            endings.shown("rejected", error) if isinstance(error, GatewayError) else self._left()
+        )
         step.end(error_type=ending.code)
-        end_call(span, ending)
+        call_spans.end_call(span, ending)
 
     def _record_cancelled(self) -> None:
         """Write the row of a call that was cancelled before its hold was granted."""
@@ -334,29 +341,29 @@ class Settlement(Struct, Generic[B], eq=False):
             seconds=seconds,
         )
 
-    def _left(self) -> Ending:
+    def _left(self) -> endings.Ending:
         """Return the ending of a call that was cancelled."""
-        return CLIENT_GONE if self._client.client_gone else STOPPING
+        return endings.CLIENT_GONE if self._client.client_gone else endings.STOPPING
 
-    def _ending_of(self, error: BaseException) -> Ending:
+    def _ending_of(self, error: BaseException) -> endings.Ending:
         """Return the ending of a call that this error ended."""
         if isinstance(error, ClientGone):
-            return CLIENT_GONE
+            return endings.CLIENT_GONE
         if isinstance(error, asyncio.CancelledError):
             return self._left()
         if isinstance(error, GatewayError):
-            return shown("rejected", error)
+            return endings.shown("rejected", error)
         if isinstance(error, Exception):
-            return Ending("error", "internal_error", f"{type(error).__name__}")
-        return STOPPING
+            return endings.Ending("error", "internal_error", f"{type(error).__name__}")
+        return endings.STOPPING
 
-    def _claim_end(self, ending: Ending, charged: Charged) -> ClaimEnd:
+    def _claim_end(self, ending: endings.Ending, charged: Charged) -> ClaimEnd:
         if self.call.idempotency is None:
             return None
         cost = charged.cost_nano_usd
         return self.call.idempotency.end(
             ending.status,
-            client_left=ending == CLIENT_GONE,
+            client_left=ending == endings.CLIENT_GONE,
             cost_nano_usd=cost,
             response=self._kept,
         )

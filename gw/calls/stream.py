@@ -20,7 +20,7 @@ from channels.errors import UpstreamError, UpstreamMalformed
 from channels.exact_redaction import ExactRedaction
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json.lenient import UNREADABLE
-from gw.calls.stream_events import EventWriter, Framing, PassthroughEvents, TranslatedEvents
+from gw.calls import stream_events
 from metrics.logs import EventLog
 
 _LOG = EventLog("gw.calls")
@@ -71,7 +71,7 @@ class StreamPipeline:
         self,
         meter: Meter,
         dialect: ChatDialect,
-        framing: Framing,
+        framing: stream_events.Framing,
         *,
         forwards_usage: bool,
         has_next: Callable[[], bool],
@@ -82,12 +82,14 @@ class StreamPipeline:
         self._splitter = SseSplitter()
         self._meter = meter
         self._dialect = dialect
-        self._events: EventWriter
+        self._events: stream_events.EventWriter
         self._has_next = has_next
-        if isinstance(framing, TranslatedEvents):
+        if isinstance(framing, stream_events.TranslatedEvents):
             self._events = framing
         else:
-            self._events = PassthroughEvents(meter, framing, forwards_usage=forwards_usage)
+            self._events = stream_events.PassthroughEvents(
+                meter, framing, forwards_usage=forwards_usage
+            )
         self._forwards_usage = forwards_usage
         self.passes_rest_on = self._events.is_verbatim
         self._has_begun = False
@@ -247,7 +249,7 @@ class StreamPipeline:
         Raises ErrorReported for an error, unless it is passed through because no other channel can
         be tried.
         """
-        if isinstance(self._events, TranslatedEvents) or self._has_next():
+        if isinstance(self._events, stream_events.TranslatedEvents) or self._has_next():
             self._events.refuse_failure(data, written)
         self._refuse_empty()
         self._has_begun = bool(written) and self._may_begin

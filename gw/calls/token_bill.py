@@ -14,17 +14,9 @@ from actors.wallet.pricing import Billable, TokenPrice
 from actors.wallet.sheets import hold_nano_usd, unpriced_in
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
+from gw.calls import token_charge
 from gw.calls.bills import NO_TOKENS, Charged
-from gw.calls.token_charge import (
-    NOTHING,
-    OUTPUT_TOKENS_DEFAULT_MAX,
-    Basis,
-    TokenCharge,
-    charge,
-    delivered,
-    price_detail,
-    tokens_of_bytes,
-)
+from gw.calls.token_charge import delivered
 from gw.calls.upstream_prices import UpstreamPrice
 from metrics import genai
 from metrics.spans import Attributes, AttributeValue
@@ -77,7 +69,7 @@ class TokenBill(Struct, eq=False):
         return so_far
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        charged = NOTHING
+        charged = token_charge.NOTHING
         if self.meter is not None and first_byte_seconds is not None:
             charged = self._charge(self.meter)
         usage = charged.usage
@@ -112,8 +104,8 @@ class TokenBill(Struct, eq=False):
             **self._stated(first_byte_seconds),
         }
 
-    def _charge(self, meter: Meter) -> TokenCharge:
-        return charge(
+    def _charge(self, meter: Meter) -> token_charge.TokenCharge:
+        return token_charge.charge(
             meter,
             input_estimate_tokens=self.input_tokens,
             price=self.price,
@@ -132,7 +124,7 @@ class TokenBill(Struct, eq=False):
             pairs[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
         return {name: value for name, value in pairs.items() if value}
 
-    def _detail(self, charged: TokenCharge) -> dict[str, Any]:
+    def _detail(self, charged: token_charge.TokenCharge) -> dict[str, Any]:
         """Return the part of the receipt that explains the charge."""
         usage = charged.usage
         detail: dict[str, Any] = {}
@@ -149,7 +141,7 @@ class TokenBill(Struct, eq=False):
         if self.is_repriced:
             detail["price"] = self.price.stated
         if charged.priced is not None or usage.parts is not None:
-            detail |= price_detail(charged)
+            detail |= token_charge.price_detail(charged)
         return detail
 
     def _unpriced(self, usage: Usage) -> Sequence[str]:
@@ -173,10 +165,10 @@ def estimate(
     the whole body where that is configured. An explicit maximum counts in full, even above the
     model's ceiling. `billable` is set where the price depends on other members of the request.
     """
-    input_tokens = tokens_of_bytes(content_bytes)
+    input_tokens = token_charge.tokens_of_bytes(content_bytes)
     if max_tokens is None:
-        ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
-        max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
+        ceiling = model_max_output_tokens or token_charge.OUTPUT_TOKENS_DEFAULT_MAX
+        max_tokens = min(ceiling, token_charge.OUTPUT_TOKENS_DEFAULT_MAX)
     if billable is None:
         amount = price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=max_tokens)
     else:
@@ -186,7 +178,7 @@ def estimate(
     return TokenBill(price, input_tokens, max_tokens, amount, is_stream, bounds)
 
 
-def _reported(meter: Meter, basis: Basis) -> dict[str, Any]:
+def _reported(meter: Meter, basis: token_charge.Basis) -> dict[str, Any]:
     """Return the facts that the upstream reported; its usage only if that is not charged."""
     facts: dict[str, Any] = {}
     if meter.response_id:

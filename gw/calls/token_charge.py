@@ -29,8 +29,8 @@ from msgspec.structs import replace
 from actors.wallet.bounds import NONE_DOUBTED, Bounds, bounded
 from actors.wallet.live_calls import Delivered
 from actors.wallet.pricing import Priced, TokenPrice
+from channels.dialects import token_counts
 from channels.dialects.meter import MeterReading
-from channels.dialects.token_counts import PartialUsage, Usage, UsageParts, with_parts
 from gw.calls.bills import NO_TOKENS
 
 BYTES_PER_TOKEN = 4
@@ -49,7 +49,7 @@ class TokenCharge(Struct, frozen=True):
     are the stated counts that are not possible, and are not charged.
     """
 
-    usage: Usage
+    usage: token_counts.Usage
     cost_nano_usd: int
     basis: Basis
     priced: Priced | None = None
@@ -74,7 +74,9 @@ def charge(
         has_run = meter.finished or (partial is not None and _runs_tools(partial.parts))
         if not meter.characters and (not has_run or meter.error_seen is not None):
             return NOTHING  # even if the upstream stated its input before
-    estimate = bounds.estimate(Usage(input_estimate_tokens, tokens_of_bytes(meter.characters)))
+    estimate = bounds.estimate(
+        token_counts.Usage(input_estimate_tokens, tokens_of_bytes(meter.characters))
+    )
     basis: Basis = "partly_stated"
     if usage is None:
         usage, basis = _completed(partial, estimate)
@@ -96,7 +98,7 @@ def charge(
     return msgspec.structs.replace(priced, doubted=doubted)
 
 
-def charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> TokenCharge:
+def charge_of(usage: token_counts.Usage, price: TokenPrice, basis: Basis) -> TokenCharge:
     """Price a usage, by all members of the price."""
     if price.sheet is None:
         return TokenCharge(usage, price.cost_nano_usd(usage), basis)
@@ -104,7 +106,9 @@ def charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> TokenCharge:
     return TokenCharge(usage, priced.cost_nano_usd, basis, priced)
 
 
-def _completed(partial: PartialUsage | None, estimate: Usage) -> tuple[Usage, Basis]:
+def _completed(
+    partial: token_counts.PartialUsage | None, estimate: token_counts.Usage
+) -> tuple[token_counts.Usage, Basis]:
     """Complete a partial usage by the estimate (contract §7: a stream cut early).
 
     If only a total is stated, the input is the total without the estimated output.
@@ -115,16 +119,16 @@ def _completed(partial: PartialUsage | None, estimate: Usage) -> tuple[Usage, Ba
     basis: Basis = "partly_stated"
     if total is not None:
         output_tokens = min(estimate.output_tokens, total)
-        usage = Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
+        usage = token_counts.Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
     else:
         if usage is None and partial.output_tokens is None:
             basis = "estimated"
         output_tokens = max(partial.output_tokens or 0, estimate.output_tokens)
         usage = replace(usage or estimate, output_tokens=output_tokens)
-    return usage if parts is None else with_parts(usage, parts), basis
+    return usage if parts is None else token_counts.with_parts(usage, parts), basis
 
 
-def _runs_tools(parts: UsageParts | None) -> bool:
+def _runs_tools(parts: token_counts.UsageParts | None) -> bool:
     """Whether tools are known to have run, which cost without any character."""
     return parts is not None and bool(
         parts.web_searches or parts.file_searches or parts.code_sessions
@@ -149,7 +153,7 @@ def delivered(
     )
 
 
-def stated_usage(meter: MeterReading, bounds: Bounds) -> Usage | None:
+def stated_usage(meter: MeterReading, bounds: Bounds) -> token_counts.Usage | None:
     """Return the usage that an upstream stated of a response that is not used, or None.
 
     Nothing is estimated, because upstreams may not bill failed responses; neither is a count that

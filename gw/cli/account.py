@@ -20,21 +20,9 @@ from gw.admin import prices
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.prices import AgreedPriceView
 from gw.admin.values import read_chat_model
-from gw.cli.arguments import (
-    add_command,
-    add_noun,
-    count,
-    identifier,
-    instant,
-    label,
-    or_none,
-    reason,
-    usd,
-    usd_or_more,
-)
+from gw.cli import arguments, model_options
 from gw.cli.context import Context, with_database
 from gw.cli.failures import UsageFault
-from gw.cli.model_options import add_model_options, allowed_models, names_models, shown_models
 from gw.cli.output import Result, sheet, table
 
 if TYPE_CHECKING:
@@ -54,82 +42,104 @@ PRICE_COLUMNS = ("id", "models", "price", "valid_from", "valid_until", "removed_
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = add_noun(nouns, "account", "make, credit, limit and look at accounts")
+    verbs = arguments.add_noun(nouns, "account", "make, credit, limit and look at accounts")
 
-    create_ = add_command(verbs, "create", "make an account", with_database(create))
-    create_.add_argument("name", metavar="NAME", type=label, help="as lists show it")
+    create_ = arguments.add_command(verbs, "create", "make an account", with_database(create))
+    create_.add_argument("name", metavar="NAME", type=arguments.label, help="as lists show it")
     create_.add_argument(
-        "--credit-usd", metavar="X", type=usd_or_more, default=0, help="credit to begin with"
+        "--credit-usd",
+        metavar="X",
+        type=arguments.usd_or_more,
+        default=0,
+        help="credit to begin with",
     )
     create_.add_argument("--trial", action="store_true", help="grant the trial credit of 0.30 USD")
     create_.add_argument(
-        "--rpm", metavar="N", type=count, help="requests per minute (default: any)"
+        "--rpm", metavar="N", type=arguments.count, help="requests per minute (default: any)"
     )
     create_.add_argument(
-        "--concurrency", metavar="N", type=count, help="requests at a time (default: any)"
+        "--concurrency", metavar="N", type=arguments.count, help="requests at a time (default: any)"
     )
 
-    add_command(verbs, "list", "list all accounts", with_database(list_))
-    _with_id(add_command(verbs, "show", "show an account", with_database(show)))
+    arguments.add_command(verbs, "list", "list all accounts", with_database(list_))
+    _with_id(arguments.add_command(verbs, "show", "show an account", with_database(show)))
 
-    topup_ = add_command(
+    topup_ = arguments.add_command(
         verbs, "topup", "add credit to an account", with_database(topup, check=check_topup)
     )
     _with_id(topup_)
-    topup_.add_argument("amount", metavar="USD", type=usd, help="1 or more")
+    topup_.add_argument("amount", metavar="USD", type=arguments.usd, help="1 or more")
 
     text = "book a correction, negative too, as an entry of its own"
-    correct_ = add_command(verbs, "correct", text, with_database(correct, check=check_correct))
+    correct_ = arguments.add_command(
+        verbs, "correct", text, with_database(correct, check=check_correct)
+    )
     _with_id(correct_)
-    correct_.add_argument("amount", metavar="USD", type=usd, help="such as 2.50 or -2.50")
+    correct_.add_argument("amount", metavar="USD", type=arguments.usd, help="such as 2.50 or -2.50")
     correct_.add_argument(
-        "--reason", metavar="TEXT", type=reason, required=True, help="for the audit trail"
+        "--reason", metavar="TEXT", type=arguments.reason, required=True, help="for the audit trail"
     )
 
-    limits_ = add_command(
+    limits_ = arguments.add_command(
         verbs, "limits", "set or lift limits", with_database(limits, check=check_limits)
     )
     _with_id(limits_)
     limits_.add_argument(
-        "--rpm", metavar="N|none", type=or_none(count), default=SUPPRESS, help="requests per minute"
+        "--rpm",
+        metavar="N|none",
+        type=arguments.or_none(arguments.count),
+        default=SUPPRESS,
+        help="requests per minute",
     )
     limits_.add_argument(
-        "--concurrency", metavar="N|none", type=or_none(count), default=SUPPRESS, help="at a time"
+        "--concurrency",
+        metavar="N|none",
+        type=arguments.or_none(arguments.count),
+        default=SUPPRESS,
+        help="at a time",
     )
 
     text = "say which models its agents call; what is not given stays"
-    set_parser = add_command(verbs, "set", text, with_database(set_, check=check_set))
+    set_parser = arguments.add_command(verbs, "set", text, with_database(set_, check=check_set))
     _with_id(set_parser)
     set_parser.add_argument(
         "--default-model",
         metavar="MODEL|none",
-        type=or_none(str),
+        type=arguments.or_none(str),
         default=SUPPRESS,
         help="of agents that have none",
     )
-    add_model_options(set_parser)
+    model_options.add_model_options(set_parser)
 
     text = "agree on a price with an account, take one back, or list them"
-    price_ = add_command(verbs, "price", text, with_database(price, check=check_price))
+    price_ = arguments.add_command(verbs, "price", text, with_database(price, check=check_price))
     _with_id(price_)
     ways = price_.add_mutually_exclusive_group()
     ways.add_argument("--factor", metavar="F", type=prices.read_factor, help="on all prices")
     ways.add_argument(
         "--prices", metavar="JSON", type=prices.read_prices, help="in place of the models' own"
     )
-    ways.add_argument("--remove", metavar="PRICE", type=identifier, help="take this one back")
+    ways.add_argument(
+        "--remove", metavar="PRICE", type=arguments.identifier, help="take this one back"
+    )
     price_.add_argument(
         "--models", metavar="GLOB", nargs="+", default=(), help="ids or patterns (default: all)"
     )
     price_.add_argument(
-        "--from", dest="valid_from", metavar="INSTANT", type=instant, help="default: now"
+        "--from", dest="valid_from", metavar="INSTANT", type=arguments.instant, help="default: now"
     )
     price_.add_argument(
-        "--until", dest="valid_until", metavar="INSTANT", type=instant, help="default: no end"
+        "--until",
+        dest="valid_until",
+        metavar="INSTANT",
+        type=arguments.instant,
+        help="default: no end",
     )
 
-    _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
-    _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
+    _with_id(
+        arguments.add_command(verbs, "enable", "let its keys work again", with_database(enable))
+    )
+    _with_id(arguments.add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
 
 
 async def create(context: Context, options: Namespace) -> Result:
@@ -191,7 +201,7 @@ async def limits(context: Context, options: Namespace) -> Result:
 
 
 def check_set(options: Namespace) -> None:
-    if "default_model" not in options and not names_models(options):
+    if "default_model" not in options and not model_options.names_models(options):
         raise UsageFault("nothing to set: name at least one setting")
 
 
@@ -199,8 +209,8 @@ async def set_(context: Context, options: Namespace) -> Result:
     changes, registry = AccountChanges(), context.config.registry
     if "default_model" in options:
         changes["default_model"] = read_chat_model(options.default_model, registry)
-    if names_models(options):
-        changes["allowed_models"] = allowed_models(options, registry)
+    if model_options.names_models(options):
+        changes["allowed_models"] = model_options.allowed_models(options, registry)
     return await _change(context, options, changes)
 
 
@@ -281,8 +291,13 @@ def _record(account: AccountView) -> dict[str, Any]:
 
 def _result(account: AccountView) -> Result:
     record = _record(account)
-    return Result(record, sheet({**record, "allowed_models": shown_models(account.allowed_models)}))
+    return Result(
+        record,
+        sheet({**record, "allowed_models": model_options.shown_models(account.allowed_models)}),
+    )
 
 
 def _with_id(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", type=identifier, help="of the account, acct_…")
+    parser.add_argument(
+        "id", metavar="ID", type=arguments.identifier, help="of the account, acct_…"
+    )

@@ -14,7 +14,7 @@ from gw.admin import audit, tokens
 from gw.admin.audit import AuditQuery
 from gw.admin.pagination import PAGE_MAX
 from gw.admin.tokens import SCOPES
-from gw.cli.arguments import add_command, add_noun, count, identifier, label
+from gw.cli import arguments
 from gw.cli.context import Context, with_database
 from gw.cli.failures import UsageFault
 from gw.cli.output import Result, sheet, table
@@ -28,22 +28,30 @@ TRAIL_COLUMNS = ("at", "actor_kind", "actor", "origin", "action", "object", "det
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = add_noun(nouns, "admin", "tokens of the admin API, and the audit trail")
-    token = add_noun(verbs, "token", "make, list and revoke tokens of the admin API")
+    verbs = arguments.add_noun(nouns, "admin", "tokens of the admin API, and the audit trail")
+    token = arguments.add_noun(verbs, "token", "make, list and revoke tokens of the admin API")
     text = "make a token and print it, once"
-    create_ = add_command(token, "create", text, with_database(create))
-    create_.add_argument("--name", metavar="NAME", type=label, required=True, help="who uses it")
+    create_ = arguments.add_command(token, "create", text, with_database(create))
+    create_.add_argument(
+        "--name", metavar="NAME", type=arguments.label, required=True, help="who uses it"
+    )
     create_.add_argument("--scope", choices=SCOPES, required=True, help="read changes nothing")
-    add_command(token, "list", "list all tokens", with_database(list_))
-    revoke_ = add_command(token, "revoke", "refuse a token for good", with_database(revoke))
-    revoke_.add_argument("id", metavar="ID", type=identifier, help="of the token, adm_…")
+    arguments.add_command(token, "list", "list all tokens", with_database(list_))
+    revoke_ = arguments.add_command(
+        token, "revoke", "refuse a token for good", with_database(revoke)
+    )
+    revoke_.add_argument("id", metavar="ID", type=arguments.identifier, help="of the token, adm_…")
 
     text = "list what was changed, by whom, when and from where, the newest first"
-    audit_ = add_command(verbs, "audit", text, with_database(trail, check=check_trail))
-    audit_.add_argument("--account", metavar="ID", type=identifier, help="of this account")
-    audit_.add_argument("--object", metavar="ID", type=identifier, help="of this key, agent, …")
+    audit_ = arguments.add_command(verbs, "audit", text, with_database(trail, check=check_trail))
     audit_.add_argument(
-        "--limit", metavar="N", type=count, default=PAGE_MAX, help=f"at most {PAGE_MAX}"
+        "--account", metavar="ID", type=arguments.identifier, help="of this account"
+    )
+    audit_.add_argument(
+        "--object", metavar="ID", type=arguments.identifier, help="of this key, agent, …"
+    )
+    audit_.add_argument(
+        "--limit", metavar="N", type=arguments.count, default=PAGE_MAX, help=f"at most {PAGE_MAX}"
     )
 
 

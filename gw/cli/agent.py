@@ -15,15 +15,7 @@ from gw.admin.values import read_chat_model
 from gw.agents import table
 from gw.agents.table import AgentChanges, AgentRecord
 from gw.api.logs.agent_usage import read_usage
-from gw.cli.agent_options import (
-    add_create_options,
-    add_set_options,
-    check_set,
-    check_usage,
-    read_changes,
-    read_prompt,
-    read_window_of,
-)
+from gw.cli import agent_options
 from gw.cli.agent_results import agent_list_result, agent_result, usage_result
 from gw.cli.arguments import add_command, add_noun, identifier
 from gw.cli.context import Context, with_database
@@ -41,12 +33,12 @@ def add(nouns: Subparsers) -> None:
     create_.add_argument(
         "--account", metavar="ID", type=identifier, required=True, help="whose agent it is"
     )
-    add_create_options(create_)
+    agent_options.add_create_options(create_)
 
     text = "change an agent; what is not given stays"
-    set_parser = add_command(verbs, "set", text, with_database(set_, check=check_set))
+    set_parser = add_command(verbs, "set", text, with_database(set_, check=agent_options.check_set))
     _with_id(set_parser)
-    add_set_options(set_parser)
+    agent_options.add_set_options(set_parser)
 
     list_parser = add_command(verbs, "list", "list agents", with_database(list_))
     list_parser.add_argument("--account", metavar="ID", type=identifier, help="of this one alone")
@@ -55,7 +47,9 @@ def add(nouns: Subparsers) -> None:
     _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
 
     text = "what the keys of an agent have cost, revoked ones too"
-    usage_ = add_command(verbs, "usage", text, with_database(usage, check=check_usage))
+    usage_ = add_command(
+        verbs, "usage", text, with_database(usage, check=agent_options.check_usage)
+    )
     _with_id(usage_)
     usage_.add_argument("--period", metavar="P", help="today, 7d, 30d (default), this_month, all")
     usage_.add_argument("--from", dest="since", metavar="TIME", help="a date or an RFC 3339 time")
@@ -67,7 +61,7 @@ async def create(context: Context, options: Namespace) -> Result:
         account_id=options.account,
         name=options.name,
         user_name=options.user,
-        system_prompt=read_prompt(options.system_prompt),
+        system_prompt=agent_options.read_prompt(options.system_prompt),
         model=read_chat_model(options.model, context.config.registry),
         temperature=options.temperature,
         web_search=options.web_search,
@@ -79,7 +73,7 @@ async def create(context: Context, options: Namespace) -> Result:
 
 
 async def set_(context: Context, options: Namespace) -> Result:
-    return await _change(context, options, read_changes(context, options))
+    return await _change(context, options, agent_options.read_changes(context, options))
 
 
 async def list_(context: Context, options: Namespace) -> Result:
@@ -103,7 +97,7 @@ async def disable(context: Context, options: Namespace) -> Result:
 
 async def usage(context: Context, options: Namespace) -> Result:
     agent = await table.show(context.database, options.id)
-    window, now = read_window_of(options), datetime.now(UTC)
+    window, now = agent_options.read_window_of(options), datetime.now(UTC)
     sums = await read_usage(
         context.database, account_id=agent.account_id, agent_id=agent.id, window=window, now=now
     )

@@ -14,7 +14,7 @@ from gw.admin.values import PROMPT_BYTES_MAX, prompt, read_chat_model
 from gw.agents.table import AgentChanges
 from gw.api.logs.parameters import Parameters
 from gw.api.logs.window import Window, read_window
-from gw.cli.arguments import label, or_none, temperature, user_name
+from gw.cli import arguments
 from gw.cli.context import Context
 from gw.cli.failures import UsageFault
 from gw.errors import GatewayError
@@ -34,13 +34,19 @@ _TEMPERATURE_HELP = "of sampling, 0 to 2 (default: the model's)"
 
 def add_create_options(parser: Parser) -> None:
     """Add every option of a new agent."""
-    parser.add_argument("--name", metavar="NAME", type=label, required=True, help=_NAME_HELP)
-    parser.add_argument("--user", metavar="NAME", type=user_name, default=OWNER, help=_USER_HELP)
+    parser.add_argument(
+        "--name", metavar="NAME", type=arguments.label, required=True, help=_NAME_HELP
+    )
+    parser.add_argument(
+        "--user", metavar="NAME", type=arguments.user_name, default=OWNER, help=_USER_HELP
+    )
     parser.add_argument(
         "--system-prompt", metavar="FILE", type=Path, required=True, help=_PROMPT_HELP
     )
     parser.add_argument("--model", metavar="M", help="(default: that of the account)")
-    parser.add_argument("--temperature", metavar="T", type=temperature, help=_TEMPERATURE_HELP)
+    parser.add_argument(
+        "--temperature", metavar="T", type=arguments.temperature, help=_TEMPERATURE_HELP
+    )
     for switch in SWITCHES:
         option = f"--{switch.replace('_', '-')}"
         parser.add_argument(option, action="store_true", help=_SWITCH_HELP[switch])
@@ -50,22 +56,26 @@ def add_create_options(parser: Parser) -> None:
 def add_set_options(parser: Parser) -> None:
     """Add the options of settings; one that is not given sets no attribute."""
     absent = SUPPRESS
-    parser.add_argument("--name", metavar="NAME", type=label, default=absent, help=_NAME_HELP)
-    parser.add_argument("--user", metavar="NAME", type=user_name, default=absent, help=_USER_HELP)
+    parser.add_argument(
+        "--name", metavar="NAME", type=arguments.label, default=absent, help=_NAME_HELP
+    )
+    parser.add_argument(
+        "--user", metavar="NAME", type=arguments.user_name, default=absent, help=_USER_HELP
+    )
     parser.add_argument(
         "--system-prompt", metavar="FILE", type=Path, default=absent, help=_PROMPT_HELP
     )
     parser.add_argument(
         "--model",
         metavar="M|none",
-        type=or_none(str),
+        type=arguments.or_none(str),
         default=absent,
         help="which it calls; none: that of the account",
     )
     parser.add_argument(
         "--temperature",
         metavar="T|none",
-        type=or_none(temperature),
+        type=arguments.or_none(arguments.temperature),
         default=absent,
         help="of sampling, 0 to 2; none: the model's",
     )

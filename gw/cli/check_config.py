@@ -28,10 +28,10 @@ from gw.admin.channel_probe import probe_models
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Result, sheet, table
+from gw.config import faults
 from gw.config.certificate import server_context
 from gw.config.config import Config
 from gw.config.credentials import check_files
-from gw.config.faults import Caution, ConfigFaults, Fault, caution_records
 from gw.keys.issue import check_secret
 from gw.keys.sealing import KeySealer, WrongSecret
 from gw.keys.secret import Secret
@@ -71,7 +71,7 @@ def check_config(options: Namespace) -> Result:
     }
     shown = sheet(record)
     cautions = [*config.cautions, *_unwritable(config), *asyncio.run(_checked_database(config))]
-    record["warnings"] = caution_records(cautions)
+    record["warnings"] = faults.caution_records(cautions)
     text = [shown, *(f"warning: {caution}" for caution in cautions)]
     if not options.probe:
         return Result(record, "\n".join(text))
@@ -82,7 +82,7 @@ def check_config(options: Namespace) -> Result:
     return Result(record, "\n".join([*text, "", _shown(probes)]), exit_code)
 
 
-def _unwritable(config: Config) -> list[Caution]:
+def _unwritable(config: Config) -> list[faults.Caution]:
     """Return a caution if this user can neither write nor create `data_dir`.
 
     It is no fault, because another user than the gateway's may check the file.
@@ -92,10 +92,10 @@ def _unwritable(config: Config) -> list[Caution]:
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK, effective_ids=True):
         return []
     message = f"{config.data_dir} cannot be written here by this user: {there} does not allow it"
-    return [Caution(str(config.source), "data_dir", message)]
+    return [faults.Caution(str(config.source), "data_dir", message)]
 
 
-async def _checked_database(config: Config) -> list[Caution]:
+async def _checked_database(config: Config) -> list[faults.Caution]:
     """Return a caution if the database would refuse a start, or cannot be compared.
 
     Raises ConfigFaults for a secret that opens none of its keys.
@@ -109,7 +109,7 @@ async def _checked_database(config: Config) -> list[Caution]:
                     await unapplied(database)
                     await _check_secret(config, database)
     except WrongSecret as error:
-        raise ConfigFaults([_secret_fault(config, str(error))]) from error
+        raise faults.ConfigFaults([_secret_fault(config, str(error))]) from error
     except SecretFault as error:
         message = f"the secret was not compared with the keys of the database: {error}"
     except (MigrationFault, SessionsNotKept) as error:
@@ -118,7 +118,7 @@ async def _checked_database(config: Config) -> list[Caution]:
         message = f"{NOT_COMPARED}: it did not answer within {DATABASE_SECONDS:g} s"
     except (StoreError, EmbeddedFault, OSError) as error:
         message = f"{NOT_COMPARED}: {error}"
-    return [Caution(str(config.source), path, message)] if message else []
+    return [faults.Caution(str(config.source), path, message)] if message else []
 
 
 async def _check_secret(config: Config, database: Database) -> None:
@@ -130,10 +130,10 @@ async def _check_secret(config: Config, database: Database) -> None:
     await check_secret(database, KeySealer(Secret(text, config.previous_secret)))
 
 
-def _secret_fault(config: Config, why: str) -> Fault:
+def _secret_fault(config: Config, why: str) -> faults.Fault:
     """Return the fault of the secret, without its text."""
     found = "another one than the keys of the database are stored under"
-    return Fault(str(config.source), "secret", found=found, allowed="theirs", hint=why)
+    return faults.Fault(str(config.source), "secret", found=found, allowed="theirs", hint=why)
 
 
 def _embedded_url(config: Config) -> str | None:

@@ -10,7 +10,7 @@ from gw.cli.arguments import add_command, add_noun, identifier
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, sheet
-from gw.console.sessions import LINK_SECONDS, base_url, link_url, make_link
+from gw.console import sessions
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -38,7 +38,9 @@ async def link(context: Context, options: Namespace) -> Result:
             "console_port_unknown",
         )
     async with context.database.transaction() as transaction:
-        token = await make_link(transaction, Actor.of_this_process(), account_id=options.account)
-    url = link_url(base_url(context.config, address), token)
-    record = {"url": url, "account": options.account, "expires_in_seconds": LINK_SECONDS}
+        token = await sessions.make_link(
+            transaction, Actor.of_this_process(), account_id=options.account
+        )
+    url = sessions.link_url(sessions.base_url(context.config, address), token)
+    record = {"url": url, "account": options.account, "expires_in_seconds": sessions.LINK_SECONDS}
     return Result(record, f"{sheet(record)}\n\nThe link works once.")

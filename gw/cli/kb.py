@@ -19,7 +19,7 @@ from gw.admin import bases
 from gw.admin.audit import Actor
 from gw.admin.bases import BaseView
 from gw.api.knowledge.services import make_sources
-from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
+from gw.cli import arguments
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault
 from gw.cli.output import Result, sheet, table
@@ -51,12 +51,14 @@ def kb_id(text: str) -> str:
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = add_noun(nouns, "kb", "import, grant, export and remove knowledge bases")
+    verbs = arguments.add_noun(nouns, "kb", "import, grant, export and remove knowledge bases")
 
     text = "make a base what a folder of Markdown says, all or nothing"
     into = with_database(import_base, check=check_import)
-    import_ = _base(add_command(verbs, "import", text, into))
-    import_.add_argument("--name", metavar="TEXT", type=label, help="what the base is called")
+    import_ = _base(arguments.add_command(verbs, "import", text, into))
+    import_.add_argument(
+        "--name", metavar="TEXT", type=arguments.label, help="what the base is called"
+    )
     import_.add_argument(
         "--restricted",
         action=argparse.BooleanOptionalAction,
@@ -66,30 +68,40 @@ def add(nouns: Subparsers) -> None:
     import_.add_argument("--keep", action="store_true", help="keep pages that have no file")
     import_.add_argument("folder", metavar="DIR", type=Path, help="of Markdown files")
 
-    list_parser = add_command(verbs, "list", "list the bases of an account", with_database(list_))
+    list_parser = arguments.add_command(
+        verbs, "list", "list the bases of an account", with_database(list_)
+    )
     _account(list_parser)
     text = "show a base, and its links that lead nowhere"
-    _base(add_command(verbs, "show", text, with_database(show, check=check_base)))
+    _base(arguments.add_command(verbs, "show", text, with_database(show, check=check_base)))
 
     text = "write the pages and sources of a base into a new or empty folder"
-    export_ = _base(add_command(verbs, "export", text, with_database(export, check=check_base)))
+    export_ = _base(
+        arguments.add_command(verbs, "export", text, with_database(export, check=check_base))
+    )
     export_.add_argument("folder", metavar="DIR", type=Path, help="new, or empty")
 
     text = "remove a base, or one page of it"
-    remove_ = _base(add_command(verbs, "remove", text, with_database(remove, check=check_base)))
+    remove_ = _base(
+        arguments.add_command(verbs, "remove", text, with_database(remove, check=check_base))
+    )
     remove_.add_argument("--page", metavar="PAGE", help="the id or an alias of a page")
 
     for name, text, run in (
         ("grant", "let others read a base", grant),
         ("revoke", "take a grant back", revoke),
     ):
-        parser = add_command(verbs, name, text, with_database(run))
+        parser = arguments.add_command(verbs, name, text, with_database(run))
         _account(parser)
         parser.add_argument("--kb", metavar="KB", type=kb_id, required=True, help="a named base")
         parser.set_defaults(user=None)
         whom = parser.add_mutually_exclusive_group(required=True)
-        whom.add_argument("--to-user", metavar="NAME", type=user_name, help="of this account")
-        whom.add_argument("--to-account", metavar="ID", type=identifier, help="all users of it")
+        whom.add_argument(
+            "--to-user", metavar="NAME", type=arguments.user_name, help="of this account"
+        )
+        whom.add_argument(
+            "--to-account", metavar="ID", type=arguments.identifier, help="all users of it"
+        )
 
 
 def check_base(options: Namespace) -> None:
@@ -244,7 +256,7 @@ def _sources(context: Context) -> SourceStore:
 
 def _account(parser: Parser) -> None:
     parser.add_argument(
-        "--account", metavar="ID", type=identifier, required=True, help="whose base it is"
+        "--account", metavar="ID", type=arguments.identifier, required=True, help="whose base it is"
     )
 
 
@@ -252,6 +264,9 @@ def _base(parser: Parser) -> Parser:
     _account(parser)
     parser.add_argument("--kb", metavar="KB", type=kb_id, help="a named base")
     parser.add_argument(
-        "--user", metavar="NAME", type=user_name, help=f"whose personal base (default: {OWNER})"
+        "--user",
+        metavar="NAME",
+        type=arguments.user_name,
+        help=f"whose personal base (default: {OWNER})",
     )
     return parser

@@ -10,7 +10,7 @@ from argparse import SUPPRESS, Namespace
 
 from channels.registry import Registry
 from gw.admin import keys as admin
-from gw.cli.arguments import Parser, identifier, instant, label, or_none, usd_or_more, user_name
+from gw.cli import arguments
 from gw.cli.failures import UsageFault
 from gw.cli.model_options import add_model_options, allowed_models, names_models
 from gw.keys.issue import KeyWish
@@ -25,49 +25,60 @@ LOGS_HELP = "let it read the logs of the whole account"
 CAP_HELP = "what it may spend in all (default: any)"
 
 
-def add_create_options(parser: Parser, *, is_needed: bool = True) -> None:
+def add_create_options(parser: arguments.Parser, *, is_needed: bool = True) -> None:
     """Add the account, the name and every setting of a new key."""
     parser.add_argument(
-        "--account", metavar="ID", type=identifier, required=is_needed, help="whose key it is"
+        "--account",
+        metavar="ID",
+        type=arguments.identifier,
+        required=is_needed,
+        help="whose key it is",
     )
     parser.add_argument(
-        "--name", metavar="NAME", type=label, required=is_needed, help="as lists show it"
+        "--name", metavar="NAME", type=arguments.label, required=is_needed, help="as lists show it"
     )
     parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND, help=KIND_HELP)
     parser.add_argument(
-        "--user", metavar="NAME", type=user_name, default=OWNER, help="of the account; for good"
+        "--user",
+        metavar="NAME",
+        type=arguments.user_name,
+        default=OWNER,
+        help="of the account; for good",
     )
     parser.add_argument(
-        "--agent", metavar="ID", type=identifier, help="which agent a key of kind agent speaks for"
+        "--agent",
+        metavar="ID",
+        type=arguments.identifier,
+        help="which agent a key of kind agent speaks for",
     )
     models = parser.add_mutually_exclusive_group()
     models.add_argument("--allow", metavar="MODEL", action="append", help="may be repeated")
     models.add_argument("--allow-none", action="store_true", help="allow no model at all")
     parser.set_defaults(allow_all=False)
-    parser.add_argument("--expires", metavar="RFC3339", type=instant, help=EXPIRES_HELP)
-    parser.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more, help=CAP_HELP)
+    parser.add_argument("--expires", metavar="RFC3339", type=arguments.instant, help=EXPIRES_HELP)
+    parser.add_argument("--spend-cap-usd", metavar="X", type=arguments.usd_or_more, help=CAP_HELP)
     parser.add_argument("--account-logs", action="store_true", help=LOGS_HELP)
 
 
-def add_set_options(parser: Parser) -> None:
+def add_set_options(parser: arguments.Parser) -> None:
     """Add the options of settings; one that is not given sets no attribute."""
     absent = SUPPRESS
     parser.add_argument(
-        "--name", metavar="NAME", type=label, default=absent, help="as lists show it"
+        "--name", metavar="NAME", type=arguments.label, default=absent, help="as lists show it"
     )
     parser.add_argument("--kind", choices=KEY_KINDS, default=absent, help=KIND_HELP)
     add_model_options(parser)
     parser.add_argument(
         "--expires",
         metavar="RFC3339|none",
-        type=or_none(instant),
+        type=arguments.or_none(arguments.instant),
         default=absent,
         help="refuse it from then on, or never",
     )
     parser.add_argument(
         "--spend-cap-usd",
         metavar="X|none",
-        type=or_none(usd_or_more),
+        type=arguments.or_none(arguments.usd_or_more),
         default=absent,
         help="what it may spend in all, with what it has spent",
     )

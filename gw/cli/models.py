@@ -28,7 +28,7 @@ from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
 from gw.config.reload import check_price_moves
 from gw.moving_in.litellm.prices import read_prices
-from gw.price_list.comparison import Difference, PriceChange, compare, leaps
+from gw.price_list import comparison
 from gw.price_list.filling import UNPRICED, fill
 from gw.price_list.reading import PriceList, bundled
 from gw.price_list.repricing import reprice
@@ -128,11 +128,11 @@ def _leaps(
     """Return the models whose prices change tenfold or more, with these members."""
     config = load_text(text, os.environ, source=path, is_priced=False)
     found: dict[str, list[str]] = {}
-    for one in compare(config.registry, price_list).differing:
+    for one in comparison.compare(config.registry, price_list).differing:
         if one.model.price != UNPRICED and (not only or one.model.id in only):
             moves = [
                 f"{c.member} from {_plain(c.now) or 'none'} to {_plain(c.listed) or 'none'}"
-                for c in leaps(one)
+                for c in comparison.leaps(one)
             ]
             if moves:
                 found[one.model.id] = moves
@@ -160,7 +160,7 @@ def diff(options: Namespace) -> Result:
     path = find_config(options)
     config = load_text(read_text(path), os.environ, source=path, is_priced=False)
     price_list = _price_list(options)
-    found = compare(config.registry, price_list)
+    found = comparison.compare(config.registry, price_list)
     record: dict[str, Any] = {
         "file": str(path),
         "list": price_list.file,
@@ -195,7 +195,7 @@ def _has_database(config: Config) -> bool:
 
 
 async def _more(
-    config: Config, differing: Sequence[Difference], days: int
+    config: Config, differing: Sequence[comparison.Difference], days: int
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the additional cost of calls by model, and their total in nano-USD."""
     since = datetime.now(UTC) - timedelta(days=days)
@@ -213,7 +213,9 @@ async def _more(
     return calls, sum(one.more_nano_usd for one in found.values())
 
 
-def _change_record(difference: Difference, change: PriceChange) -> dict[str, Any]:
+def _change_record(
+    difference: comparison.Difference, change: comparison.PriceChange
+) -> dict[str, Any]:
     dated = [str(row.source.dated or "undated") for row in difference.rows]
     return {
         "model": difference.model.id,

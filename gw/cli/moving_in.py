@@ -23,12 +23,12 @@ from gw.cli.files import create_file, replace_file, write_secrets
 from gw.cli.output import Result, sheet, table
 from gw.config.load import load_text, read_text
 from gw.config.path import DEFAULT_NAME, name_of_file
+from gw.moving_in import writing
 from gw.moving_in.booking import Booked, book_accounts
 from gw.moving_in.litellm.configuration import read_litellm
 from gw.moving_in.new_api.conversion import plan_of
 from gw.moving_in.new_api.tables import read_tables, shown
 from gw.moving_in.plan import Plan
-from gw.moving_in.writing import Written, env_file, read_env_file, write_plan
 from gw.price_list.reading import bundled
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def new_api(options: Namespace) -> Result:
     return _result(target, plan, written, is_dry_run=options.dry_run, booked=booked)
 
 
-async def _booked(target: TargetFiles, plan: Plan, written: Written) -> list[Booked]:
+async def _booked(target: TargetFiles, plan: Plan, written: writing.Written) -> list[Booked]:
     """Create the accounts in the database of the new configuration."""
     environ = {**plan.unset(), **os.environ, **written.secrets}
     config = load_text(written.text, environ, source=target.path, is_priced=False)
@@ -119,15 +119,17 @@ class TargetFiles:
         self.text = "" if self.is_new else read_text(self.path)
         self.secrets_path = self.path.with_suffix(".env")
         self.env_text = read_text(self.secrets_path) if self.secrets_path.exists() else ""
-        self.secrets: Mapping[str, str] = read_env_file(self.env_text)
+        self.secrets: Mapping[str, str] = writing.read_env_file(self.env_text)
 
-    def write(self, plan: Plan, *, is_dry_run: bool) -> Written:
+    def write(self, plan: Plan, *, is_dry_run: bool) -> writing.Written:
         """Write the plan to both files. Raises ConfigFaults, CommandRefused."""
-        written = write_plan(plan, self.text, os.environ, source=self.path, secrets=self.secrets)
+        written = writing.write_plan(
+            plan, self.text, os.environ, source=self.path, secrets=self.secrets
+        )
         if is_dry_run:
             return written
         if written.secrets != self.secrets:
-            write_secrets(self.secrets_path, env_file(self.env_text, written.secrets))
+            write_secrets(self.secrets_path, writing.env_file(self.env_text, written.secrets))
         if self.is_new:
             create_file(self.path, written.text)
         elif written.text != self.text:
@@ -138,7 +140,7 @@ class TargetFiles:
 def _result(
     target: TargetFiles,
     plan: Plan,
-    written: Written,
+    written: writing.Written,
     *,
     is_dry_run: bool,
     booked: Sequence[Booked] | None = None,

@@ -14,10 +14,10 @@ from actors.wallet.money import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
 from gw.api.logs.detail import gateway_pairs, request_pairs, upstream_pairs
 from gw.api.logs.record import CallRecord, find_ref, read_ref
+from gw.cli import output
 from gw.cli.arguments import add_command
 from gw.cli.context import Context, with_database
 from gw.cli.failures import EXIT_REFUSED, CommandRefused
-from gw.cli.output import Result, rfc3339, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -30,7 +30,7 @@ def add(nouns: Subparsers) -> None:
     parser.add_argument("ref", metavar="ID", type=_ref, help="of its log row, or its trace id")
 
 
-async def receipt(context: Context, options: Namespace) -> Result:
+async def receipt(context: Context, options: Namespace) -> output.Result:
     record = await find_ref(context.database, options.ref)
     if record is None:
         raise CommandRefused(f"the call log has no row {options.ref}", "call_not_found")
@@ -50,7 +50,7 @@ async def receipt(context: Context, options: Namespace) -> Result:
         "upstream": _facts(upstream_pairs(record, str)),
         "gateway": _facts(gateway_pairs(record, str, context.config.credits_per_usd)),
     }
-    return Result(whole, _text(record, whole), 0 if agrees else EXIT_REFUSED)
+    return output.Result(whole, _text(record, whole), 0 if agrees else EXIT_REFUSED)
 
 
 def recomputed(record: CallRecord) -> tuple[int | None, str]:
@@ -89,14 +89,14 @@ def _text(record: CallRecord, whole: dict[str, Any]) -> str:
         "id": record.id,
         "account": record.account_id,
         "key": f"{record.key_id} {record.key_name or ''}".strip(),
-        "submitted_at": rfc3339(record.submitted_at),
+        "submitted_at": output.rfc3339(record.submitted_at),
     }
-    parts = [sheet(head)]
+    parts = [output.sheet(head)]
     if whole["channels"]:
-        parts.append(table(whole["channels"], ("channel", "protocol", "outcome", "ms")))
+        parts.append(output.table(whole["channels"], ("channel", "protocol", "outcome", "ms")))
     for name in ("request", "upstream", "gateway"):
         if whole[name]:
-            parts.append(f"{name}\n{sheet(whole[name])}")
+            parts.append(f"{name}\n{output.sheet(whole[name])}")
     verdict = "which is what was charged" if whole["agrees"] else "which is NOT what was charged"
     parts.append(f"{whole['computation']}, {verdict}: {whole['cost_usd']} USD")
     return "\n\n".join(parts)

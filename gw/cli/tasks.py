@@ -17,7 +17,7 @@ from channels.http.client import HttpClient
 from channels.media.model import TASK_KINDS
 from gw.admin import tasks
 from gw.admin.audit import Actor
-from gw.cli.arguments import add_command, add_noun, count, identifier
+from gw.cli import arguments
 from gw.cli.context import Context, with_database
 from gw.cli.output import Result, sheet, table
 from gw.config.live import LiveConfig
@@ -33,24 +33,26 @@ COLUMNS = ("id", "kind", "status", "account", "model", "channel", "created_at")
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = add_noun(nouns, "tasks", "look at asynchronous tasks and cancel them")
-    list_ = add_command(verbs, "list", "list tasks, the newest first", with_database(list_tasks))
-    list_.add_argument("--account", metavar="ID", type=identifier, help="of this account")
+    verbs = arguments.add_noun(nouns, "tasks", "look at asynchronous tasks and cancel them")
+    list_ = arguments.add_command(
+        verbs, "list", "list tasks, the newest first", with_database(list_tasks)
+    )
+    list_.add_argument("--account", metavar="ID", type=arguments.identifier, help="of this account")
     list_.add_argument("--status", choices=STATES, help="in this state")
     list_.add_argument("--kind", choices=TASK_KINDS, help="of this kind")
     list_.add_argument(
         "--limit",
         metavar="N",
-        type=count,
+        type=arguments.count,
         default=store.LIST_MAX,
         help=f"at most so many ({store.LIST_MAX}, which is the most)",
     )
     text = "show a task, its channel and what the upstream calls it"
-    show_ = add_command(verbs, "show", text, with_database(show))
-    show_.add_argument("id", metavar="ID", type=identifier, help=ID_HELP)
+    show_ = arguments.add_command(verbs, "show", text, with_database(show))
+    show_.add_argument("id", metavar="ID", type=arguments.identifier, help=ID_HELP)
     text = "cancel an unfinished task: it is refunded in full, and its upstream asked to stop"
-    cancel_ = add_command(verbs, "cancel", text, with_database(cancel))
-    cancel_.add_argument("id", metavar="ID", type=identifier, help=ID_HELP)
+    cancel_ = arguments.add_command(verbs, "cancel", text, with_database(cancel))
+    cancel_.add_argument("id", metavar="ID", type=arguments.identifier, help=ID_HELP)
 
 
 async def list_tasks(context: Context, options: Namespace) -> Result:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
+from gw.config import readers
 from gw.config.config import ListenAddress
 from gw.config.faults import Location
 from gw.config.nodes import Node, Scalar, described
-from gw.config.readers import InvalidValue, Reader, text, written_text
 
 _LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
 # Origins of web pages, and of extensions and applications with schemes of their own.
@@ -36,21 +36,21 @@ _LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
 MAX_PORT = 65_535
 
 
-def listen_address() -> Reader[ListenAddress]:
+def listen_address() -> readers.Reader[ListenAddress]:
     """Read `host:port`; an IPv6 host is in brackets."""
 
     def read(node: Node, at: Location) -> ListenAddress:
         if isinstance(node, Scalar) and node.kind == "whole" and not node.variables:
-            raise InvalidValue(
+            raise readers.InvalidValue(
                 found=described(node),
                 allowed=_LISTEN_ALLOWED,
                 hint=f"for port {node.text} of this machine write 127.0.0.1:{node.text}",
             )
-        value = written_text(node, _LISTEN_ALLOWED)
+        value = readers.written_text(node, _LISTEN_ALLOWED)
         match = _ADDRESS.fullmatch(value)
         host = host_of(match["host"]) if match else None
         if match is None or host is None or int(match["port"]) > MAX_PORT:
-            raise InvalidValue(
+            raise readers.InvalidValue(
                 found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value)
             )
         return ListenAddress(host, int(match["port"]))
@@ -58,40 +58,40 @@ def listen_address() -> Reader[ListenAddress]:
     return read
 
 
-def host_name() -> Reader[str]:
+def host_name() -> readers.Reader[str]:
     """Read a host's name, in lower case."""
 
     def read(node: Node, at: Location) -> str:
-        value = written_text(node, _HOST_NAME_ALLOWED)
+        value = readers.written_text(node, _HOST_NAME_ALLOWED)
         if not _HOST_NAME.fullmatch(value):
-            raise InvalidValue(found=described(node), allowed=_HOST_NAME_ALLOWED)
+            raise readers.InvalidValue(found=described(node), allowed=_HOST_NAME_ALLOWED)
         return value.lower().removesuffix(".")
 
     return read
 
 
-def origin() -> Reader[str]:
+def origin() -> readers.Reader[str]:
     """Read the origin of a page as browsers send it, or `*`."""
 
     def read(node: Node, at: Location) -> str:
-        value = written_text(node, _ORIGIN_ALLOWED)
+        value = readers.written_text(node, _ORIGIN_ALLOWED)
         if not _ORIGIN.fullmatch(value):
-            raise InvalidValue(found=described(node), allowed=_ORIGIN_ALLOWED)
+            raise readers.InvalidValue(found=described(node), allowed=_ORIGIN_ALLOWED)
         return value.lower()
 
     return read
 
 
-def base_url() -> Reader[str]:
+def base_url() -> readers.Reader[str]:
     """Read the scheme, host and path of an upstream, without a trailing slash."""
 
     def read(node: Node, at: Location) -> str:
-        value = written_text(node, _BASE_URL_ALLOWED)
+        value = readers.written_text(node, _BASE_URL_ALLOWED)
         match = _BASE_URL.fullmatch(value)
         host = host_of(match["host"]) if match else None
         port_is_good = match is not None and 0 < int(match["port"] or 1) <= MAX_PORT
         if match is None or host is None or not port_is_good:
-            raise InvalidValue(
+            raise readers.InvalidValue(
                 found=described(node), allowed=_BASE_URL_ALLOWED, hint=_base_url_hint(value)
             )
         port = f":{int(match['port'])}" if match["port"] else ""
@@ -100,9 +100,9 @@ def base_url() -> Reader[str]:
     return read
 
 
-def public_url() -> Reader[str]:
+def public_url() -> readers.Reader[str]:
     """Read the gateway's address for clients, or an empty text, without trailing slashes."""
-    read_text = text(_PUBLIC_URL_ALLOWED, may_be_empty=True)
+    read_text = readers.text(_PUBLIC_URL_ALLOWED, may_be_empty=True)
 
     def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
@@ -111,21 +111,23 @@ def public_url() -> Reader[str]:
         match = _PUBLIC_URL.fullmatch(value)
         port_is_good = match is not None and 0 < int(match["port"] or 1) <= MAX_PORT
         if match is None or host_of(match["host"]) is None or not port_is_good:
-            raise InvalidValue(found=described(node), allowed=_PUBLIC_URL_ALLOWED)
+            raise readers.InvalidValue(found=described(node), allowed=_PUBLIC_URL_ALLOWED)
         return value.rstrip("/")
 
     return read
 
 
-def engine_url(schemes: Sequence[str]) -> Reader[str]:
+def engine_url(schemes: Sequence[str]) -> readers.Reader[str]:
     """Read the URL of an engine, which may contain a password; empty without an engine."""
     allowed = f"empty, or {' or '.join(f'{scheme}://…' for scheme in schemes)}"
-    read_text = text(allowed, may_be_empty=True, secret=True)
+    read_text = readers.text(allowed, may_be_empty=True, secret=True)
 
     def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if value and (not value.startswith(tuple(f"{s}://" for s in schemes)) or " " in value):
-            raise InvalidValue(found=f"text (not shown) that {_beginning(value)}", allowed=allowed)
+            raise readers.InvalidValue(
+                found=f"text (not shown) that {_beginning(value)}", allowed=allowed
+            )
         return value
 
     return read

@@ -7,50 +7,33 @@ from pathlib import Path
 from typing import Any
 
 from actors.media_store.specs import BucketSpec
+from channels import registry
 from channels.authorizers.specs import AuthorizerSpec
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
-from channels.registry import (
-    SYSTEM_TURNS,
-    Binding,
-    ChannelSpec,
-    HealthSpec,
-    ModelSpec,
-    Registry,
-    VideoSpec,
-    VideoTier,
-)
+from gw.config import config
 from gw.config.cautions import asked_tiers
-from gw.config.config import (
-    AgentsSpec,
-    Certificate,
-    Config,
-    KbStore,
-    MediaStoreSpec,
-    Tasks,
-    Timeouts,
-)
 from gw.config.credentials import authorizer_spec
 from gw.config.mappings import Section
 from gw.config.transport import transport_of
 
 # The tier of models whose id has this suffix, unless they set another.
-LITE: VideoTier = "lite"
+LITE: registry.VideoTier = "lite"
 
 
-def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
+def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> config.Config:
     """Return the configuration of the checked values of the file `source` (an absolute path)."""
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
     asked = asked_tiers(values["channels"])
-    return Config(
+    return config.Config(
         listen=values["listen"],
         admin_listen=values["admin_listen"],
         admin_hosts=values["admin_hosts"],
         cors_origins=values["cors_origins"],
         console_listen=values["console_listen"],
         console_url=values["console_url"],
-        tls=Certificate(source.parent / chain, source.parent / key) if chain else None,
+        tls=config.Certificate(source.parent / chain, source.parent / key) if chain else None,
         public_url=values["public_url"],
         data_dir=source.parent / values["data_dir"],
         database_url=values["database_url"],
@@ -72,12 +55,12 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
         retention_months=values["retention_months"],
         ledger_retention_months=values["ledger_retention_months"],
         idempotency_max_bytes=values["idempotency_max_kb"],
-        timeouts=Timeouts(**values["timeouts"].values),
-        tasks=Tasks(**values["tasks"].values),
+        timeouts=config.Timeouts(**values["timeouts"].values),
+        tasks=config.Tasks(**values["tasks"].values),
         media_store=_media_store(values["media_store"].values),
         kb_store=_kb_store(values["kb_store"].values),
-        agents=AgentsSpec(**values["agents"].values),
-        registry=Registry.of(
+        agents=config.AgentsSpec(**values["agents"].values),
+        registry=registry.Registry.of(
             channels=[
                 _channel(
                     channel.values,
@@ -93,8 +76,8 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
     )
 
 
-def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
-    return MediaStoreSpec(
+def _media_store(values: Mapping[str, Any]) -> config.MediaStoreSpec:
+    return config.MediaStoreSpec(
         kind=values["kind"],
         path=Path(values["path"]),
         bytes_max=values["max_gb"],
@@ -106,8 +89,8 @@ def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
     )
 
 
-def _kb_store(values: Mapping[str, Any]) -> KbStore:
-    return KbStore(
+def _kb_store(values: Mapping[str, Any]) -> config.KbStore:
+    return config.KbStore(
         kind=values["kind"],
         path=values["path"],
         link_seconds=values["link_seconds"],
@@ -129,9 +112,9 @@ def _bucket(values: Mapping[str, Any]) -> BucketSpec:
 
 def _channel(
     values: Mapping[str, Any], transport: Transport | None, authorizer: AuthorizerSpec | None
-) -> ChannelSpec:
+) -> registry.ChannelSpec:
     health, protocols = values["health"].values, values["protocols"]
-    return ChannelSpec(
+    return registry.ChannelSpec(
         id=values["id"],
         base_url=values["base_url"],
         api_key=next(iter(values["api_key"]), ""),
@@ -139,14 +122,14 @@ def _channel(
         protocols=frozenset(protocols),
         tools=frozenset(values["tools"]),
         max_tokens_param=values["max_tokens_param"],
-        has_system_first=values["system_turns"] == SYSTEM_TURNS[1],
+        has_system_first=values["system_turns"] == registry.SYSTEM_TURNS[1],
         takes_cache_key=values["prompt_cache_key"],
         drops_billing_header=values["drop_billing_header"],
         propagate_trace=values["propagate_trace"],
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],
         wire=_of_protocols(values["wire"], protocols),
-        health=HealthSpec(
+        health=registry.HealthSpec(
             failures=health["failures"],
             cooldown_seconds=health["cooldown"],
             first_event_seconds=values["first_event_seconds"],
@@ -181,11 +164,11 @@ def _query(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return (*(pair for pair in usual if pair[0].lower() not in names), *own)
 
 
-def _model(values: Mapping[str, Any], asked: Mapping[str, str | None]) -> ModelSpec:
-    return ModelSpec(
+def _model(values: Mapping[str, Any], asked: Mapping[str, str | None]) -> registry.ModelSpec:
+    return registry.ModelSpec(
         id=values["id"],
         bindings=tuple(
-            Binding(
+            registry.Binding(
                 bound.values["id"],
                 bound.values["as"],
                 bound.values["price"],
@@ -211,6 +194,6 @@ def _model(values: Mapping[str, Any], asked: Mapping[str, str | None]) -> ModelS
     )
 
 
-def _video(model_id: str, values: Mapping[str, Any]) -> VideoSpec:
+def _video(model_id: str, values: Mapping[str, Any]) -> registry.VideoSpec:
     tier = values["tier"] or (LITE if model_id.endswith(f"-{LITE}") else None)
-    return VideoSpec(**{**values, "tier": tier})
+    return registry.VideoSpec(**{**values, "tier": tier})

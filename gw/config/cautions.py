@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 
+from channels import families
 from channels.credentials import NO_AUTH
 from channels.dialects.table import DIALECTS, asked_tier
-from channels.families import DEARER_TIERS, FAMILIES, MESSAGES, MODEL_TYPES
 from channels.family import Family
 from channels.media import plain_submit
 from channels.prices import PriceSpec
@@ -90,8 +90,10 @@ def caution_unserved_models(models: Sequence[Section], channels: Sequence[Sectio
 
 def _family_of(endpoint_type: str | None) -> Family | None:
     """Return the family of a dedicated endpoint; None for chat models and placeholders."""
-    served = (row for row in FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
-    return next((row for row in served if endpoint_type in MODEL_TYPES[row.protocol]), None)
+    served = (row for row in families.FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
+    return next(
+        (row for row in served if endpoint_type in families.MODEL_TYPES[row.protocol]), None
+    )
 
 
 # Models listed in one caution.
@@ -108,7 +110,9 @@ def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> 
     """Caution billable usage that upstreams of a chat model can report, and that has no price."""
     without_search: dict[str, list[str]] = {}
     of_messages = {
-        one.values["id"] for one in channels if MESSAGES.protocol in one.values["protocols"]
+        one.values["id"]
+        for one in channels
+        if families.MESSAGES.protocol in one.values["protocols"]
     }
     asked = asked_tiers(channels)
     for model in models:
@@ -140,7 +144,7 @@ def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> 
 
 
 def _unpriced(price: PriceSpec, is_refused: bool, speaks_messages: bool) -> Iterator[str]:
-    if not is_refused and not set(price.service_tiers or ()).intersection(DEARER_TIERS):
+    if not is_refused and not set(price.service_tiers or ()).intersection(families.DEARER_TIERS):
         yield (
             "unpriced is standard, so that dearer service tiers are served at the standard price:"
             " service_tiers has none of them"
@@ -165,7 +169,7 @@ def _asked(price: PriceSpec, tier: str | None) -> Iterator[str]:
             f"the channel's headers ask for {tier}, which costs service_tiers.{tier} and the"
             " factor: state it once"
         )
-    elif tier in DEARER_TIERS and tier not in (price.service_tiers or ()):
+    elif tier in families.DEARER_TIERS and tier not in (price.service_tiers or ()):
         yield f"the channel's headers ask for {tier}, and service_tiers has no price of it"
 
 

@@ -11,28 +11,27 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from channels import kinds
 from channels.authorizers.specs import AWS_SIGV4
 from channels.credentials import NO_AUTH
-from channels.kinds import KINDS, PROJECT, REGION, Kind
+from gw.config import mappings, nodes
 from gw.config.credentials import CREDENTIALS, check_credentials_of
 from gw.config.faults import Location
-from gw.config.mappings import Key, Schema, Section, mapping, section
-from gw.config.nodes import Node, Scalar, Table, described
 from gw.config.readers import InvalidValue, Reader
 from gw.config.upstream import PROVED
 
 KEY_AUTH = "bearer"  # of a kind with other credentials, if the channel has a key
 
 
-def channel(schema: Schema) -> Reader[Section]:
+def channel(schema: mappings.Schema) -> Reader[mappings.Section]:
     """Read a channel by its table of keys."""
 
     @cache
-    def reader(kind: str, way: str) -> Reader[Section]:
-        return mapping(_filled(schema, KINDS.get(kind), way))
+    def reader(kind: str, way: str) -> Reader[mappings.Section]:
+        return mappings.mapping(_filled(schema, kinds.KINDS.get(kind), way))
 
-    def read(node: Node, at: Location) -> Section:
-        kind = KINDS.get(_written(node, "kind") or "")
+    def read(node: nodes.Node, at: Location) -> mappings.Section:
+        kind = kinds.KINDS.get(_written(node, "kind") or "")
         way = _written(node, "auth") or _usual_way(node, kind)
         # Other methods are read alike.
         known = way if way in (NO_AUTH, KEY_AUTH, *PROVED) else ""
@@ -44,42 +43,42 @@ def channel(schema: Schema) -> Reader[Section]:
     return read
 
 
-def no_credentials() -> Reader[Section]:
+def no_credentials() -> Reader[mappings.Section]:
     """Read the credentials of methods that take none."""
     allowed = f"credentials with auth: {' or '.join(PROVED)}"
 
-    def read(node: Node, at: Location) -> Section:
-        if isinstance(node, Scalar) and node.is_nothing:
-            return Section({}, at, {})
-        raise InvalidValue(found=described(node, hidden=True), allowed=allowed)
+    def read(node: nodes.Node, at: Location) -> mappings.Section:
+        if isinstance(node, nodes.Scalar) and node.is_nothing:
+            return mappings.Section({}, at, {})
+        raise InvalidValue(found=nodes.described(node, hidden=True), allowed=allowed)
 
     return read
 
 
-def _usual_way(node: Node, kind: Kind | None) -> str:
+def _usual_way(node: nodes.Node, kind: kinds.Kind | None) -> str:
     if kind is None or kind.auth is None:
         return ""
-    has_key = isinstance(node, Table) and "api_key" in node.entries
+    has_key = isinstance(node, nodes.Table) and "api_key" in node.entries
     return KEY_AUTH if kind.auth in PROVED and has_key else kind.auth
 
 
-def _written(node: Node, name: str) -> str | None:
+def _written(node: nodes.Node, name: str) -> str | None:
     """Return the text of a key, or None; the mapping's reader validates it."""
-    entry = node.entries.get(name) if isinstance(node, Table) else None
-    return entry.value.text if entry is not None and isinstance(entry.value, Scalar) else None
+    entry = node.entries.get(name) if isinstance(node, nodes.Table) else None
+    return entry.value.text if entry is not None and isinstance(entry.value, nodes.Scalar) else None
 
 
-def _filled(schema: Schema, kind: Kind | None, way: str) -> Schema:
+def _filled(schema: mappings.Schema, kind: kinds.Kind | None, way: str) -> mappings.Schema:
     """Return the table with the defaults of a kind and of a way of `auth`."""
     filled = dict(schema)
     if way == NO_AUTH or way in PROVED:
-        filled["api_key"] = Key(schema["api_key"].read, ())
+        filled["api_key"] = mappings.Key(schema["api_key"].read, ())
     if way in PROVED:
-        filled["credentials"] = section(CREDENTIALS[way])
+        filled["credentials"] = mappings.section(CREDENTIALS[way])
     if kind is None:
         return filled
     if kind.base_url:
-        filled["base_url"] = Key(schema["base_url"].read, kind.base_url)
+        filled["base_url"] = mappings.Key(schema["base_url"].read, kind.base_url)
     for name, default in (
         ("protocols", kind.protocols),
         ("tools", kind.tools),
@@ -89,26 +88,29 @@ def _filled(schema: Schema, kind: Kind | None, way: str) -> Schema:
         ("prompt_cache_key", kind.prompt_cache_key),
         ("drop_billing_header", kind.drop_billing_header),
     ):
-        filled[name] = Key(schema[name].read, default)
+        filled[name] = mappings.Key(schema[name].read, default)
     for name, defaults in (("paths", kind.paths), ("wire", kind.wire)):
         filled[name] = _filled_section(schema[name], defaults)
     return filled
 
 
-def _filled_section(key: Key, defaults: Mapping[str, str]) -> Key:
+def _filled_section(key: mappings.Key, defaults: Mapping[str, str]) -> mappings.Key:
     assert key.inside is not None
-    return section(
-        {name: Key(one.read, defaults.get(name, one.default)) for name, one in key.inside.items()}
+    return mappings.section(
+        {
+            name: mappings.Key(one.read, defaults.get(name, one.default))
+            for name, one in key.inside.items()
+        }
     )
 
 
-def _placed(found: Section, kind: Kind | None) -> Section:
+def _placed(found: mappings.Section, kind: kinds.Kind | None) -> mappings.Section:
     """Return the channel with region and project inserted into its kind's address and paths."""
     values = dict(found.values)
-    marks = {REGION: values.get("region") or "", PROJECT: values.get("project") or ""}
+    marks = {kinds.REGION: values.get("region") or "", kinds.PROJECT: values.get("project") or ""}
     base_url = values.get("base_url")
     if kind is not None and base_url == kind.base_url:
-        base_url = kind.regional.get(marks[REGION], base_url)
+        base_url = kind.regional.get(marks[kinds.REGION], base_url)
     who = f"auth: {AWS_SIGV4}" if kind is None else f"kind {kind.name}"
     for name in _missing(values, base_url or ""):
         found.location(name).blame(found="nothing", allowed=f"a {name}: {who} needs one")
@@ -130,7 +132,7 @@ def _missing(values: Mapping[str, Any], base_url: str) -> list[str]:
         templates += [path for name, path in paths.values.items() if path and name in spoken]
     text = " ".join(templates)
     is_signed = values.get("auth") == AWS_SIGV4
-    needed = {"region": is_signed or REGION in text, "project": PROJECT in text}
+    needed = {"region": is_signed or kinds.REGION in text, "project": kinds.PROJECT in text}
     return [name for name in needed if needed[name] and values.get(name, "") is None]
 
 

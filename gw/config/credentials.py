@@ -10,28 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from channels.authorizers import aws, google
-from channels.authorizers.specs import (
-    AWS_SERVICE,
-    AWS_SIGV4,
-    AZURE_AD,
-    AZURE_AUTHORITY,
-    AZURE_SCOPE,
-    GOOGLE_SCOPE,
-    GOOGLE_SERVICE_ACCOUNT,
-    AuthorizerSpec,
-    AwsSpec,
-    AzureSpec,
-    GoogleSpec,
-    google_info,
-)
+from channels.authorizers import aws, google, specs
 from channels.files import read_regular
+from gw.config import readers
 from gw.config.addresses import public_url
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults, Fault, Location
 from gw.config.mappings import Key, Schema, Section
 from gw.config.nodes import Node, Scalar, described
-from gw.config.readers import InvalidValue, Reader, file, text
 from gw.config.transport import check_client_certificates
 
 KEY_FILE_ALLOWED = "the text of a service account's key file, JSON with a type"
@@ -39,17 +25,17 @@ KEY_FILE_ALLOWED = "the text of a service account's key file, JSON with a type"
 KEY_FILE_CHARACTERS_MAX = 64 * 1024
 
 
-def _key_file_text() -> Reader[str]:
+def _key_file_text() -> readers.Reader[str]:
     """Read the text of a key file, which has several lines and is never reported."""
 
     def read(node: Node, at: Location) -> str:
         value = node.text if isinstance(node, Scalar) and not node.is_nothing else ""
         if not isinstance(node, Scalar) or len(value) > KEY_FILE_CHARACTERS_MAX:
-            raise InvalidValue(found=described(node, hidden=True), allowed=KEY_FILE_ALLOWED)
+            raise readers.InvalidValue(found=described(node, hidden=True), allowed=KEY_FILE_ALLOWED)
         try:
-            google_info(value)
+            specs.google_info(value)
         except ValueError as error:
-            raise InvalidValue(
+            raise readers.InvalidValue(
                 found=f"text (not shown) that is {error}", allowed=KEY_FILE_ALLOWED
             ) from None
         return value
@@ -58,30 +44,30 @@ def _key_file_text() -> Reader[str]:
 
 
 def _secret(what: str) -> Key:
-    return Key(text(what, may_be_empty=True, secret=True), "")
+    return Key(readers.text(what, may_be_empty=True, secret=True), "")
 
 
 # By the method of `auth`; absent members are found where the provider's libraries look for them.
 CREDENTIALS: Mapping[str, Schema] = {
-    AWS_SIGV4: {
+    specs.AWS_SIGV4: {
         "access_key_id": _secret("the id of an access key"),
         "secret_access_key": _secret("the secret of an access key"),
         "session_token": _secret("the session's token"),
-        "profile": Key(text(may_be_empty=True), ""),
-        "service": Key(text("a service, as AWS signs for it"), AWS_SERVICE),
+        "profile": Key(readers.text(may_be_empty=True), ""),
+        "service": Key(readers.text("a service, as AWS signs for it"), specs.AWS_SERVICE),
     },
-    GOOGLE_SERVICE_ACCOUNT: {
-        "file": Key(file(), ""),
+    specs.GOOGLE_SERVICE_ACCOUNT: {
+        "file": Key(readers.file(), ""),
         "json": Key(_key_file_text(), ""),
-        "scope": Key(text("a scope"), GOOGLE_SCOPE),
+        "scope": Key(readers.text("a scope"), specs.GOOGLE_SCOPE),
     },
-    AZURE_AD: {
-        "tenant_id": Key(text("the tenant's id", may_be_empty=True), ""),
-        "client_id": Key(text("the application's id", may_be_empty=True), ""),
+    specs.AZURE_AD: {
+        "tenant_id": Key(readers.text("the tenant's id", may_be_empty=True), ""),
+        "client_id": Key(readers.text("the application's id", may_be_empty=True), ""),
         "client_secret": _secret("the application's secret"),
-        "token_file": Key(file(), ""),
-        "scope": Key(text("a scope"), AZURE_SCOPE),
-        "authority": Key(public_url(), AZURE_AUTHORITY),
+        "token_file": Key(readers.file(), ""),
+        "scope": Key(readers.text("a scope"), specs.AZURE_SCOPE),
+        "authority": Key(public_url(), specs.AZURE_AUTHORITY),
     },
 }
 
@@ -128,23 +114,23 @@ def _check_azure(credentials: Section) -> None:
 
 
 _CHECKS: Mapping[str, Callable[[Section], None]] = {
-    AWS_SIGV4: _check_aws,
-    GOOGLE_SERVICE_ACCOUNT: _check_google,
-    AZURE_AD: _check_azure,
+    specs.AWS_SIGV4: _check_aws,
+    specs.GOOGLE_SERVICE_ACCOUNT: _check_google,
+    specs.AZURE_AD: _check_azure,
 }
 
 
-def authorizer_spec(values: Mapping[str, Any], folder: Path) -> AuthorizerSpec | None:
+def authorizer_spec(values: Mapping[str, Any], folder: Path) -> specs.AuthorizerSpec | None:
     """Return the authorizer of a channel; None for a key. Relative paths start at `folder`."""
     way = values["auth"]
     if way not in CREDENTIALS:
         return None
     given = values["credentials"].values
-    if way == AWS_SIGV4:
-        return AwsSpec(region=values["region"], **given)
-    if way == GOOGLE_SERVICE_ACCOUNT:
-        return GoogleSpec(_placed(given["file"], folder), given["json"], given["scope"])
-    return AzureSpec(**{**given, "token_file": _placed(given["token_file"], folder)})
+    if way == specs.AWS_SIGV4:
+        return specs.AwsSpec(region=values["region"], **given)
+    if way == specs.GOOGLE_SERVICE_ACCOUNT:
+        return specs.GoogleSpec(_placed(given["file"], folder), given["json"], given["scope"])
+    return specs.AzureSpec(**{**given, "token_file": _placed(given["token_file"], folder)})
 
 
 def check_files(config: Config) -> None:
@@ -164,16 +150,16 @@ def check_credentials(config: Config) -> None:
         raise ConfigFaults(faults)
 
 
-def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
+def _unusable(spec: specs.AuthorizerSpec | None) -> tuple[str, str]:
     """Return the fault and the allowed values; empty without a fault."""
-    if isinstance(spec, AwsSpec) and find_spec("botocore") is None:
-        return f"auth: {AWS_SIGV4} without its library", aws.AWS_EXTRA
-    if isinstance(spec, GoogleSpec):
+    if isinstance(spec, specs.AwsSpec) and find_spec("botocore") is None:
+        return f"auth: {specs.AWS_SIGV4} without its library", aws.AWS_EXTRA
+    if isinstance(spec, specs.GoogleSpec):
         if any(find_spec(name) is None for name in ("google", "google.auth", "requests")):
-            return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", google.GOOGLE_EXTRA
+            return f"auth: {specs.GOOGLE_SERVICE_ACCOUNT} without its library", google.GOOGLE_EXTRA
         if spec.file:
             try:
-                google_info(read_regular(spec.file))
+                specs.google_info(read_regular(spec.file))
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 return f"{spec.file}: {reason}", "the key file of a service account"

@@ -11,39 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from channels.files import bounded, read_regular
+from gw.config import cautions, relations
 from gw.config.builder import config_of
-from gw.config.cautions import (
-    caution_endpoints_in_address,
-    caution_quoted_keys,
-    caution_short_names,
-    caution_unpriced,
-    caution_unsent_keys,
-    caution_unserved_models,
-    caution_unused_channels,
-    caution_versions_twice,
-    caution_wildcard_listeners,
-)
 from gw.config.config import Config
 from gw.config.faults import FaultReport, Location, Mark
 from gw.config.mappings import Section, attempt, mapping
 from gw.config.nodes import Unreadable, quoted
-from gw.config.relations import (
-    check_agents,
-    check_bindings,
-    check_buckets,
-    check_certificate,
-    check_channel_ids,
-    check_fields,
-    check_hosted_paths,
-    check_keys,
-    check_listeners,
-    check_model_names,
-    check_of_protocols,
-    check_prices,
-    check_retention,
-    check_secrets,
-    check_videos,
-)
 from gw.config.schema import TOP
 from gw.config.transport import check_proxies
 from gw.config.yaml_source import parse
@@ -110,15 +83,15 @@ def load_text(
         check_proxies(top.get("channels") or (), environ)
     report.raise_if_any()
     top = tops[0]
-    caution_wildcard_listeners(top)
-    caution_unused_channels(top.values["models"], top.values["channels"])
-    caution_unserved_models(top.values["models"], top.values["channels"])
-    caution_unpriced(top.values["models"], top.values["channels"])
-    caution_short_names(top.values["channels"])
-    caution_versions_twice(top.values["channels"])
-    caution_endpoints_in_address(top.values["channels"])
-    caution_quoted_keys(top.values["channels"])
-    caution_unsent_keys(top.values["channels"])
+    cautions.caution_wildcard_listeners(top)
+    cautions.caution_unused_channels(top.values["models"], top.values["channels"])
+    cautions.caution_unserved_models(top.values["models"], top.values["channels"])
+    cautions.caution_unpriced(top.values["models"], top.values["channels"])
+    cautions.caution_short_names(top.values["channels"])
+    cautions.caution_versions_twice(top.values["channels"])
+    cautions.caution_endpoints_in_address(top.values["channels"])
+    cautions.caution_quoted_keys(top.values["channels"])
+    cautions.caution_unsent_keys(top.values["channels"])
     config = config_of(top.values, source.absolute(), environ)
     return replace(
         config,
@@ -157,23 +130,23 @@ def _decoded(content: bytes, report: FaultReport) -> str:
 
 def _check(top: Section, *, is_priced: bool) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
-    check_listeners(top)
-    check_secrets(top)
-    check_retention(top)
+    relations.check_listeners(top)
+    relations.check_secrets(top)
+    relations.check_retention(top)
     for section in (top, *(channels or ())):
-        check_certificate(section.get("tls" if section is top else "client_certificate"))
-    check_buckets(top)
-    check_channel_ids(channels or ())
-    check_model_names(models)
-    check_bindings(models, channels)
+        relations.check_certificate(section.get("tls" if section is top else "client_certificate"))
+    relations.check_buckets(top)
+    relations.check_channel_ids(channels or ())
+    relations.check_model_names(models)
+    relations.check_bindings(models, channels)
     if is_priced:
-        check_prices(models)
-    check_of_protocols(channels or ())
-    check_hosted_paths(channels or ())
-    check_fields(channels or ())
-    check_keys(channels or ())
-    check_videos(models)
-    check_agents(top.get("agents"), models)
+        relations.check_prices(models)
+    relations.check_of_protocols(channels or ())
+    relations.check_hosted_paths(channels or ())
+    relations.check_fields(channels or ())
+    relations.check_keys(channels or ())
+    relations.check_videos(models)
+    relations.check_agents(top.get("agents"), models)
 
 
 def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:

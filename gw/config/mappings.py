@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from gw.config import nodes
 from gw.config.faults import Location
-from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described, quoted
 from gw.config.readers import InvalidValue, Reader, choice
 from gw.config.suggestions import closest
 
@@ -62,9 +62,9 @@ class Section:
         return self.locations.get(name) or self.at.key(name)
 
 
-def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
+def attempt(read: Reader[T], node: nodes.Node, at: Location) -> list[T]:
     """Return a value in a list; report a refused one and return an empty list."""
-    if isinstance(node, Unreadable):
+    if isinstance(node, nodes.Unreadable):
         return []
     try:
         return [read(node, at)]
@@ -82,11 +82,11 @@ def mapping(schema: Schema) -> Reader[Section]:
     """Read a mapping by its table of keys; a null value is an empty mapping."""
     allowed = f"a mapping of {', '.join(schema)}"
 
-    def read(node: Node, at: Location) -> Section:
-        if isinstance(node, Scalar) and node.is_nothing:
-            node = Table({}, node.mark)
-        if not isinstance(node, Table):
-            raise InvalidValue(found=described(node), allowed=allowed)
+    def read(node: nodes.Node, at: Location) -> Section:
+        if isinstance(node, nodes.Scalar) and node.is_nothing:
+            node = nodes.Table({}, node.mark)
+        if not isinstance(node, nodes.Table):
+            raise InvalidValue(found=nodes.described(node), allowed=allowed)
         meant = _blame_unknown_keys(node, schema, at)
         locations = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
         values: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def mapping(schema: Schema) -> Reader[Section]:
                 found = attempt(key.read, entry.value, locations[name])
                 values.update((name, value) for value in found)
             elif key.inside is not None:
-                values[name] = key.read(Table({}, node.mark), at.key(name))
+                values[name] = key.read(nodes.Table({}, node.mark), at.key(name))
             elif key.default is not REQUIRED:
                 values[name] = key.default
             elif name not in meant:
@@ -110,9 +110,9 @@ def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, 
     """Read a mapping of the operator's own names to values of one kind."""
     allowed = f"a mapping of names to values, {what}, 1 to {most} of them"
 
-    def read_names(node: Node, at: Location) -> dict[str, T]:
-        if not isinstance(node, Table) or not 0 < len(node.entries) <= most:
-            raise InvalidValue(found=described(node), allowed=allowed)
+    def read_names(node: nodes.Node, at: Location) -> dict[str, T]:
+        if not isinstance(node, nodes.Table) or not 0 < len(node.entries) <= most:
+            raise InvalidValue(found=nodes.described(node), allowed=allowed)
         return {
             name: value
             for name, entry in node.entries.items()
@@ -125,12 +125,12 @@ def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, 
 def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
     """Read a list of values; a null value is an empty list."""
 
-    def read_list(node: Node, at: Location) -> tuple[T, ...]:
-        if isinstance(node, Scalar) and node.is_nothing:
+    def read_list(node: nodes.Node, at: Location) -> tuple[T, ...]:
+        if isinstance(node, nodes.Scalar) and node.is_nothing:
             return ()
-        if not isinstance(node, Items):
+        if not isinstance(node, nodes.Items):
             hint = "write it as a list, in [ ] or one per line after a dash"
-            raise InvalidValue(found=described(node), allowed=allowed, hint=hint)
+            raise InvalidValue(found=nodes.described(node), allowed=allowed, hint=hint)
         return tuple(
             value
             for index, item in enumerate(node.items)
@@ -144,15 +144,19 @@ def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple
     """Read a list of distinct values, at least `least`."""
     read_list = listing(placed(read), allowed)
 
-    def read_distinct(node: Node, at: Location) -> tuple[str, ...]:
+    def read_distinct(node: nodes.Node, at: Location) -> tuple[str, ...]:
         values = read_list(node, at)
-        is_empty = isinstance(node, Scalar) or (isinstance(node, Items) and not node.items)
+        is_empty = isinstance(node, nodes.Scalar) or (
+            isinstance(node, nodes.Items) and not node.items
+        )
         if is_empty and least:
-            raise InvalidValue(found=described(node), allowed=f"{allowed}, with at least {least}")
+            raise InvalidValue(
+                found=nodes.described(node), allowed=f"{allowed}, with at least {least}"
+            )
         seen: dict[str, Location] = {}
         for item in values:
             if item.value in seen:
-                item.at.blame(found=f"{quoted(item.value)} again", allowed="each value once")
+                item.at.blame(found=f"{nodes.quoted(item.value)} again", allowed="each value once")
             seen.setdefault(item.value, item.at)
         return tuple(seen)
 
@@ -169,14 +173,14 @@ def placed(read: Reader[T]) -> Reader[LocatedValue[T]]:
     return lambda node, at: LocatedValue(read(node, at), at)
 
 
-def _blame_unknown_keys(node: Table, schema: Schema, at: Location) -> set[str]:
+def _blame_unknown_keys(node: nodes.Table, schema: Schema, at: Location) -> set[str]:
     """Report keys that the schema lacks; return the keys that were probably meant."""
     meant = set()
     for name, entry in node.entries.items():
         if name not in schema:
             guess = closest(name, schema)
             at.key(name, entry.mark).blame(
-                found=f"the unknown key {quoted(name)}",
+                found=f"the unknown key {nodes.quoted(name)}",
                 allowed=f"the keys {', '.join(schema)}",
                 hint=_key_hint(name, guess, schema),
             )

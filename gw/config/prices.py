@@ -14,32 +14,36 @@ from typing import Any
 from channels.dialects.token_counts import served_region
 from channels.families import SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
+from gw.config import mappings, readers
 from gw.config.faults import Location
-from gw.config.mappings import REQUIRED, Key, Schema, Section, by_name, listing, mapping
 from gw.config.nodes import Node, Scalar
-from gw.config.readers import InvalidValue, Reader, decimal, optional, whole
 
-USD = decimal("a price in USD", most=1_000_000, quoted=True)
-FACTOR = decimal("a factor", most=1000, above_zero=True, quoted=True)
+USD = readers.decimal("a price in USD", most=1_000_000, quoted=True)
+FACTOR = readers.decimal("a factor", most=1000, above_zero=True, quoted=True)
 # Steps of one price; providers have one or two.
 STEPS_MAX = 10
 TOKENS_MAX = 1_000_000_000
 SEARCH_SIZES = ("low", "medium", "high")
 
-_PER_MILLION: Schema = {
-    name: Key(optional(USD), None) for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
+_PER_MILLION: mappings.Schema = {
+    name: mappings.Key(readers.optional(USD), None) for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
 }
-STEP: Schema = {"above": Key(whole(0, TOKENS_MAX), REQUIRED), **_PER_MILLION}
+STEP: mappings.Schema = {
+    "above": mappings.Key(readers.whole(0, TOKENS_MAX), mappings.REQUIRED),
+    **_PER_MILLION,
+}
 
 
-def steps() -> Reader[tuple[PriceStep, ...]]:
+def steps() -> readers.Reader[tuple[PriceStep, ...]]:
     """Read the steps of a price for long prompts, in ascending order of their bounds."""
-    read_steps = listing(mapping(STEP), "a list of {above: tokens, input: price, …}")
+    read_steps = mappings.listing(
+        mappings.mapping(STEP), "a list of {above: tokens, input: price, …}"
+    )
 
     def read(node: Node, at: Location) -> tuple[PriceStep, ...]:
         found = read_steps(node, at)
         if len(found) > STEPS_MAX:
-            raise InvalidValue(found=f"{len(found)} steps", allowed=f"at most {STEPS_MAX}")
+            raise readers.InvalidValue(found=f"{len(found)} steps", allowed=f"at most {STEPS_MAX}")
         last = -1
         for one in found:
             above = one.get("above")
@@ -60,7 +64,7 @@ def steps() -> Reader[tuple[PriceStep, ...]]:
     return read
 
 
-def _blame_empty(found: Sequence[Section]) -> None:
+def _blame_empty(found: Sequence[mappings.Section]) -> None:
     for one in found:
         if not one.locations.keys() - {"above"}:
             one.at.blame(found="a step without a price", allowed="a price that differs above it")
@@ -70,25 +74,30 @@ def _stated(values: Mapping[str, Any]) -> dict[str, Decimal]:
     return {name: values[name] for name in _PER_MILLION if values.get(name) is not None}
 
 
-TIER: Schema = {
-    "factor": Key(optional(FACTOR), None),
+TIER: mappings.Schema = {
+    "factor": mappings.Key(readers.optional(FACTOR), None),
     **_PER_MILLION,
-    "above_tokens": Key(steps(), ()),
+    "above_tokens": mappings.Key(steps(), ()),
 }
 
 
-def tiers() -> Reader[dict[str, TierPrice]]:
+def tiers() -> readers.Reader[dict[str, TierPrice]]:
     """Read the prices of service tiers: a factor or own prices for each."""
-    read_tiers = mapping({name: Key(optional(mapping(TIER)), None) for name in SERVICE_TIERS})
+    read_tiers = mappings.mapping(
+        {
+            name: mappings.Key(readers.optional(mappings.mapping(TIER)), None)
+            for name in SERVICE_TIERS
+        }
+    )
 
     def read(node: Node, at: Location) -> dict[str, TierPrice]:
-        sections: dict[str, Section | None] = dict(read_tiers(node, at).values)
+        sections: dict[str, mappings.Section | None] = dict(read_tiers(node, at).values)
         return {name: _tier(one) for name, one in sections.items() if one is not None}
 
     return read
 
 
-def _tier(one: Section) -> TierPrice:
+def _tier(one: mappings.Section) -> TierPrice:
     factor, prices = one.get("factor"), _stated(one.values)
     own = one.get("above_tokens", ())
     if factor is not None and (prices or own):
@@ -98,9 +107,9 @@ def _tier(one: Section) -> TierPrice:
     return TierPrice(factor, prices, own)
 
 
-def by_size() -> Reader[Decimal | dict[str, Decimal]]:
+def by_size() -> readers.Reader[Decimal | dict[str, Decimal]]:
     """Read the price of a web search: one for all, or one per size of its context."""
-    read_sizes = by_name(USD, f"a price of each of {', '.join(SEARCH_SIZES)}")
+    read_sizes = mappings.by_name(USD, f"a price of each of {', '.join(SEARCH_SIZES)}")
 
     def read(node: Node, at: Location) -> Decimal | dict[str, Decimal]:
         if isinstance(node, Scalar):
@@ -113,9 +122,9 @@ def by_size() -> Reader[Decimal | dict[str, Decimal]]:
     return read
 
 
-def regions() -> Reader[dict[str, Decimal]]:
+def regions() -> readers.Reader[dict[str, Decimal]]:
     """Read the factors of regions, by the names that upstreams report."""
-    read_factors = by_name(FACTOR, "a factor for each region, such as {us: 1.1}")
+    read_factors = mappings.by_name(FACTOR, "a factor for each region, such as {us: 1.1}")
 
     def read(node: Node, at: Location) -> dict[str, Decimal]:
         found = read_factors(node, at)
@@ -130,21 +139,23 @@ def regions() -> Reader[dict[str, Decimal]]:
 
 
 PRICE_KEYS = tuple(field.name for field in fields(PriceSpec) if field.name != "factor")
-PRICE: Schema = {
-    **{key: Key(optional(USD), None) for key in PRICE_KEYS},
-    "per_second_by_resolution": Key(optional(by_name(USD, "a price of each")), None),
-    "per_web_search": Key(optional(by_size()), None),
-    "above_tokens": Key(optional(steps()), None),
-    "service_tiers": Key(optional(tiers()), None),
-    "regions": Key(optional(regions()), None),
+PRICE: mappings.Schema = {
+    **{key: mappings.Key(readers.optional(USD), None) for key in PRICE_KEYS},
+    "per_second_by_resolution": mappings.Key(
+        readers.optional(mappings.by_name(USD, "a price of each")), None
+    ),
+    "per_web_search": mappings.Key(readers.optional(by_size()), None),
+    "above_tokens": mappings.Key(readers.optional(steps()), None),
+    "service_tiers": mappings.Key(readers.optional(tiers()), None),
+    "regions": mappings.Key(readers.optional(regions()), None),
 }
 # The members of a channel's entry that override the model's price.
-ENTRY_PRICE: Schema = {**PRICE, "factor": Key(optional(FACTOR), None)}
+ENTRY_PRICE: mappings.Schema = {**PRICE, "factor": mappings.Key(readers.optional(FACTOR), None)}
 
 
-def entry_price() -> Reader[PriceSpec | None]:
+def entry_price() -> readers.Reader[PriceSpec | None]:
     """Read the price of a model on one channel; None if it has no member."""
-    read_price = mapping(ENTRY_PRICE)
+    read_price = mappings.mapping(ENTRY_PRICE)
 
     def read(node: Node, at: Location) -> PriceSpec | None:
         found = read_price(node, at)

@@ -10,17 +10,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 
+from channels import families
 from channels.dialects.address import MODEL
 from channels.dialects.table import CHAT_DIALECTS
-from channels.families import (
-    CHAT_PRICES,
-    ENDPOINT_TYPES,
-    FAMILIES,
-    MODEL_TYPES,
-    TOKEN_PRICES,
-    UNIT_PRICES,
-    VIDEOS,
-)
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.registry import PLAIN
 from gw.config.config import ListenAddress
@@ -172,14 +164,14 @@ def check_prices(models: Sequence[Section]) -> None:
 
 def _check_price(price: Section, endpoint_type: str | None) -> None:
     if endpoint_type is None:
-        for key in CHAT_PRICES:
+        for key in families.CHAT_PRICES:
             # Not `is None` alone: an absent key was refused, and is already reported.
             if price.get(key, Decimal(0)) is None:
                 price.location(key).blame(
                     found="no price", allowed="a price: a chat model needs input and output"
                 )
         return
-    units = ENDPOINT_TYPES[endpoint_type].prices
+    units = families.ENDPOINT_TYPES[endpoint_type].prices
     if units and all(price.get(key, Decimal(0)) is None for key in units):
         price.at.blame(
             found="no price by the unit that is billed",
@@ -192,7 +184,7 @@ def _check_entry_price(bound: Section, endpoint_type: str | None) -> None:
     price: PriceSpec | None = bound.get("price")
     if price is None:
         return
-    units = [name for name in UNIT_PRICES if getattr(price, name) is not None]
+    units = [name for name in families.UNIT_PRICES if getattr(price, name) is not None]
     if endpoint_type is not None or units:
         bound.location("price").blame(
             found="a price by the unit" if units else f"a price of {endpoint_type}",
@@ -202,18 +194,18 @@ def _check_entry_price(bound: Section, endpoint_type: str | None) -> None:
 
 def check_price_units(price: Section, endpoint_type: str | None) -> None:
     """Report prices of units that this endpoint is not billed by; token prices are allowed."""
-    billed: Sequence[str] = (*TOKEN_PRICES, *DIMENSIONS)
+    billed: Sequence[str] = (*families.TOKEN_PRICES, *DIMENSIONS)
     hint = ""
     if endpoint_type is not None:
-        kind = ENDPOINT_TYPES[endpoint_type]
+        kind = families.ENDPOINT_TYPES[endpoint_type]
         billed = (*kind.prices, *kind.more_prices)
         if "input" in billed:
             billed = (*billed, *DIMENSIONS)
     for key in price.locations:
-        if price.get(key) is None or key in billed or key in TOKEN_PRICES:
+        if price.get(key) is None or key in billed or key in families.TOKEN_PRICES:
             continue
         if endpoint_type is None:
-            fitting = [kind.name for kind in ENDPOINT_TYPES.values() if key in kind.prices]
+            fitting = [kind.name for kind in families.ENDPOINT_TYPES.values() if key in kind.prices]
             hint = (
                 f"a model billed so says endpoint_type: {' or '.join(fitting)}" if fitting else ""
             )
@@ -253,7 +245,7 @@ def check_hosted_paths(channels: Sequence[Section]) -> None:
         if wires is None or paths is None:
             continue
         for protocol, wire in wires.values.items():
-            if wire in (None, PLAIN) or not FAMILIES[protocol].is_chat:
+            if wire in (None, PLAIN) or not families.FAMILIES[protocol].is_chat:
                 continue
             if MODEL not in CHAT_DIALECTS[protocol].hostings[wire].address.path:
                 continue
@@ -268,7 +260,7 @@ def check_keys(channels: Sequence[Section]) -> None:
     """Check that a channel of tasks has one key: polls need the key that made the task."""
     for channel in channels:
         keys, protocols = channel.get("api_key"), channel.get("protocols")
-        tasks = [one for one in protocols or () if FAMILIES[one].has_tasks]
+        tasks = [one for one in protocols or () if families.FAMILIES[one].has_tasks]
         if tasks and len(keys or ()) > 1:
             channel.location("api_key").blame(
                 found=f"{len(keys)} keys, and the protocol {tasks[0]}",
@@ -302,13 +294,13 @@ def check_videos(models: Sequence[Section]) -> None:
         if video is None or not video.locations or "endpoint_type" not in model.values:
             continue
         model_id, endpoint_type = model.get("id", ""), model.values["endpoint_type"]
-        if endpoint_type not in MODEL_TYPES[VIDEOS.protocol]:
+        if endpoint_type not in families.MODEL_TYPES[families.VIDEOS.protocol]:
             named = "a chat model" if endpoint_type is None else f"a model of {endpoint_type}"
-        elif VIDEOS.channel_protocol(model_id) != VIDEOS.protocol:
+        elif families.VIDEOS.channel_protocol(model_id) != families.VIDEOS.protocol:
             named = f"{quoted(model_id)}, which is of another kind by its id"
         else:
             continue
-        types = " or ".join(one.name for one in VIDEOS.endpoint_types)
+        types = " or ".join(one.name for one in families.VIDEOS.endpoint_types)
         model.location("video").blame(
             found=f"video on {named}", allowed=f"video on a general model of {types}"
         )

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from channels.registry import ModelSpec
-from gw.config.config import Config, KbStore, Tasks, Timeouts
+from gw.config import config
 from gw.config.faults import ConfigFaults, Fault
 
 # Settings that a reload applies, or that have no effect.
@@ -49,7 +49,7 @@ PRICE_FACTOR_MAX = 10
 CHANGES_MAX = 100
 
 
-def check_price_moves(running: Config, wanted: Config) -> None:
+def check_price_moves(running: config.Config, wanted: config.Config) -> None:
     """Raise ConfigFaults for prices that move by more than `PRICE_FACTOR_MAX`, or from or to 0."""
     faults = []
     models = running.registry.models
@@ -68,14 +68,14 @@ def check_price_moves(running: Config, wanted: Config) -> None:
         raise ConfigFaults(faults)
 
 
-def changes(running: Config, wanted: Config) -> list[str]:
+def changes(running: config.Config, wanted: config.Config) -> list[str]:
     """Return at most `CHANGES_MAX` differences for the log: names, with values only of prices."""
     found = [
         *_of_sections("channel", running.registry.channels, wanted.registry.channels),
         *_of_sections("model", running.registry.models, wanted.registry.models),
         *(
             _KEYS.get(field.name, field.name)
-            for field in fields(Config)
+            for field in fields(config.Config)
             if field.name not in {"cautions", "registry", "source"}
             and getattr(running, field.name) != getattr(wanted, field.name)
         ),
@@ -118,16 +118,16 @@ def _prices(model: ModelSpec) -> dict[str, Decimal]:
     return {name: value * model.multiplier for name, value in members.items()}
 
 
-def needing_restart(running: Config, wanted: Config) -> list[str]:
+def needing_restart(running: config.Config, wanted: config.Config) -> list[str]:
     """Return the changed keys that need a restart of the process."""
     keys: list[str] = []
-    for one in fields(Config):
+    for one in fields(config.Config):
         before, after = getattr(running, one.name), getattr(wanted, one.name)
         if one.name == "tls" and (before is None) != (after is None):
             keys.append("tls")
         if one.name in APPLIED or before == after:
             continue
-        if isinstance(before, KbStore | Tasks | Timeouts):
+        if isinstance(before, config.KbStore | config.Tasks | config.Timeouts):
             keys += [
                 f"{one.name}.{part.name}"
                 for part in fields(before)

@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from channels import credentials
 from channels.authorizers.specs import AWS_SIGV4, AZURE_AD, GOOGLE_SERVICE_ACCOUNT
-from channels.credentials import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
 from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
 from channels.http.transport import Proxy
+from gw.config import nodes, readers
 from gw.config.faults import Location
 from gw.config.mappings import attempt, listing, placed
-from gw.config.nodes import Items, Node, Scalar, Table, described, quoted
-from gw.config.readers import InvalidValue, Reader, header_text, text, written_text
 from gw.config.suggestions import suggestion
 
 FIELDS_MAX = 32
@@ -29,7 +28,7 @@ PROXY_ALLOWED = "http://[user:password@]host:port, or empty for no proxy"
 PROOF_HEADERS = ("authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
 # Signed requests, or tokens that expire: `credentials.py`.
 PROVED = (AWS_SIGV4, GOOGLE_SERVICE_ACCOUNT, AZURE_AD)
-_AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", *PROVED, NO_AUTH)
+_AUTHS = (*credentials.KEY_HEADERS, f"{credentials.QUERY_AUTH}NAME", *PROVED, credentials.NO_AUTH)
 _AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
 _PARAMETER = re.compile(r"[A-Za-z0-9_.~-]{1,100}", re.ASCII)
 _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,99}", re.ASCII)
@@ -86,16 +85,20 @@ class Fields:
 NameCheck: TypeAlias = Callable[[str], str]
 
 
-def api_keys() -> Reader[tuple[str, ...]]:
+def api_keys() -> readers.Reader[tuple[str, ...]]:
     """Read a key or a list of non-empty keys; an empty text is no key."""
-    read_one = header_text("the upstream's key", may_be_empty=True, secret=True)
-    read_many = listing(placed(header_text("a key", secret=True)), "a key, or a list of keys")
+    read_one = readers.header_text("the upstream's key", may_be_empty=True, secret=True)
+    read_many = listing(
+        placed(readers.header_text("a key", secret=True)), "a key, or a list of keys"
+    )
 
-    def read(node: Node, at: Location) -> tuple[str, ...]:
-        if not isinstance(node, Items):
+    def read(node: nodes.Node, at: Location) -> tuple[str, ...]:
+        if not isinstance(node, nodes.Items):
             return (key,) if (key := read_one(node, at)) else ()
         if not 0 < len(node.items) <= KEYS_MAX:
-            raise InvalidValue(found=described(node), allowed=f"a key, or 1 to {KEYS_MAX} of them")
+            raise readers.InvalidValue(
+                found=nodes.described(node), allowed=f"a key, or 1 to {KEYS_MAX} of them"
+            )
         keys: dict[str, None] = {}
         for one in read_many(node, at):
             if one.value in keys:
@@ -106,17 +109,17 @@ def api_keys() -> Reader[tuple[str, ...]]:
     return read
 
 
-def auth() -> Reader[str]:
+def auth() -> readers.Reader[str]:
     """Read the scheme by which the key is sent."""
 
-    def read(node: Node, at: Location) -> str:
-        value = written_text(node, _AUTH_ALLOWED)
-        if value in KEY_HEADERS or value in PROVED or value == NO_AUTH:
+    def read(node: nodes.Node, at: Location) -> str:
+        value = readers.written_text(node, _AUTH_ALLOWED)
+        if value in credentials.KEY_HEADERS or value in PROVED or value == credentials.NO_AUTH:
             return value
-        name = value.removeprefix(QUERY_AUTH)
+        name = value.removeprefix(credentials.QUERY_AUTH)
         if name == value or not _PARAMETER.fullmatch(name):
-            raise InvalidValue(
-                found=described(node), allowed=_AUTH_ALLOWED, hint=suggestion(value, _AUTHS)
+            raise readers.InvalidValue(
+                found=nodes.described(node), allowed=_AUTH_ALLOWED, hint=suggestion(value, _AUTHS)
             )
         return value
 
@@ -125,57 +128,59 @@ def auth() -> Reader[str]:
 
 def key_fields(way: str | None, protocols: Sequence[str]) -> tuple[set[str], set[str]]:
     """Return the headers and the parameters that carry the credentials, in lower case."""
-    if way == NO_AUTH:
+    if way == credentials.NO_AUTH:
         return set(), set()
     if way in PROVED:
         return set(PROOF_HEADERS), set()
-    if way is not None and way.startswith(QUERY_AUTH):
-        return set(), {way.removeprefix(QUERY_AUTH).lower()}
+    if way is not None and way.startswith(credentials.QUERY_AUTH):
+        return set(), {way.removeprefix(credentials.QUERY_AUTH).lower()}
     if way is not None:
-        return {KEY_HEADERS[way]("")[0].lower()}, set()
-    makers = [DIALECTS[one].address.key if one in DIALECTS else bearer for one in protocols]
+        return {credentials.KEY_HEADERS[way]("")[0].lower()}, set()
+    makers = [
+        DIALECTS[one].address.key if one in DIALECTS else credentials.bearer for one in protocols
+    ]
     return {make("")[0].lower() for make in makers}, set()
 
 
-def path(*, names_model: bool) -> Reader[str]:
+def path(*, names_model: bool) -> readers.Reader[str]:
     """Read the whole path of a protocol; MODEL is required in it if `names_model`."""
     allowed = f"a path from / on, without a query; {MODEL} stands for the upstream's model"
     if names_model:
         allowed = f"a path from / on with {MODEL} in it, up to the colon of the method"
 
-    def read(node: Node, at: Location) -> str:
-        value = written_text(node, allowed)
+    def read(node: nodes.Node, at: Location) -> str:
+        value = readers.written_text(node, allowed)
         if not _PATH.fullmatch(value) or value.count(MODEL) > 1:
             hint = "fixed parameters belong under query" if "?" in value else ""
-            raise InvalidValue(found=described(node), allowed=allowed, hint=hint)
+            raise readers.InvalidValue(found=nodes.described(node), allowed=allowed, hint=hint)
         if names_model and MODEL not in value:
-            raise InvalidValue(found=described(node), allowed=allowed)
+            raise readers.InvalidValue(found=nodes.described(node), allowed=allowed)
         return value
 
     return read
 
 
-def scope(what: str) -> Reader[str]:
+def scope(what: str) -> readers.Reader[str]:
     """Read a part of a provider's hosts and paths: a region, a project."""
     allowed = f"{what}: letters, digits, dots, colons and -"
 
-    def read(node: Node, at: Location) -> str:
-        value = written_text(node, allowed)
+    def read(node: nodes.Node, at: Location) -> str:
+        value = readers.written_text(node, allowed)
         if not _SCOPE.fullmatch(value):
-            raise InvalidValue(found=described(node), allowed=allowed)
+            raise readers.InvalidValue(found=nodes.described(node), allowed=allowed)
         return value
 
     return read
 
 
-def proxy() -> Reader[str]:
+def proxy() -> readers.Reader[str]:
     """Read a proxy's URL, which may contain a password; an empty text means no proxy."""
-    read_text = text(PROXY_ALLOWED, may_be_empty=True, secret=True)
+    read_text = readers.text(PROXY_ALLOWED, may_be_empty=True, secret=True)
 
-    def read(node: Node, at: Location) -> str:
+    def read(node: nodes.Node, at: Location) -> str:
         value = read_text(node, at)
         if value and not is_proxy(value):
-            raise InvalidValue(found="text (not shown) that is none", allowed=PROXY_ALLOWED)
+            raise readers.InvalidValue(found="text (not shown) that is none", allowed=PROXY_ALLOWED)
         return value
 
     return read
@@ -190,12 +195,12 @@ def is_proxy(url: str) -> bool:
     return True
 
 
-def headers() -> Reader[Fields]:
+def headers() -> readers.Reader[Fields]:
     """Read the headers added to every request of a channel."""
     return _fields("a header", _header_fault)
 
 
-def query() -> Reader[Fields]:
+def query() -> readers.Reader[Fields]:
     """Read the parameters added to every request of a channel."""
     return _fields("a parameter", _parameter_fault)
 
@@ -214,28 +219,28 @@ def _parameter_fault(name: str) -> str:
     return "any parameter but alt, which sets how an answer is streamed" if name == "alt" else ""
 
 
-def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
+def _fields(what: str, fault_of: NameCheck) -> readers.Reader[Fields]:
     """Read a mapping of names, compared without case, to values."""
     allowed = f"a mapping of at most {FIELDS_MAX} names to values, each {what}"
-    read_value = text(f"the value of {what}", secret=True)
+    read_value = readers.text(f"the value of {what}", secret=True)
 
-    def read(node: Node, at: Location) -> Fields:
-        if isinstance(node, Scalar) and node.is_nothing:
+    def read(node: nodes.Node, at: Location) -> Fields:
+        if isinstance(node, nodes.Scalar) and node.is_nothing:
             return Fields()
-        if not isinstance(node, Table) or len(node.entries) > FIELDS_MAX:
-            raise InvalidValue(found=described(node, hidden=True), allowed=allowed)
+        if not isinstance(node, nodes.Table) or len(node.entries) > FIELDS_MAX:
+            raise readers.InvalidValue(found=nodes.described(node, hidden=True), allowed=allowed)
         pairs: dict[str, tuple[str, str]] = {}
         secrets: set[str] = set()
         for name, entry in node.entries.items():
             location = at.key(name, entry.mark)
             if fault := fault_of(name):
-                location.blame(found=quoted(name), allowed=fault)
+                location.blame(found=nodes.quoted(name), allowed=fault)
             elif name.lower() in pairs:
-                location.blame(found=f"{quoted(name)} again", allowed="each name once")
+                location.blame(found=f"{nodes.quoted(name)} again", allowed="each name once")
             else:
                 for value in attempt(_sent(read_value), entry.value, location):
                     pairs[name.lower()] = (name, value)
-                    if isinstance(entry.value, Scalar):
+                    if isinstance(entry.value, nodes.Scalar):
                         secrets.update(entry.value.taken)
                     if value and _SECRET_NAME.fullmatch(name):
                         secrets.add(_SCHEME.sub("", value))
@@ -244,14 +249,15 @@ def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
     return read
 
 
-def _sent(read_value: Reader[str]) -> Reader[str]:
+def _sent(read_value: readers.Reader[str]) -> readers.Reader[str]:
     """Read a value that is sent unchanged in a request's head."""
 
-    def read(node: Node, at: Location) -> str:
+    def read(node: nodes.Node, at: Location) -> str:
         value = read_value(node, at)
         if not value.isascii() or value != value.strip():
-            raise InvalidValue(
-                found=described(node, hidden=True), allowed="ASCII, without spaces at its ends"
+            raise readers.InvalidValue(
+                found=nodes.described(node, hidden=True),
+                allowed="ASCII, without spaces at its ends",
             )
         return value
 

@@ -11,23 +11,12 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
+from gw.config import nodes, substitution
 from gw.config.faults import FaultReport, Location, Mark
-from gw.config.nodes import (
-    Entry,
-    Items,
-    Node,
-    Scalar,
-    ScalarKind,
-    Table,
-    Unreadable,
-    described,
-    quoted,
-)
-from gw.config.substitution import SubstitutionFault, shielded, substitute, unshielded
 
 YAML_TAG = "tag:yaml.org,2002:"
 _MERGE = f"{YAML_TAG}merge"
-_KINDS: Mapping[str, ScalarKind] = {
+_KINDS: Mapping[str, nodes.ScalarKind] = {
     f"{YAML_TAG}str": "text",
     f"{YAML_TAG}int": "whole",
     f"{YAML_TAG}float": "number",
@@ -43,7 +32,7 @@ _QUOTE_HINT = "put quotes around a value that has any of : # [ ] { } * & ! % @ `
 
 def compose(text: str) -> yaml.Node | None:
     """Return the root node of a document, None if it is empty. Raises YAMLError."""
-    root: yaml.Node | None = yaml.compose(shielded(text), Loader=yaml.SafeLoader)
+    root: yaml.Node | None = yaml.compose(substitution.shielded(text), Loader=yaml.SafeLoader)
     return root
 
 
@@ -52,16 +41,16 @@ def mark_of(node: yaml.Node) -> Mark:
     return Mark(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
-def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> Node:
+def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> nodes.Node:
     """Parse one YAML document; an empty one is a null scalar.
 
     Faults are added to `report`; each unusable node becomes Unreadable in the tree.
     """
-    nowhere = Unreadable(Mark(1, 1))
+    nowhere = nodes.Unreadable(Mark(1, 1))
     try:
         root = compose(text)
         if root is None:
-            return Scalar("", "null", Mark(1, 1))
+            return nodes.Scalar("", "null", Mark(1, 1))
         return _Tree(environ).node(root, report.top())
     except yaml.reader.ReaderError as error:
         _blame_character(text, error, report)
@@ -80,23 +69,23 @@ class _Tree:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._done: dict[int, Node] = {}
+        self._done: dict[int, nodes.Node] = {}
         self._open: set[int] = set()
 
-    def node(self, node: yaml.Node, at: Location) -> Node:
+    def node(self, node: yaml.Node, at: Location) -> nodes.Node:
         if id(node) in self._done:
             return self._done[id(node)]
         at = Location(at.report, at.path, at.mark or mark_of(node))
         if id(node) in self._open:
             at.blame(found="an alias to what it is part of", allowed="an alias to something else")
-            return Unreadable(mark_of(node))
+            return nodes.Unreadable(mark_of(node))
         self._open.add(id(node))
         made = self._made(node, at)
         self._open.remove(id(node))
         self._done[id(node)] = made
         return made
 
-    def _made(self, node: yaml.Node, at: Location) -> Node:
+    def _made(self, node: yaml.Node, at: Location) -> nodes.Node:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, at)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{YAML_TAG}seq":
@@ -104,32 +93,32 @@ class _Tree:
                 self.node(item, at.item(index, mark_of(item)))
                 for index, item in enumerate(node.value)
             )
-            return Items(items, mark_of(node))
+            return nodes.Items(items, mark_of(node))
         if isinstance(node, yaml.MappingNode) and node.tag == f"{YAML_TAG}map":
-            return Table(self._entries(node, at), mark_of(node))
+            return nodes.Table(self._entries(node, at), mark_of(node))
         return _blame_tag(node, at)
 
-    def _scalar(self, node: yaml.ScalarNode, at: Location) -> Node:
+    def _scalar(self, node: yaml.ScalarNode, at: Location) -> nodes.Node:
         kind = _KINDS.get(node.tag)
         if kind is None:
             return _blame_tag(node, at)
         try:
-            written = _joined_surrogates(unshielded(node.value))
-            text, variables, taken = substitute(written, self._environ)
-        except SubstitutionFault as fault:
+            written = _joined_surrogates(substitution.unshielded(node.value))
+            text, variables, taken = substitution.substitute(written, self._environ)
+        except substitution.SubstitutionFault as fault:
             at.blame(found=fault.found, allowed=fault.allowed, hint=fault.hint)
-            return Unreadable(mark_of(node))
+            return nodes.Unreadable(mark_of(node))
         except UnicodeError:
             at.blame(found="half of a surrogate pair", allowed="text of whole characters")
-            return Unreadable(mark_of(node))
-        return Scalar(text, kind, mark_of(node), variables, taken)
+            return nodes.Unreadable(mark_of(node))
+        return nodes.Scalar(text, kind, mark_of(node), variables, taken)
 
-    def _entries(self, node: yaml.MappingNode, at: Location) -> dict[str, Entry]:
-        written: dict[str, Entry] = {}
-        merged: dict[str, Entry] = {}
+    def _entries(self, node: yaml.MappingNode, at: Location) -> dict[str, nodes.Entry]:
+        written: dict[str, nodes.Entry] = {}
+        merged: dict[str, nodes.Entry] = {}
         for key, value in node.value:
             mark = mark_of(key)
-            name = unshielded(key.value) if isinstance(key, yaml.ScalarNode) else None
+            name = substitution.unshielded(key.value) if isinstance(key, yaml.ScalarNode) else None
             if key.tag == _MERGE:
                 for table in self._merged_tables(value, at.key("<<", mark)):
                     merged = {**table.entries, **merged}
@@ -137,20 +126,23 @@ class _Tree:
                 at.key("?", mark).blame(found="a key that is no text", allowed="text as key")
             elif name in written:
                 at.key(name, mark).blame(
-                    found=f"the key {quoted(name)} again, first in line {written[name].mark.line}",
+                    found=f"the key {nodes.quoted(name)} again,"
+                    f" first in line {written[name].mark.line}",
                     allowed="each key once",
                 )
             else:
-                written[name] = Entry(self.node(value, at.key(name, mark)), mark)
+                written[name] = nodes.Entry(self.node(value, at.key(name, mark)), mark)
         return {**merged, **written}
 
-    def _merged_tables(self, value: yaml.Node, at: Location) -> Iterator[Table]:
+    def _merged_tables(self, value: yaml.Node, at: Location) -> Iterator[nodes.Table]:
         node = self.node(value, at)
-        for item in node.items if isinstance(node, Items) else (node,):
-            if isinstance(item, Table):
+        for item in node.items if isinstance(node, nodes.Items) else (node,):
+            if isinstance(item, nodes.Table):
                 yield item
-            elif not isinstance(item, Unreadable):
-                at.blame(found=described(item), allowed="a mapping to merge, or a list of them")
+            elif not isinstance(item, nodes.Unreadable):
+                at.blame(
+                    found=nodes.described(item), allowed="a mapping to merge, or a list of them"
+                )
 
 
 def _is_whole_text(text: str) -> bool:
@@ -164,14 +156,16 @@ def _joined_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def _blame_tag(node: yaml.Node, at: Location) -> Unreadable:
-    at.blame(found=f"the tag {quoted(node.tag)}", allowed="plain values without a tag")
-    return Unreadable(mark_of(node))
+def _blame_tag(node: yaml.Node, at: Location) -> nodes.Unreadable:
+    at.blame(found=f"the tag {nodes.quoted(node.tag)}", allowed="plain values without a tag")
+    return nodes.Unreadable(mark_of(node))
 
 
 def _blame_syntax(text: str, error: yaml.MarkedYAMLError, report: FaultReport) -> None:
     mark = error.problem_mark or error.context_mark
-    problem = unshielded(", ".join(part for part in (error.context, error.problem) if part))
+    problem = substitution.unshielded(
+        ", ".join(part for part in (error.context, error.problem) if part)
+    )
     hint = _QUOTE_HINT
     if mark is not None and text[mark.index : mark.index + 1] == "\t":
         hint = "indent and separate with spaces, not tabs"

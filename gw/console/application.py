@@ -19,18 +19,17 @@ from gw.api.call_ids import new_call_id
 from gw.api.logs.cursor import CursorSeal
 from gw.config.config import ListenAddress
 from gw.config.live import LiveConfig
+from gw.console import calls, pages
 from gw.console.account import AccountHandler, AccountsHandler, StatementHandler
 from gw.console.agents import AgentsHandler
 from gw.console.all_calls import AllCallsHandler
 from gw.console.audit import AuditHandler
 from gw.console.bases import ConsoleBasesHandler
-from gw.console.calls import CallHandler, CallSearchHandler, CallsFileHandler, CallsHandler
 from gw.console.channels import ChannelsHandler
 from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler, RequestsHandler
 from gw.console.models import ConsoleModelsHandler
 from gw.console.overview import OverviewHandler, StreamHandler
-from gw.console.pages import ROUTE, ConsoleNotFoundHandler, ConsoleServices, StaticHandler
 from gw.console.playground import CostHandler, PlaygroundHandler, PlayHandler
 from gw.console.sign_in import SessionsHandler, SignInHandler, SignOutHandler
 from gw.console.system import SystemHandler
@@ -56,16 +55,16 @@ def routes() -> list[tuple[str, type[Any]]]:
         (r"/sign-in/([A-Za-z0-9_-]{1,100})", SignInHandler),
         (r"/sign-out", SignOutHandler),
         (r"/sessions", SessionsHandler),
-        (r"/search", CallSearchHandler),
+        (r"/search", calls.CallSearchHandler),
         (r"/accounts", AccountsHandler),
         (_ACCOUNT, AccountHandler),
         (rf"{_ACCOUNT}/statement.csv", StatementHandler),
         (rf"{_ACCOUNT}/keys", KeysHandler),
         (rf"{_ACCOUNT}/keys/([A-Za-z0-9_]{{1,64}})", KeyHandler),
-        (rf"{_ACCOUNT}/calls", CallsHandler),
-        (rf"{_ACCOUNT}/calls.csv", CallsFileHandler),
+        (rf"{_ACCOUNT}/calls", calls.CallsHandler),
+        (rf"{_ACCOUNT}/calls.csv", calls.CallsFileHandler),
         (r"/calls", AllCallsHandler),
-        (_CALL, CallHandler),
+        (_CALL, calls.CallHandler),
         (r"/channels", ChannelsHandler),
         (r"/models", ConsoleModelsHandler),
         (r"/playground", PlaygroundHandler),
@@ -78,7 +77,7 @@ def routes() -> list[tuple[str, type[Any]]]:
         (r"/tokens", TokensHandler),
         (r"/system", SystemHandler),
         (r"/audit", AuditHandler),
-        (r"/static/([a-z.]{1,40})", StaticHandler),
+        (r"/static/([a-z.]{1,40})", pages.StaticHandler),
     ]
 
 
@@ -108,7 +107,7 @@ def make_console(
         metrics=metrics,
         clock=clock,
     )
-    services = ConsoleServices(
+    services = pages.ConsoleServices(
         current=current,
         database=database,
         settled=settled,
@@ -122,10 +121,10 @@ def make_console(
         figures=figures,
         gateway_url=gateway_url,
     )
-    metrics.routes_served([ROUTE])
+    metrics.routes_served([pages.ROUTE])
     application = Application(
         routes(),
-        default_handler_class=ConsoleNotFoundHandler,
+        default_handler_class=pages.ConsoleNotFoundHandler,
         log_function=partial(_count, metrics),
         services=services,
         proofs=LedgerProofs(database),
@@ -145,4 +144,4 @@ def make_console(
 
 def _count(metrics: Metrics, handler: Any) -> None:
     """Count a response; Tornado would log it."""
-    metrics.http_response(route=ROUTE, status=handler.get_status())
+    metrics.http_response(route=pages.ROUTE, status=handler.get_status())

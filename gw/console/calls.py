@@ -10,17 +10,10 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from actors.wallet import receipt
 from actors.wallet.money import format_usd
-from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
+from gw.api.logs import detail
 from gw.api.logs.cursor import LogCursor, PagePosition
-from gw.api.logs.detail import (
-    OUTCOMES,
-    PASSED_OVER,
-    gateway_pairs,
-    kind_of,
-    request_pairs,
-    upstream_pairs,
-)
 from gw.api.logs.filters import STATUSES, TOKEN_BILLED, UNIT_TYPES
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
@@ -210,19 +203,19 @@ class CallHandler(ConsoleHandler):
         if record is None:
             self.refuse(404, "error.call")
         redact = self.services.current.redact
-        request, note = request_pairs(record)
+        request, note = detail.request_pairs(record)
         credits_per_usd = self.services.current.config.credits_per_usd
         self.page(
             "call.html",
             record=record,
-            kind=kind_of(record),
+            kind=detail.kind_of(record),
             timeline=timeline(record, redact, is_operator=self.who.is_operator),
             request=request,
             note=note,
-            upstream=upstream_pairs(record, redact),
+            upstream=detail.upstream_pairs(record, redact),
             gateway=[
                 pair
-                for pair in gateway_pairs(record, redact, credits_per_usd)
+                for pair in detail.gateway_pairs(record, redact, credits_per_usd)
                 if not pair["k"].startswith(("attempt_", "channel_"))
             ],
             receipt=receipt_of(record),
@@ -272,12 +265,12 @@ def timeline(
                 "width": round(width * 1000),
                 "ms": ms,
                 "is_good": outcome == "ok",
-                "outcome": OUTCOMES.get(outcome, outcome),
+                "outcome": detail.OUTCOMES.get(outcome, outcome),
                 "error": failed and redact(f"{failed['error_code']}: {failed['error_message']}"),
             }
         )
     for channel, why in record.detail.get("passed_over", {}).items():
-        steps.append({"name": name_of(channel), "passed_over": PASSED_OVER.get(why, why)})
+        steps.append({"name": name_of(channel), "passed_over": detail.PASSED_OVER.get(why, why)})
     return steps
 
 
@@ -285,12 +278,12 @@ def receipt_of(record: CallRecord) -> Mapping[str, Any] | None:
     """Return the receipt and whether it equals the cost; None without the price."""
     try:
         lines = record.lines
-    except NoPrice:
+    except receipt.NoPrice:
         return None
     if any(line.count < 0 for line in lines):
         return None
-    multiplier = multiplier_of(record.detail)
-    computed = total_nano_usd(lines, multiplier)
+    multiplier = receipt.multiplier_of(record.detail)
+    computed = receipt.total_nano_usd(lines, multiplier)
     return {
         "lines": [
             {
@@ -298,12 +291,12 @@ def receipt_of(record: CallRecord) -> Mapping[str, Any] | None:
                 "count": line.count,
                 "usd": line.usd,
                 "per": line.per,
-                "nano_usd": total_nano_usd([line], "1"),
+                "nano_usd": receipt.total_nano_usd([line], "1"),
             }
             for line in lines
         ],
         "multiplier": multiplier,
-        "formula": formula(lines, multiplier),
+        "formula": receipt.formula(lines, multiplier),
         "computed": computed,
         "agrees": computed == record.cost_nano_usd,
     }

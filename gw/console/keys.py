@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from gw import instants
 from gw.accounts import Account
 from gw.admin import keys as handled
 from gw.admin import values
@@ -16,7 +17,6 @@ from gw.console.client_setups import setups
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
 from gw.cursors import Position, write_position
-from gw.instants import NotAnInstant, midnight, read_date, read_instant
 from gw.keys import store
 from gw.keys.issue import KeyWish
 from gw.keys.key_requests import list_pending_requests
@@ -63,9 +63,9 @@ class KeysPage(ConsoleHandler):
         if not text:
             return None
         try:
-            day = read_date(text)
-            return read_instant(text) if day is None else midnight(day)
-        except NotAnInstant as error:
+            day = instants.read_date(text)
+            return instants.read_instant(text) if day is None else instants.midnight(day)
+        except instants.NotAnInstant as error:
             raise Invalid(TEXTS("error.day", text=text[:40])) from error
 
     def show_key(self, account: Account, key: KeyRecord, *, text: str | None, is_new: bool) -> None:

@@ -24,8 +24,8 @@ from tornado.web import Application, RequestHandler, stream_request_body
 from gw.config.config import Config, ListenAddress
 from gw.error_bodies import dumps
 from gw.errors import RETRY_AFTER
+from gw.http import admin_api
 from gw.http.acceptor import Acceptor
-from gw.http.admin_api import PREFIX, AdminApiMixin, AdminRequest, AdminResponse, Respond
 from gw.http.listening_sockets import bind
 from metrics.logs import EventLog
 
@@ -171,10 +171,10 @@ class ReadinessHandler(_AdminHandler):
     head = get
 
 
-class AdminApiHandler(AdminApiMixin, _AdminHandler):
+class AdminApiHandler(admin_api.AdminApiMixin, _AdminHandler):
     """`/admin/v1/…`."""
 
-    async def passed_on(self, request: AdminRequest) -> AdminResponse:
+    async def passed_on(self, request: admin_api.AdminRequest) -> admin_api.AdminResponse:
         """See AdminApiMixin."""
         begin_serving(self)
         return await super().passed_on(request)
@@ -186,7 +186,7 @@ def make_admin_application(
     render: Render,
     readiness: Readiness,
     new_id: Callable[[], UUID],
-    respond: Respond | None = None,
+    respond: admin_api.Respond | None = None,
     peer_proof: str = "",
 ) -> Application:
     """Build the application.
@@ -194,7 +194,7 @@ def make_admin_application(
     `respond` is the admin API, if it is enabled; `peer_proof` authenticates a parent that forwards
     its clients' requests (`admin_api.py`).
     """
-    api = [] if respond is None else [(f"{PREFIX}(.*)", AdminApiHandler)]
+    api = [] if respond is None else [(f"{admin_api.PREFIX}(.*)", AdminApiHandler)]
     return Application(
         [
             (r"/metrics", MetricsHandler),

@@ -14,9 +14,9 @@ from channels.body_budget import BodyBudget
 from gw.http.drain import RequestsInFlight
 from gw.http.endpoint import HttpEndpoint
 from gw.http.response import WholeResponse
+from gw.http.tornado import routes
 from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import TornadoRequest
-from gw.http.tornado.routes import Routes, RouteTarget, rule_of, rules_of
 
 
 class ServerConfig(Protocol):
@@ -79,10 +79,10 @@ class HttpApplication(Application):
         otherwise: HttpEndpoint,
         **settings: Any,
     ) -> None:
-        super().__init__([rule_of(one) for one in endpoints], **settings)
+        super().__init__([routes.rule_of(one) for one in endpoints], **settings)
         self.cors: CrossOrigin | None = None
         self.services = services
-        self.routes = Routes(rules_of(self), RouteTarget(otherwise))
+        self.routes = routes.Routes(routes.rules_of(self), routes.RouteTarget(otherwise))
 
     def early_response(
         self, request: TornadoRequest, endpoint: HttpEndpoint

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from io import SEEK_END, BytesIO
 
 from channels.body_budget import BodyBudget
-from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, too_large
+from gw import errors
 
 # A body that takes longer is given up.
 BODY_SECONDS = 120.0
@@ -55,7 +55,7 @@ class InboundBody:
         """Append a piece. Raises GatewayError above the bound of the body or of the process."""
         received = self._received_bytes + len(chunk)
         if received > self._limit_bytes:
-            raise too_large(self._limit_bytes)
+            raise errors.too_large(self._limit_bytes)
         buffer = self._buffer
         if buffer is None:
             buffer = self._buffer = BytesIO(chunk)  # without a copy, until more is written
@@ -83,7 +83,7 @@ class InboundBody:
         size_bytes = size_bytes if size_bytes > SMALL_BODY_BYTES else 0
         if size_bytes > self._taken_bytes:
             if not self._budget.take(size_bytes - self._taken_bytes, self._owner):
-                raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
+                raise errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, _NO_ROOM)
         else:
             self._budget.give_back(self._taken_bytes - size_bytes, self._owner)
         self._taken_bytes = size_bytes
@@ -100,7 +100,7 @@ class InboundBody:
         room = max(received, min(self._declared_bytes, 2 * received))
         if room > SMALL_BODY_BYTES:
             if not self._budget.take(room - self._taken_bytes, self._owner):
-                raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
+                raise errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, _NO_ROOM)
             self._taken_bytes = room
         self._room_bytes = room
         if room > received:
@@ -119,13 +119,13 @@ def declared_bytes(headers: Mapping[str, str], limit_bytes: int) -> int:
     if encoding is not None and encoding.strip().lower() not in ("", "identity"):
         # Decompression would turn a few bytes on the wire into many in memory, and the bytes
         # counted by the pre-charge would differ from those the client sent.
-        raise GatewayError(
-            INVALID_REQUEST,
+        raise errors.GatewayError(
+            errors.INVALID_REQUEST,
             "Compressed request bodies are not accepted: send the body without Content-Encoding.",
         )
     declared = int(headers.get("Content-Length", "0"))
     if declared > limit_bytes:
-        raise too_large(limit_bytes)
+        raise errors.too_large(limit_bytes)
     return declared
 
 

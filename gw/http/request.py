@@ -23,14 +23,14 @@ from tornado.iostream import StreamClosedError
 
 from channels.answers import KEEPER, SMALL_ANSWER_BYTES, Answer
 from channels.shares import OWNER
+from gw import errors
 from gw.error_bodies import render
-from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http import response
 from gw.http.admission import check_admission
 from gw.http.application import HttpApplication
 from gw.http.body import DROP_SECONDS, InboundBody, UnreadBody, declared_bytes
 from gw.http.flow_control import Outbound
 from gw.http.head import Head, framing_fault, in_origin_form, settle_expectation
-from gw.http.response import LAST_CHUNK, WholeResponse, chunk_of, http_date, response_head
 from gw.http.tornado.handler import METHODS, TornadoHandler
 from gw.http.tornado.request import TornadoRequest
 from gw.http.tornado.routes import RouteTarget
@@ -72,7 +72,7 @@ class Request(TornadoRequest):
 
     _handler: TornadoHandler | None = None  # until the response is complete
     _route: str | None = "malformed"  # label of the metrics; None once the response is counted
-    _early: WholeResponse | None = None  # of a request that has no handler
+    _early: response.WholeResponse | None = None  # of a request that has no handler
     _body: InboundBody | UnreadBody | None = None
     # The task under way: the check, the timeout of a refused body, or the endpoint.
     _task: asyncio.Task[Any] | None = None
@@ -116,7 +116,11 @@ class Request(TornadoRequest):
         else:
             fault = self._head_fault()
             if fault is not None:
-                self.refuse(GatewayError(INVALID_REQUEST, f"The request is malformed: {fault}"))
+                self.refuse(
+                    errors.GatewayError(
+                        errors.INVALID_REQUEST, f"The request is malformed: {fault}"
+                    )
+                )
                 return None
             target = self.headers.target = application.routes.find_target(self)
         endpoint = target.endpoint
@@ -152,14 +156,14 @@ class Request(TornadoRequest):
     def _body_bytes_max(self) -> int:
         return self._application.services.config.max_body_bytes
 
-    def refuse(self, error: GatewayError) -> None:
+    def refuse(self, error: errors.GatewayError) -> None:
         """Respond with an error to a request without a handler, and close its connection.
 
         The error has the shape of the endpoint named by the target, as far as that was read.
         """
         application = self._application
         # A message may quote the request's key.
-        error_response = GatewayError(error.kind, redact(error.message))
+        error_response = errors.GatewayError(error.kind, redact(error.message))
         body = render(application.routes.endpoint_at(self.uri).shape, error_response)
         status = error.kind.http_status
         headers = {
@@ -167,9 +171,9 @@ class Request(TornadoRequest):
             "Content-Length": str(len(body)),
             "Connection": "close",
         }
-        self._respond_early(WholeResponse(status, {**headers, **error.headers}, body))
+        self._respond_early(response.WholeResponse(status, {**headers, **error.headers}, body))
 
-    def _respond_early(self, early: WholeResponse) -> None:
+    def _respond_early(self, early: response.WholeResponse) -> None:
         trace = self._application.services.new_id().hex
         headers = {**early.headers, "X-Gateway-Trace": trace}
         if self._application.cors is not None:
@@ -232,7 +236,7 @@ class Request(TornadoRequest):
                 body.feed(data)
             elif not body.drop(data):
                 self._end(handler)
-        except GatewayError as error:
+        except errors.GatewayError as error:
             self._refuse(handler, error)
 
     def body_fault(self, fault: str) -> None:
@@ -241,7 +245,9 @@ class Request(TornadoRequest):
         if handler is None:
             return
         if self._state is not REFUSED:
-            error = GatewayError(INVALID_REQUEST, f"The request body is malformed: {fault}.")
+            error = errors.GatewayError(
+                errors.INVALID_REQUEST, f"The request body is malformed: {fault}."
+            )
             self._refuse(handler, error)
         self._end(handler)
 
@@ -302,7 +308,7 @@ class Request(TornadoRequest):
                 self._fail(handler, error)
                 raise
             if not (self.client_gone or self.has_head_out):
-                self._fail(handler, GatewayError(NO_CHANNEL_AVAILABLE, ENDING))
+                self._fail(handler, errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, errors.ENDING))
         except StreamClosedError:
             self._client_left(handler)
         except Exception as error:  # noqa: BLE001  the top of a request: every fault is reported
@@ -436,7 +442,7 @@ class Request(TornadoRequest):
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
     ) -> Future[None]:
         application = self._application
-        headers["Date"] = http_date(int(application.services.clock.now()))
+        headers["Date"] = response.http_date(int(application.services.clock.now()))
         if application.cors is not None:
             headers = application.cors.headers(self.headers, headers)
         sent = self._begin_response(status, reason, headers, chunk)
@@ -462,12 +468,12 @@ class Request(TornadoRequest):
                 headers["Connection"] = "close"
             elif not is_current:
                 headers["Connection"] = "keep-alive"
-        data = response_head(status, reason, headers)
+        data = response.response_head(status, reason, headers)
         self.has_head_out = True
         if self._answer is not None or len(chunk) > SMALL_ANSWER_BYTES:
             self._whole_answer().sent(len(chunk))
         if chunk and has_body:
-            data += chunk_of(chunk) if self._is_chunked else chunk
+            data += response.chunk_of(chunk) if self._is_chunked else chunk
         if self.before_write is not None:
             return self._out.join(data, self.before_write)
         return self._out.write(data)
@@ -478,7 +484,7 @@ class Request(TornadoRequest):
         The connection then carries the other protocol until the endpoint ends (`websocket.py`).
         """
         status = HTTPStatus.SWITCHING_PROTOCOLS
-        data = response_head(status, status.phrase, headers)
+        data = response.response_head(status, status.phrase, headers)
         self.has_head_out = self.is_finished = True
         self._out.send(data)
         self._count(status)
@@ -487,7 +493,7 @@ class Request(TornadoRequest):
 
     def write(self, chunk: bytes) -> Future[None]:
         if chunk and self._is_chunked:
-            chunk = chunk_of(chunk)
+            chunk = response.chunk_of(chunk)
         return self._out.write(chunk)
 
     def abort(self) -> None:
@@ -495,7 +501,7 @@ class Request(TornadoRequest):
 
     def finish(self, chunk: bytes, status: int) -> Future[None]:
         if self._is_chunked:
-            chunk = (chunk_of(chunk) if chunk else b"") + LAST_CHUNK
+            chunk = (response.chunk_of(chunk) if chunk else b"") + response.LAST_CHUNK
         return self._complete(status, self._out.write(chunk))
 
     def break_off(self, chunk: bytes, status: int) -> None:
@@ -505,7 +511,7 @@ class Request(TornadoRequest):
         """
         self.keeps_alive = False
         if chunk and self._is_chunked:
-            chunk = chunk_of(chunk)
+            chunk = response.chunk_of(chunk)
         self._complete(status, self._out.write(chunk))
         if self._ends_by_closing:
             reset(self._out.transport)

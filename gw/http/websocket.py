@@ -27,14 +27,7 @@ from tornado.util import _websocket_mask
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
 from channels.body_budget import BodyBudget
-from gw.errors import (
-    ENDING,
-    INVALID_REQUEST,
-    NO_CHANNEL_AVAILABLE,
-    RATE_LIMIT_EXCEEDED,
-    UPGRADE_REQUIRED,
-    GatewayError,
-)
+from gw import errors
 from gw.http.admission import check_admission
 from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
@@ -89,19 +82,21 @@ def check_handshake(headers: Mapping[str, str]) -> None:
     """
     words = {one.strip().lower() for one in headers.get("Connection", "").split(",")}
     if not _asks_upgrade(headers) or "upgrade" not in words:
-        raise GatewayError(
-            UPGRADE_REQUIRED,
+        raise errors.GatewayError(
+            errors.UPGRADE_REQUIRED,
             "A proxy before the gateway passes no WebSocket. Use POST over HTTP.",
             headers={"Upgrade": "websocket"},
         )
     if headers.get("Sec-WebSocket-Version", "").strip() != VERSION:
-        raise GatewayError(
-            UPGRADE_REQUIRED,
+        raise errors.GatewayError(
+            errors.UPGRADE_REQUIRED,
             f"The WebSocket version has to be {VERSION}.",
             headers={"Sec-WebSocket-Version": VERSION},
         )
     if not headers.get("Sec-WebSocket-Key", "").strip():
-        raise GatewayError(INVALID_REQUEST, "The WebSocket hand-shake is not complete.")
+        raise errors.GatewayError(
+            errors.INVALID_REQUEST, "The WebSocket hand-shake is not complete."
+        )
 
 
 class Served(Protocol):
@@ -150,8 +145,9 @@ class SocketBook:
     def enter(self, account_id: str) -> None:
         """Count a socket. Raises GatewayError if the account has too many."""
         if self.open[account_id] >= ACCOUNT_SOCKETS_MAX:
-            raise GatewayError(
-                RATE_LIMIT_EXCEEDED, f"The account has {ACCOUNT_SOCKETS_MAX} WebSockets open."
+            raise errors.GatewayError(
+                errors.RATE_LIMIT_EXCEEDED,
+                f"The account has {ACCOUNT_SOCKETS_MAX} WebSockets open.",
             )
         self.open[account_id] += 1
 
@@ -298,7 +294,7 @@ class Message:
         self.is_announced = False  # it has been given to whoever serves it
         self._inbound = InboundBody({}, limit_bytes, budget)
         self._is_dropped = False
-        self._fault: GatewayError | None = None
+        self._fault: errors.GatewayError | None = None
         loop = asyncio.get_running_loop()
         self._accepted: Future[None] = loop.create_future()
         self._ended: Future[None] = loop.create_future()
@@ -325,7 +321,7 @@ class Message:
             return
         try:
             self._inbound.feed(piece)
-        except GatewayError as error:
+        except errors.GatewayError as error:
             self._fault = error
             self._inbound.forget()
             self.end()
@@ -602,7 +598,7 @@ class SocketRequest(TornadoRequest):
         except asyncio.CancelledError:
             if not self._is_cut:
                 raise
-            self._fail(handler, GatewayError(NO_CHANNEL_AVAILABLE, ENDING))
+            self._fail(handler, errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, errors.ENDING))
         except StreamClosedError:
             self.client_gone = True
         except Exception as error:  # noqa: BLE001  the top of a request: every fault is reported
@@ -621,7 +617,7 @@ class SocketRequest(TornadoRequest):
                 self.body = await self._message.whole()
         except TimeoutError:
             late = f"The message was not complete within {BODY_SECONDS:.0f} seconds."
-            raise GatewayError(INVALID_REQUEST, late) from None
+            raise errors.GatewayError(errors.INVALID_REQUEST, late) from None
 
     def reserve(self, size_bytes: int) -> None:
         """Count the body as this many bytes in the budget. Raises GatewayError without room."""

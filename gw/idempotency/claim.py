@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
+from actors.wallet import claims
 from actors.wallet.messages import RowStatus
 from channels.dialects.multipart import read_form
 from channels.errors import InvalidRequest
@@ -26,7 +26,7 @@ class IdempotencyClaim:
     """A claim on a key of an account. Responses above `response_bytes_max` are not kept."""
 
     account_id: str
-    claim: Claim
+    claim: claims.Claim
     response_bytes_max: int
 
     def end(
@@ -35,14 +35,18 @@ class IdempotencyClaim:
         *,
         client_left: bool,
         cost_nano_usd: int,
-        response: KeptResponse | None,
-    ) -> ClaimEnd:
+        response: claims.KeptResponse | None,
+    ) -> claims.ClaimEnd:
         """Return the key's end after a call with this status (spec: Errors, rule 3)."""
         is_bought = status == "success" or cost_nano_usd > 0
         if response is not None and 200 <= response.status <= 299 and is_bought:
-            return response if len(response.body) <= self.response_bytes_max else ResponseTooLarge()
+            return (
+                response
+                if len(response.body) <= self.response_bytes_max
+                else claims.ResponseTooLarge()
+            )
         # A disconnected client may retry while the upstream is still working.
-        return None if client_left else Free()
+        return None if client_left else claims.Free()
 
 
 def read_key(values: Sequence[str]) -> str | None:

@@ -18,12 +18,7 @@ from typing import Protocol
 
 from actors.wallet.claims import Claim, ClaimState
 from actors.wallet.wallets import KeyTaken
-from gw.errors import (
-    IDEMPOTENCY_IN_FLIGHT,
-    IDEMPOTENCY_KEY_REUSE,
-    IDEMPOTENCY_NOT_CACHED,
-    GatewayError,
-)
+from gw import errors
 from gw.idempotency.claim import HEADER, IdempotencyClaim, read_key
 from gw.idempotency.store import StoredResponse
 from metrics.prometheus import Metrics
@@ -85,7 +80,7 @@ class IdempotencyGuard:
         """Whether the key was used, and the call may be free. Raises StoreUnavailable."""
         try:
             key = read_key(values)
-        except GatewayError:
+        except errors.GatewayError:
             return False  # the error is raised later
         return key is not None and await self._kept.is_known(account_id, key)
 
@@ -109,15 +104,15 @@ class IdempotencyGuard:
 
     async def _found(self, idempotency: IdempotencyClaim, state: ClaimState) -> StoredResponse:
         if state == "reuse":
-            raise GatewayError(IDEMPOTENCY_KEY_REUSE, _REUSE, param=HEADER)
+            raise errors.GatewayError(errors.IDEMPOTENCY_KEY_REUSE, _REUSE, param=HEADER)
         if state == "too_large":
-            raise GatewayError(IDEMPOTENCY_NOT_CACHED, _NOT_CACHED, param=HEADER)
+            raise errors.GatewayError(errors.IDEMPOTENCY_NOT_CACHED, _NOT_CACHED, param=HEADER)
         if state == "stored":
             kept = await self._kept.find(idempotency.account_id, idempotency.claim)
             if kept is not None:
                 return kept
             # The key has just expired: the next request is a new call.
-        raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
+        raise errors.GatewayError(errors.IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
 
     def _replay(self, kept: StoredResponse, writer: ReplayWriter) -> None:
         """Replay the response with its trace, which leads to the billed call."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from actors.store.session import Statements
+from gw.keys import issue
 from gw.keys.hashing import KeyHasher
-from gw.keys.issue import IssuedKey, KeyWish, issue_key, new_key_id
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer
 from gw.keys.store import SQL
@@ -52,7 +52,7 @@ async def request_key(
     spend_cap_nano_usd: int,
 ) -> KeyRequest:
     """Store a request for a key of an agent, which must belong to this account."""
-    request_id = new_key_id()
+    request_id = issue.new_key_id()
     params = (request_id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
     await store.execute(SQL["ask"], params)
     return await show_request(store, request_id)
@@ -97,13 +97,13 @@ async def list_pending_requests(
 
 async def approve_request(
     store: Statements, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
-) -> IssuedKey:
+) -> issue.IssuedKey:
     """Create the requested key; `store` is a transaction.
 
     Raises UnknownRequest, RequestIsDecided, WrongSecret.
     """
     request = await _decide(store, request_id, "approved", viewer)
-    wish = KeyWish(
+    wish = issue.KeyWish(
         account_id=request.account_id,
         name=request.name,
         kind=AGENT,
@@ -111,7 +111,7 @@ async def approve_request(
         spend_cap_nano_usd=request.spend_cap_nano_usd,
         requested_by=request.requested_by,
     )
-    return await issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
+    return await issue.issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
 
 
 async def reject_request(store: Statements, request_id: str, *, viewer: Viewer) -> KeyRequest:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gw.knowledge import words
 from gw.knowledge.fields import quoted
-from gw.knowledge.words import STOP_WORDS, WordGroup, groups, normalise
 
 _QUOTED = re.compile('["\u201c\u201d]([^"\u201c\u201d]*)["\u201c\u201d]')
 # The number of terms whose proximity is ranked.
@@ -58,7 +58,7 @@ class Query:
 
 def parse_query(text: str) -> Query:
     """Parse a search. Without any term both tuples are empty."""
-    normalised = normalise(text.replace("\0", " "))
+    normalised = words.normalise(text.replace("\0", " "))
     terms: dict[Term, bool] = {}  # whether it is only a stop word
     position = 0
     for match in _QUOTED.finditer(normalised):
@@ -78,15 +78,15 @@ def near_tsquery(terms: Iterable[Term], prefix: str) -> str:
 
 
 def _add_plain(terms: dict[Term, bool], text: str) -> None:
-    for group in groups(text):
+    for group in words.groups(text):
         if group.run:
             terms[_run_term(group.run)] = False
         else:
-            terms.setdefault(_word_term(group), group.plain in STOP_WORDS)
+            terms.setdefault(_word_term(group), group.plain in words.STOP_WORDS)
 
 
 def _add_phrase(terms: dict[Term, bool], text: str) -> None:
-    found = list(groups(text))
+    found = list(words.groups(text))
     if len(found) == 1:
         _add_plain(terms, text)
         return
@@ -104,7 +104,7 @@ def _add_phrase(terms: dict[Term, bool], text: str) -> None:
         terms[Term((tuple(sequence),), tuple(shown))] = False
 
 
-def _word_term(group: WordGroup) -> Term:
+def _word_term(group: words.WordGroup) -> Term:
     parts = tuple((min(at, 1), lexeme) for at, lexeme in enumerate(group.parts))
     if not group.whole:
         return Term((parts,), group.parts)

@@ -13,16 +13,8 @@ from actors.clock import Clock
 from actors.store.database import Database
 from actors.store.errors import StoreError
 from actors.store.session import Session
+from gw.knowledge import importing
 from gw.knowledge.bases import SQL, Base, UnknownBase
-from gw.knowledge.importing import (
-    ImportTarget,
-    Stored,
-    base_key,
-    begin_changing,
-    remove_pages,
-    settle_pages,
-    until_none,
-)
 from gw.knowledge.reading import resolve
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog
@@ -35,33 +27,33 @@ Also = Callable[[Session], Awaitable[None]]
 
 
 async def remove_base(
-    database: Database, target: ImportTarget, *, also: Also | None = None
+    database: Database, target: importing.ImportTarget, *, also: Also | None = None
 ) -> None:
     """Remove a base. Raises UnknownBase."""
     async with database.transaction() as session:
-        await begin_changing(session, target.account_id)
-        row = await session.fetch_one(SQL["find_base"], base_key(target))
+        await importing.begin_changing(session, target.account_id)
+        row = await session.fetch_one(SQL["find_base"], importing.base_key(target))
         if row is None:
             raise UnknownBase(target.kb_id)
         stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        gone = [Stored(no, slot, length) for _, no, _, slot, length in stored]
-        await until_none(session, "remove_postings", {"base": row[0]})
-        await remove_pages(session, row[0], gone, are_noted=False)
+        gone = [importing.Stored(no, slot, length) for _, no, _, slot, length in stored]
+        await importing.until_none(session, "remove_postings", {"base": row[0]})
+        await importing.remove_pages(session, row[0], gone, are_noted=False)
         await session.execute(SQL["remove_base"], {"base": row[0]})
         if also is not None:
             await also(session)
 
 
 async def remove_page(
-    database: Database, target: ImportTarget, name: str, *, also: Also | None = None
+    database: Database, target: importing.ImportTarget, name: str, *, also: Also | None = None
 ) -> str | None:
     """Remove one page by its id or alias and return its id, or None if it is missing.
 
     Raises UnknownBase.
     """
     async with database.transaction() as session:
-        await begin_changing(session, target.account_id)
-        row = await session.fetch_one(SQL["find_base"], base_key(target))
+        await importing.begin_changing(session, target.account_id)
+        row = await session.fetch_one(SQL["find_base"], importing.base_key(target))
         if row is None:
             raise UnknownBase(target.kb_id)
         base = Base(row[0], row[1], row[3], row[4])
@@ -70,12 +62,12 @@ async def remove_page(
             return None
         stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
         ((page_id, gone),) = [
-            (one, [Stored(no, slot, length)])
+            (one, [importing.Stored(no, slot, length)])
             for one, no, _, slot, length in stored
             if no == page_no
         ]
-        await remove_pages(session, row[0], gone)
-        await settle_pages(session, row[0], gone)
+        await importing.remove_pages(session, row[0], gone)
+        await importing.settle_pages(session, row[0], gone)
         if also is not None:
             await also(session)
     return str(page_id)

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from gw.knowledge import words
 from gw.knowledge.query import Term
-from gw.knowledge.words import CJK, LINE_BREAK, WORDS_KEPT, groups, normalise
 
 SNIPPET_CHARACTERS = 240
 CUT = "…"
@@ -28,13 +28,13 @@ WINDOW_CHARACTERS = 3 * SNIPPET_CHARACTERS
 # How far a cut is moved to a word's boundary.
 WORD_SLACK = 20
 
-_TOKEN = re.compile(rf"[^\W{CJK}]+(?:['.\u2019-][^\W{CJK}]+)*|[{CJK}]+|[^\w\s]+")
+_TOKEN = re.compile(rf"[^\W{words.CJK}]+(?:['.\u2019-][^\W{words.CJK}]+)*|[{words.CJK}]+|[^\w\s]+")
 _PART = re.compile(r"[^\W_]+")
 # A word of one part: no upper-case letter follows a lower-case one.
 _PLAIN = re.compile(r"[^\W_](?:[^\W_A-Z]*|[A-Z]*)")
-_RUN = re.compile(f"[{CJK}]+")
-_BROKEN_RUN = re.compile(f"(?<=[{CJK}]){LINE_BREAK.pattern}(?=[{CJK}])")
-_WORD_END = re.compile(rf"[^\w]|[{CJK}]")
+_RUN = re.compile(f"[{words.CJK}]+")
+_BROKEN_RUN = re.compile(f"(?<=[{words.CJK}]){words.LINE_BREAK.pattern}(?=[{words.CJK}])")
+_WORD_END = re.compile(rf"[^\w]|[{words.CJK}]")
 
 Span = tuple[int, int]
 
@@ -43,7 +43,7 @@ class _Folds(dict[int, str]):
     """Maps each character to one in lower case without accent."""
 
     def __missing__(self, code: int) -> str:
-        folded = normalise(chr(code)).casefold()
+        folded = words.normalise(chr(code)).casefold()
         self[code] = folded if len(folded) == 1 else chr(code).lower()[:1]
         return self[code]
 
@@ -138,12 +138,12 @@ def _occurrences(text: str, run: str) -> Iterator[int]:
         at = text.find(run, at + 1)
 
 
-@lru_cache(WORDS_KEPT)
+@lru_cache(words.WORDS_KEPT)
 def _lexemes(token: str) -> tuple[str, ...]:
     """Return the lexemes of a word (the whole first), or of a row of signs."""
     found = [
         lexeme
-        for group in groups(normalise(token))
+        for group in words.groups(words.normalise(token))
         for lexeme in (group.whole or group.parts[0], *group.parts)
         if not group.run
     ]

@@ -8,18 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gw.mcp.json_rpc import (
-    HEADER_MISMATCH,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    META_CAPABILITIES,
-    META_VERSION,
-    STATELESS,
-    SUPPORTED,
-    UNSUPPORTED_VERSION,
-    RpcError,
-    RpcRequest,
-)
+from gw.mcp import json_rpc
 from metrics.log_redaction import redact
 
 SHOWN_CHARACTERS_MAX = 60
@@ -43,44 +32,54 @@ def check_media_types(head: PostHead) -> None:
     """Check that the body is JSON, and that the client accepts JSON. Raises RpcError."""
     if _media_type(head.content_type or "") != _JSON:
         message = "Send the message as `Content-Type: application/json`."
-        raise RpcError(INVALID_REQUEST, message, http_status=415)
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, message, http_status=415)
     if not _accepts_json(head.accept or ""):
         message = "Responses are JSON: accept `application/json`."
-        raise RpcError(INVALID_REQUEST, message, http_status=406)
+        raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, message, http_status=406)
 
 
 def check_version(version: str | None) -> None:
     """Check that the revision is supported or absent. Raises RpcError."""
-    if version is not None and version not in SUPPORTED:
-        data = {"supported": SUPPORTED, "requested": redact(version)[:SHOWN_CHARACTERS_MAX]}
-        raise RpcError(UNSUPPORTED_VERSION, "This protocol version is not served.", data=data)
+    if version is not None and version not in json_rpc.SUPPORTED:
+        data = {
+            "supported": json_rpc.SUPPORTED,
+            "requested": redact(version)[:SHOWN_CHARACTERS_MAX],
+        }
+        raise json_rpc.RpcError(
+            json_rpc.UNSUPPORTED_VERSION, "This protocol version is not served.", data=data
+        )
 
 
-def is_stateless(head: PostHead, request: RpcRequest) -> bool:
+def is_stateless(head: PostHead, request: json_rpc.RpcRequest) -> bool:
     """Whether the request has the revision without a handshake. Raises RpcError.
 
     A version in `_meta` counts only as a text: in older revisions `_meta` may contain anything.
     """
-    version = meta_of(request).get(META_VERSION)
-    if head.version != STATELESS and isinstance(version, str):
+    version = meta_of(request).get(json_rpc.META_VERSION)
+    if head.version != json_rpc.STATELESS and isinstance(version, str):
         check_version(version)
-    return STATELESS in (head.version, version)
+    return json_rpc.STATELESS in (head.version, version)
 
 
-def check_envelope(head: PostHead, request: RpcRequest) -> None:
+def check_envelope(head: PostHead, request: json_rpc.RpcRequest) -> None:
     """Check that a request of the newest revision is complete and consistent. Raises RpcError."""
     meta = meta_of(request)
-    if META_VERSION not in meta or not isinstance(meta.get(META_CAPABILITIES), dict):
-        message = f"`params._meta` must have `{META_VERSION}` and `{META_CAPABILITIES}`."
-        raise RpcError(INVALID_PARAMS, message)
-    _check_header("MCP-Protocol-Version", head.version, meta[META_VERSION])
+    if json_rpc.META_VERSION not in meta or not isinstance(
+        meta.get(json_rpc.META_CAPABILITIES), dict
+    ):
+        message = (
+            f"`params._meta` must have `{json_rpc.META_VERSION}`"
+            f" and `{json_rpc.META_CAPABILITIES}`."
+        )
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, message)
+    _check_header("MCP-Protocol-Version", head.version, meta[json_rpc.META_VERSION])
     _check_header("Mcp-Method", head.method, request.method)
     name = request.params.get("name")
     if request.method == "tools/call" and isinstance(name, str):
         _check_header("Mcp-Name", _decoded(head.name), name)
 
 
-def meta_of(request: RpcRequest) -> dict[str, Any]:
+def meta_of(request: json_rpc.RpcRequest) -> dict[str, Any]:
     """Return the `_meta` of a request; empty if absent."""
     meta = request.params.get("_meta") if isinstance(request.params, dict) else None
     return meta if isinstance(meta, dict) else {}
@@ -89,7 +88,7 @@ def meta_of(request: RpcRequest) -> dict[str, Any]:
 def _check_header(name: str, value: str | None, expected: Any) -> None:
     if value is None or value != expected:
         what = "is missing" if value is None else "differs from the message"
-        raise RpcError(HEADER_MISMATCH, f"The header `{name}` {what}.")
+        raise json_rpc.RpcError(json_rpc.HEADER_MISMATCH, f"The header `{name}` {what}.")
 
 
 def _decoded(value: str | None) -> str | None:

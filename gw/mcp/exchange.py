@@ -10,21 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from gw.mcp.envelope import PostHead, check_envelope, check_media_types, check_version, is_stateless
-from gw.mcp.json_rpc import (
-    BATCHED,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    RpcError,
-    RpcNotification,
-    RpcRequest,
-    error_body,
-    id_of,
-    read_json,
-    read_message,
-    result_body,
-)
-from gw.mcp.methods import HANDSHAKE_METHODS, KNOWN, STATELESS_METHODS, members, of_stateless
+from gw.mcp import envelope, json_rpc, methods
 from gw.mcp.tools import Toolbox
 
 # Messages of one batch; a message after this many bytes of responses must be sent separately.
@@ -61,8 +47,8 @@ class Exchange:
     `request` is the request being served, if any; `served` are the results of earlier ones.
     """
 
-    def __init__(self, head: PostHead, toolbox: Toolbox) -> None:
-        self.request: RpcRequest | None = None
+    def __init__(self, head: envelope.PostHead, toolbox: Toolbox) -> None:
+        self.request: json_rpc.RpcRequest | None = None
         self.served: list[HandledMessage] = []
         self._head = head
         self._toolbox = toolbox
@@ -75,16 +61,16 @@ class Exchange:
         """Serve a body. Raises the errors of tools other than ToolError."""
         value: Any = None
         try:
-            check_media_types(self._head)
-            value = read_json(body)
-            check_version(self._head.version)
+            envelope.check_media_types(self._head)
+            value = json_rpc.read_json(body)
+            envelope.check_version(self._head.version)
             if isinstance(value, list):
                 self._check_batch(value)
                 return await self._batch(value)
             return await self._one(value)
-        except RpcError as error:
+        except json_rpc.RpcError as error:
             self._count("", "", "refused", error.code)
-            return Reply(error.http_status, error_body(id_of(value), error))
+            return Reply(error.http_status, json_rpc.error_body(json_rpc.id_of(value), error))
 
     def failed(self, code: int) -> None:
         """Count the request being served as failed by a fault of the gateway."""
@@ -92,12 +78,18 @@ class Exchange:
             self._count(self.request.method, self._tool_of(self.request), "error", code)
 
     def _check_batch(self, values: list[Any]) -> None:
-        if self._head.version not in (None, *BATCHED):
-            raise RpcError(INVALID_REQUEST, "This protocol version has no batches.")
+        if self._head.version not in (None, *json_rpc.BATCHED):
+            raise json_rpc.RpcError(
+                json_rpc.INVALID_REQUEST, "This protocol version has no batches."
+            )
         if not 0 < len(values) <= BATCH_MAX:
-            raise RpcError(INVALID_REQUEST, f"A batch has 1 to {BATCH_MAX} messages.")
+            raise json_rpc.RpcError(
+                json_rpc.INVALID_REQUEST, f"A batch has 1 to {BATCH_MAX} messages."
+            )
         if any(isinstance(one, dict) and one.get("method") == "initialize" for one in values):
-            raise RpcError(INVALID_REQUEST, "`initialize` must not be part of a batch.")
+            raise json_rpc.RpcError(
+                json_rpc.INVALID_REQUEST, "`initialize` must not be part of a batch."
+            )
 
     async def _batch(self, values: list[Any]) -> Reply:
         bodies: list[bytes] = []
@@ -107,11 +99,11 @@ class Exchange:
             try:
                 if size_bytes > BATCH_BYTES_MAX:
                     message = "The responses before this one are long enough: send it alone."
-                    raise RpcError(INVALID_REQUEST, message)
+                    raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, message)
                 body = (await self._one(value)).body
-            except RpcError as error:
+            except json_rpc.RpcError as error:
                 self._count("", "", "refused", error.code)
-                body = error_body(id_of(value), error)
+                body = json_rpc.error_body(json_rpc.id_of(value), error)
             if body:
                 bodies.append(body)
                 size_bytes += len(body)
@@ -119,40 +111,49 @@ class Exchange:
 
     async def _one(self, value: Any) -> Reply:
         """Serve one message. Raises RpcError for invalid ones."""
-        message = read_message(value)
-        if isinstance(message, RpcRequest):
+        message = json_rpc.read_message(value)
+        if isinstance(message, json_rpc.RpcRequest):
             return await self._serve(message)
-        self._count(message.method if isinstance(message, RpcNotification) else "", "", "ok", 0)
+        self._count(
+            message.method if isinstance(message, json_rpc.RpcNotification) else "", "", "ok", 0
+        )
         return Reply(202, b"")
 
-    async def _serve(self, request: RpcRequest) -> Reply:
+    async def _serve(self, request: json_rpc.RpcRequest) -> Reply:
         outcome: Outcome = "refused"
         tool = ""
         try:
-            stateless = is_stateless(self._head, request)
+            stateless = envelope.is_stateless(self._head, request)
             if stateless:
-                check_envelope(self._head, request)
-            method = (STATELESS_METHODS if stateless else HANDSHAKE_METHODS).get(request.method)
+                envelope.check_envelope(self._head, request)
+            method = (methods.STATELESS_METHODS if stateless else methods.HANDSHAKE_METHODS).get(
+                request.method
+            )
             if method is None:
                 status = 404 if stateless else 200
-                raise RpcError(METHOD_NOT_FOUND, "There is no such method.", http_status=status)
+                raise json_rpc.RpcError(
+                    json_rpc.METHOD_NOT_FOUND, "There is no such method.", http_status=status
+                )
             self.request, outcome, tool = request, "error", self._tool_of(request)
             try:
-                params = {} if request.params is None else members(request.params, "params")
+                params = {} if request.params is None else methods.members(request.params, "params")
                 result = await method(self._toolbox, params)
-            except RpcError as error:
+            except json_rpc.RpcError as error:
                 error.http_status = error.http_status if stateless else 200
                 raise
-        except RpcError as error:
+        except json_rpc.RpcError as error:
             self.request = None
             self._count(request.method, tool, outcome, error.code)
-            return Reply(error.http_status, error_body(request.id, error))
+            return Reply(error.http_status, json_rpc.error_body(request.id, error))
         self.request = None
         outcome = "tool_error" if result.get("isError") else "ok"
         self._count(request.method, tool, outcome, 0)
-        return Reply(200, result_body(request.id, of_stateless(result) if stateless else result))
+        return Reply(
+            200,
+            json_rpc.result_body(request.id, methods.of_stateless(result) if stateless else result),
+        )
 
-    def _tool_of(self, request: RpcRequest) -> str:
+    def _tool_of(self, request: json_rpc.RpcRequest) -> str:
         """Return the tool of a request; empty if it calls no known one."""
         if request.method != "tools/call" or not isinstance(request.params, dict):
             return ""
@@ -161,5 +162,5 @@ class Exchange:
 
     def _count(self, method: str, tool: str, outcome: Outcome, code: int) -> None:
         seconds = time.perf_counter() - self._began
-        known = method if method in KNOWN else ""
+        known = method if method in methods.KNOWN else ""
         self.served.append(HandledMessage(known, tool, outcome, seconds, code))

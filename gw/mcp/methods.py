@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from gw.mcp.json_rpc import (
-    CACHE_MS,
-    CAPABILITIES,
-    HANDSHAKE,
-    INVALID_PARAMS,
-    META_SERVER,
-    SERVER_INFO,
-    SUPPORTED,
-    RpcError,
-)
-from gw.mcp.tools import Toolbox, ToolError, failed_result, found_result
+from gw.mcp import json_rpc, tools
 
 INSTRUCTIONS: Final = (
     "The knowledge bases that this key may read. Find pages with search_wiki, which gives entries"
@@ -28,78 +18,82 @@ INSTRUCTIONS: Final = (
 )
 
 Params = Mapping[str, Any]
-Method = Callable[[Toolbox, Params], Awaitable[dict[str, Any]]]
+Method = Callable[[tools.Toolbox, Params], Awaitable[dict[str, Any]]]
 
 
-async def initialize(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+async def initialize(toolbox: tools.Toolbox, params: Params) -> dict[str, Any]:
     """Return the handshake: the client's revision if supported, else the newest that has one."""
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
-        raise RpcError(INVALID_PARAMS, "`protocolVersion` is required: a string.")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "`protocolVersion` is required: a string.")
     return {
-        "protocolVersion": wanted if wanted in HANDSHAKE else HANDSHAKE[-1],
-        "capabilities": CAPABILITIES,
-        "serverInfo": SERVER_INFO,
+        "protocolVersion": wanted if wanted in json_rpc.HANDSHAKE else json_rpc.HANDSHAKE[-1],
+        "capabilities": json_rpc.CAPABILITIES,
+        "serverInfo": json_rpc.SERVER_INFO,
         "instructions": INSTRUCTIONS,
     }
 
 
-async def ping(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+async def ping(toolbox: tools.Toolbox, params: Params) -> dict[str, Any]:
     """Return an empty result."""
     return {}
 
 
-async def discover(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+async def discover(toolbox: tools.Toolbox, params: Params) -> dict[str, Any]:
     """Return the content of a handshake, for revisions without one."""
     return _to_keep(
         {
-            "supportedVersions": SUPPORTED,
-            "capabilities": CAPABILITIES,
+            "supportedVersions": json_rpc.SUPPORTED,
+            "capabilities": json_rpc.CAPABILITIES,
             "instructions": INSTRUCTIONS,
         }
     )
 
 
-async def list_tools(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+async def list_tools(toolbox: tools.Toolbox, params: Params) -> dict[str, Any]:
     """Return all tools, always in the same order, in one page."""
     return {"tools": [tool.listed() for tool in toolbox.tools.values()]}
 
 
-async def list_tools_to_keep(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+async def list_tools_to_keep(toolbox: tools.Toolbox, params: Params) -> dict[str, Any]:
     """Return all tools, with the time they may be cached."""
     return _to_keep(await list_tools(toolbox, params))
 
 
-async def call_tool(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+async def call_tool(toolbox: tools.Toolbox, params: Params) -> dict[str, Any]:
     """Return the result of a tool, or its error."""
     name = params.get("name")
     if not isinstance(name, str):
-        raise RpcError(INVALID_PARAMS, "`name` is required: the name of a tool.")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "`name` is required: the name of a tool.")
     if name not in toolbox.tools:
-        raise RpcError(
-            INVALID_PARAMS, f"There is no such tool. There are {', '.join(toolbox.tools)}."
+        raise json_rpc.RpcError(
+            json_rpc.INVALID_PARAMS, f"There is no such tool. There are {', '.join(toolbox.tools)}."
         )
     arguments = members(params.get("arguments", {}), "arguments")
     try:
-        return found_result(await toolbox.call(name, arguments))
-    except ToolError as error:
-        return failed_result(error)
+        return tools.found_result(await toolbox.call(name, arguments))
+    except tools.ToolError as error:
+        return tools.failed_result(error)
 
 
 def members(value: Any, name: str) -> dict[str, Any]:
     """Return an object of a request. Raises RpcError for any other value."""
     if not isinstance(value, dict):
-        raise RpcError(INVALID_PARAMS, f"`{name}` must be an object.")
+        raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"`{name}` must be an object.")
     return value
 
 
 def of_stateless(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result in the form of the revision without a handshake."""
-    return {**result, "resultType": "complete", "_meta": {META_SERVER: SERVER_INFO}}
+    return {
+        **result,
+        "resultType": "complete",
+        "_meta": {json_rpc.META_SERVER: json_rpc.SERVER_INFO},
+    }
 
 
 def _to_keep(result: dict[str, Any]) -> dict[str, Any]:
-    return {**result, "ttlMs": CACHE_MS, "cacheScope": "public"}
+    return {**result, "ttlMs": json_rpc.CACHE_MS, "cacheScope": "public"}
 
 
 HANDSHAKE_METHODS: Final[Mapping[str, Method]] = {

@@ -12,17 +12,7 @@ from msgspec import Meta, Raw
 
 from channels.media.canonical import AvatarVideo, LipSyncVideo, MotionVideo
 from channels.storable_text import STORABLE, STORABLE_WORDS
-from gw.media.fields import (
-    REFERENCE_WORDS,
-    SECONDS_WORDS,
-    FieldTable,
-    Reference,
-    check_one_of,
-    refuse,
-    require,
-    required_url,
-    url_if_any,
-)
+from gw.media import fields
 from gw.media.general_videos import VIDEO_WORDS, VideoBody
 from gw.media.video_content import read_items
 
@@ -35,9 +25,9 @@ _URL_WORDS = "an http or https URL"
 
 
 class _SpeakingBody(VideoBody, gc=False, kw_only=True):
-    avatar: Reference
+    avatar: fields.Reference
     audio_url: str | None = None
-    voice: Reference | None = None
+    voice: fields.Reference | None = None
     text: Annotated[str, Meta(min_length=1, max_length=TEXT_CHARACTERS_MAX)] | None = None
     title: Annotated[str, Meta(max_length=TITLE_CHARACTERS_MAX, pattern=STORABLE)] | None = None
 
@@ -53,21 +43,21 @@ class _MotionBody(VideoBody, gc=False, kw_only=True):
     face_count: Annotated[int, Meta(ge=1, le=FACES_MAX)] | None = None
 
 
-_AVATAR = FieldTable(
+_AVATAR = fields.FieldTable(
     _SpeakingBody,
     VIDEO_WORDS
     | {
-        "avatar": REFERENCE_WORDS,
+        "avatar": fields.REFERENCE_WORDS,
         "audio_url": _URL_WORDS,
-        "voice": REFERENCE_WORDS,
+        "voice": fields.REFERENCE_WORDS,
         "text": f"a string of 1 to {TEXT_CHARACTERS_MAX} characters",
         "title": f"a string of at most {TITLE_CHARACTERS_MAX} characters {STORABLE_WORDS}",
     },
 )
-_LIPSYNC = FieldTable(
+_LIPSYNC = fields.FieldTable(
     _LipSyncBody, VIDEO_WORDS | {"source_video_url": _URL_WORDS, "audio_url": _URL_WORDS}
 )
-_MOTION = FieldTable(
+_MOTION = fields.FieldTable(
     _MotionBody,
     VIDEO_WORDS
     | {
@@ -86,7 +76,7 @@ def read_avatar_video(body: bytes) -> AvatarVideo:
     return AvatarVideo(
         **shared,
         avatar=read.avatar,
-        audio_url=url_if_any("audio_url", read.audio_url),
+        audio_url=fields.url_if_any("audio_url", read.audio_url),
         voice=read.voice,
         text=read.text,
         title=read.title,
@@ -99,8 +89,8 @@ def read_lipsync_video(body: bytes) -> LipSyncVideo:
     shared = _shared(read)
     return LipSyncVideo(
         **shared,
-        source_video_url=required_url("source_video_url", read.source_video_url),
-        audio_url=required_url("audio_url", read.audio_url),
+        source_video_url=fields.required_url("source_video_url", read.source_video_url),
+        audio_url=fields.required_url("audio_url", read.audio_url),
     )
 
 
@@ -112,16 +102,16 @@ def read_motion_video(body: bytes) -> MotionVideo:
     read = _MOTION.read(body)
     shared = _shared(read)
     if not 1 <= len(read.content) <= FACES_MAX:
-        refuse("content:", f"expected 1 to {FACES_MAX} portraits, found {len(read.content)}")
+        fields.refuse("content:", f"expected 1 to {FACES_MAX} portraits, found {len(read.content)}")
     portraits = read_items(read.content, embeds_images=False)
     for index, item in enumerate(portraits):
         if item.type != "image_url":
-            refuse(f"content[{index}].type:", f"expected image_url, found {item.type}")
+            fields.refuse(f"content[{index}].type:", f"expected image_url, found {item.type}")
     if read.resolution is not None:
-        check_one_of("resolution", read.resolution, QUALITIES)
+        fields.check_one_of("resolution", read.resolution, QUALITIES)
     return MotionVideo(
         **shared,
-        source_video_url=required_url("source_video_url", read.source_video_url),
+        source_video_url=fields.required_url("source_video_url", read.source_video_url),
         content=portraits,
         face_count=len(portraits) if read.face_count is None else read.face_count,
     )
@@ -131,19 +121,21 @@ def _check_speech(read: _SpeakingBody) -> None:
     """Require exactly one of a recording and a text with its voice."""
     if read.audio_url is not None:
         if read.voice is not None or read.text is not None:
-            refuse("audio_url", "cannot go with voice and text: expected the one or the others")
+            fields.refuse(
+                "audio_url", "cannot go with voice and text: expected the one or the others"
+            )
     elif read.voice is None and read.text is None:
-        require("audio_url", "a recording, or voice and text in its place")
+        fields.require("audio_url", "a recording, or voice and text in its place")
     elif read.voice is None:
-        require("voice", "a voice for the text to be spoken in")
+        fields.require("voice", "a voice for the text to be spoken in")
     elif read.text is None:
-        require("text", "what the voice is to say")
+        fields.require("text", "what the voice is to say")
 
 
 def _shared(read: VideoBody) -> dict[str, Any]:
     """Return the fields of every kind; the duration is required."""
     if read.duration is None:
-        require("duration", SECONDS_WORDS)
+        fields.require("duration", fields.SECONDS_WORDS)
     return {
         "model": read.model,
         "duration": read.duration,

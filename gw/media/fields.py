@@ -13,13 +13,9 @@ from typing import Annotated, Generic, NoReturn, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from channels.dialects import validation
 from channels.dialects.faults import described, invalid_member
-from channels.dialects.validation import (
-    MODEL_CHARACTERS_MAX,
-    check_model,
-    lookalikes_of,
-    read_members,
-)
+from channels.dialects.validation import read_members
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 from channels.storable_text import STORABLE, STORABLE_WORDS
@@ -35,7 +31,7 @@ REFERENCE_CHARACTERS_MAX = 256
 LINE_CHARACTERS_MAX = 1000
 DURATION_SECONDS_MAX = 3600
 
-Model = Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+Model = Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
 Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=STORABLE)]
 Reference = Annotated[
     str, Meta(min_length=1, max_length=REFERENCE_CHARACTERS_MAX, pattern=STORABLE)
@@ -47,7 +43,7 @@ Seconds = (
     | Annotated[float, Meta(gt=0, le=DURATION_SECONDS_MAX)]
 )
 
-MODEL_WORDS = f"a string of 1 to {MODEL_CHARACTERS_MAX} characters"
+MODEL_WORDS = f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters"
 WORD_WORDS = f"a string of at most {WORD_CHARACTERS_MAX} characters {STORABLE_WORDS}"
 REFERENCE_WORDS = f"a string of 1 to {REFERENCE_CHARACTERS_MAX} characters {STORABLE_WORDS}"
 LINE_WORDS = f"a string of at most {LINE_CHARACTERS_MAX} characters {STORABLE_WORDS}"
@@ -69,7 +65,7 @@ class FieldTable(Generic[Body]):
     def __init__(self, body: type[Body], allowed: Mapping[str, str]) -> None:
         self._decoder = msgspec.json.Decoder(body)
         self._allowed = allowed
-        self._names = lookalikes_of(body.__struct_fields__)
+        self._names = validation.lookalikes_of(body.__struct_fields__)
 
     def __repr__(self) -> str:
         return f"<FieldTable {self._decoder.type.__name__}>"
@@ -99,7 +95,7 @@ _NAMED = FieldTable(Named, {"model": MODEL_WORDS})
 
 def model_of(body: bytes) -> str:
     """Return the model of a body. Raises InvalidRequest."""
-    return check_model(_NAMED.read(body).model)
+    return validation.check_model(_NAMED.read(body).model)
 
 
 def refuse(name: str, message: str) -> NoReturn:

@@ -9,19 +9,7 @@ from msgspec.structs import replace
 
 from channels.media.canonical import ContentItem, GeneralVideo
 from channels.registry import VideoSpec, VideoTier
-from gw.media.fields import (
-    FLAG_WORDS,
-    MODEL_WORDS,
-    SECONDS_WORDS,
-    WORD_WORDS,
-    FieldTable,
-    Model,
-    Seconds,
-    Word,
-    check_one_of,
-    refuse,
-    require,
-)
+from gw.media import fields
 from gw.media.video_content import IMAGES_MAX, read_items, role_of
 
 # The resolutions of a tier; only the lite one requires one.
@@ -51,32 +39,32 @@ _OURS = frozenset(("callback_url", "portrait_auth"))
 class VideoBody(Struct, gc=False, kw_only=True):
     """The fields common to every kind of video."""
 
-    model: Model
-    duration: Seconds | None = None
-    resolution: Word | None = None
-    ratio: Word | None = None
+    model: fields.Model
+    duration: fields.Seconds | None = None
+    resolution: fields.Word | None = None
+    ratio: fields.Word | None = None
     watermark: bool | None = None
     portrait_auth: bool | None = None
 
 
 VIDEO_WORDS = {
-    "model": MODEL_WORDS,
-    "duration": SECONDS_WORDS,
-    "resolution": WORD_WORDS,
-    "ratio": WORD_WORDS,
-    "watermark": FLAG_WORDS,
-    "portrait_auth": FLAG_WORDS,
+    "model": fields.MODEL_WORDS,
+    "duration": fields.SECONDS_WORDS,
+    "resolution": fields.WORD_WORDS,
+    "ratio": fields.WORD_WORDS,
+    "watermark": fields.FLAG_WORDS,
+    "portrait_auth": fields.FLAG_WORDS,
 }
 
 
 class _GeneralBody(VideoBody, gc=False, kw_only=True):
     content: list[Raw]
-    video_mode: Word | None = None
+    video_mode: fields.Word | None = None
 
 
-_TABLE = FieldTable(
+_TABLE = fields.FieldTable(
     _GeneralBody,
-    VIDEO_WORDS | {"content": "an array of items", "video_mode": WORD_WORDS},
+    VIDEO_WORDS | {"content": "an array of items", "video_mode": fields.WORD_WORDS},
 )
 _KNOWN = frozenset(_GeneralBody.__struct_fields__)
 
@@ -111,19 +99,19 @@ def read_general(body: bytes, spec: VideoSpec) -> GeneralVideo:
 
 def _check_content(content: tuple[ContentItem, ...], spec: VideoSpec) -> None:
     if not any(item.type == "text" and item.value.strip() for item in content):
-        require("content", "an item {type: text, text} that says something")
+        fields.require("content", "an item {type: text, text} that says something")
     if sum(item.type == "image_url" for item in content) > IMAGES_MAX:
-        refuse("content", f"holds more than {IMAGES_MAX} images")
+        fields.refuse("content", f"holds more than {IMAGES_MAX} images")
     for index, item in enumerate(content):
         at = f"content[{index}]"
         if spec.multimodal:
             continue
         if item.type == "audio_url":
-            refuse(f"{at}.type:", "this model takes no audio_url")
+            fields.refuse(f"{at}.type:", "this model takes no audio_url")
         if item.type == "video_url" and not spec.third_party:
-            refuse(f"{at}.type:", "this model takes no video_url")
+            fields.refuse(f"{at}.type:", "this model takes no video_url")
         if (role := role_of(item)) in REFERENCE_ROLES:
-            refuse(f"{at}.role:", f"this model takes no {role}")
+            fields.refuse(f"{at}.role:", f"this model takes no {role}")
 
 
 def _check_duration(read: _GeneralBody, spec: VideoSpec) -> None:
@@ -138,7 +126,7 @@ def _check_duration(read: _GeneralBody, spec: VideoSpec) -> None:
 def _check_range(duration: float, seconds: tuple[int, int], where: str) -> None:
     least, most = seconds
     if not least <= duration <= most:
-        refuse("duration:", f"expected {least} to {most} seconds {where}, found {duration}")
+        fields.refuse("duration:", f"expected {least} to {most} seconds {where}, found {duration}")
 
 
 def _check_resolution(resolution: str | None, spec: VideoSpec) -> None:
@@ -146,9 +134,9 @@ def _check_resolution(resolution: str | None, spec: VideoSpec) -> None:
         return
     allowed = RESOLUTIONS[spec.tier]
     if resolution is not None:
-        check_one_of("resolution", resolution, allowed)
+        fields.check_one_of("resolution", resolution, allowed)
     elif spec.tier == "lite":
-        require("resolution", " or ".join(allowed))
+        fields.require("resolution", " or ".join(allowed))
 
 
 def _withheld(request: GeneralVideo) -> GeneralVideo:

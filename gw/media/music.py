@@ -8,32 +8,32 @@ from msgspec import Meta, Struct
 
 from channels.dialects.validation import check_model
 from channels.media.canonical import MusicRequest
-from gw.media.fields import FLAG_WORDS, LINE_WORDS, MODEL_WORDS, FieldTable, Line, Model, require
+from gw.media import fields
 
 PROMPT_CHARACTERS_MAX = 200
 LYRICS_CHARACTERS_MAX = 3000
 
 
 class _SongBody(Struct, gc=False):
-    model: Model
+    model: fields.Model
     prompt: Annotated[str, Meta(max_length=PROMPT_CHARACTERS_MAX)] | None = None
     lyrics: Annotated[str, Meta(max_length=LYRICS_CHARACTERS_MAX)] | None = None
-    title: Line | None = None
-    tags: Line | None = None
-    negative_tags: Line | None = None
+    title: fields.Line | None = None
+    tags: fields.Line | None = None
+    negative_tags: fields.Line | None = None
     instrumental: bool | None = None
 
 
-_SONG_TABLE = FieldTable(
+_SONG_TABLE = fields.FieldTable(
     _SongBody,
     {
-        "model": MODEL_WORDS,
+        "model": fields.MODEL_WORDS,
         "prompt": f"a string of at most {PROMPT_CHARACTERS_MAX} characters",
         "lyrics": f"a string of at most {LYRICS_CHARACTERS_MAX} characters",
-        "title": LINE_WORDS,
-        "tags": LINE_WORDS,
-        "negative_tags": LINE_WORDS,
-        "instrumental": FLAG_WORDS,
+        "title": fields.LINE_WORDS,
+        "tags": fields.LINE_WORDS,
+        "negative_tags": fields.LINE_WORDS,
+        "instrumental": fields.FLAG_WORDS,
     },
 )
 
@@ -47,7 +47,7 @@ def read_music(body: bytes) -> MusicRequest:
     lyrics = _text_or_none(read.lyrics) if not read.instrumental else None
     prompt = _text_or_none(read.prompt) if lyrics is None else None
     if prompt is None and lyrics is None and not read.instrumental:
-        require("prompt", "a text here or in lyrics, unless instrumental is true")
+        fields.require("prompt", "a text here or in lyrics, unless instrumental is true")
     return MusicRequest(
         model=check_model(read.model),
         prompt=prompt,

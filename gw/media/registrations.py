@@ -10,9 +10,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from channels.dialects.validation import check_model
-from channels.media.canonical import AvatarRequest, AvatarSource, TranscriptRequest, VoiceRequest
+from channels.media import canonical
 from channels.storable_text import STORABLE, STORABLE_WORDS
-from gw.media.fields import MODEL_WORDS, WORD_WORDS, FieldTable, Model, Word, url
+from gw.media import fields
+from gw.media.fields import url
 
 NAME_CHARACTERS_MAX = 20
 # The text of a cloned voice's sample.
@@ -26,11 +27,11 @@ _URL_WORDS = "an http or https URL"
 class _AvatarBody(Struct, gc=False):
     name: _Name
     source_url: str
-    source_kind: AvatarSource | None = None
+    source_kind: canonical.AvatarSource | None = None
 
 
 class _VoiceBody(Struct, gc=False):
-    model: Model
+    model: fields.Model
     name: _Name
     audio_url: str
     text: Annotated[str, Meta(max_length=SAMPLE_CHARACTERS_MAX)] | None = None
@@ -38,42 +39,42 @@ class _VoiceBody(Struct, gc=False):
 
 class _TranscriptBody(Struct, gc=False):
     url: str
-    model: Model | None = None
-    language: Word | None = None
+    model: fields.Model | None = None
+    language: fields.Word | None = None
 
 
-_AVATAR = FieldTable(
+_AVATAR = fields.FieldTable(
     _AvatarBody,
     {"name": _NAME_WORDS, "source_url": _URL_WORDS, "source_kind": "image or video"},
 )
-_VOICE = FieldTable(
+_VOICE = fields.FieldTable(
     _VoiceBody,
     {
-        "model": MODEL_WORDS,
+        "model": fields.MODEL_WORDS,
         "name": _NAME_WORDS,
         "audio_url": _URL_WORDS,
         "text": f"a string of at most {SAMPLE_CHARACTERS_MAX} characters",
     },
 )
-_TRANSCRIPT = FieldTable(
-    _TranscriptBody, {"url": _URL_WORDS, "model": MODEL_WORDS, "language": WORD_WORDS}
+_TRANSCRIPT = fields.FieldTable(
+    _TranscriptBody, {"url": _URL_WORDS, "model": fields.MODEL_WORDS, "language": fields.WORD_WORDS}
 )
 
 
-def read_avatar(body: bytes) -> AvatarRequest:
+def read_avatar(body: bytes) -> canonical.AvatarRequest:
     """Validate a body. Raises InvalidRequest."""
     read = _AVATAR.read(body)
-    return AvatarRequest(
+    return canonical.AvatarRequest(
         name=read.name,
         source_url=url("source_url", read.source_url),
         source_kind=read.source_kind or "image",
     )
 
 
-def read_voice(body: bytes) -> VoiceRequest:
+def read_voice(body: bytes) -> canonical.VoiceRequest:
     """Validate a body. Raises InvalidRequest."""
     read = _VOICE.read(body)
-    return VoiceRequest(
+    return canonical.VoiceRequest(
         model=check_model(read.model),
         name=read.name,
         audio_url=url("audio_url", read.audio_url),
@@ -81,10 +82,10 @@ def read_voice(body: bytes) -> VoiceRequest:
     )
 
 
-def read_transcript(body: bytes, default_model: str) -> TranscriptRequest:
+def read_transcript(body: bytes, default_model: str) -> canonical.TranscriptRequest:
     """Validate a body, with the default model if it names none. Raises InvalidRequest."""
     read = _TRANSCRIPT.read(body)
-    return TranscriptRequest(
+    return canonical.TranscriptRequest(
         model=default_model if read.model is None else check_model(read.model),
         url=url("url", read.url),
         language=read.language,

@@ -8,15 +8,7 @@ from msgspec import Meta, Struct, field
 
 from channels.dialects.validation import check_model
 from channels.media.canonical import AudioFormat, SpeechRequest
-from gw.media.fields import (
-    FLAG_WORDS,
-    MODEL_WORDS,
-    REFERENCE_WORDS,
-    FieldTable,
-    Model,
-    Reference,
-    refuse,
-)
+from gw.media import fields
 
 INPUT_CHARACTERS_MAX = 10_000
 ASYNC_INPUT_CHARACTERS_MAX = 50_000
@@ -24,9 +16,9 @@ SPEED_LEAST, SPEED_MOST = 0.25, 4
 
 
 class _SpeechBody(Struct, gc=False):
-    model: Model
+    model: fields.Model
     input: Annotated[str, Meta(min_length=1, max_length=ASYNC_INPUT_CHARACTERS_MAX)]
-    voice: Reference
+    voice: fields.Reference
     response_format: AudioFormat | None = None
     speed: (
         Annotated[int, Meta(ge=1, le=SPEED_MOST)]
@@ -37,17 +29,17 @@ class _SpeechBody(Struct, gc=False):
     is_async: bool | None = field(default=None, name="async")
 
 
-_SPEECH_TABLE = FieldTable(
+_SPEECH_TABLE = fields.FieldTable(
     _SpeechBody,
     {
-        "model": MODEL_WORDS,
+        "model": fields.MODEL_WORDS,
         "input": f"a string of 1 to {INPUT_CHARACTERS_MAX} characters, "
         f"{ASYNC_INPUT_CHARACTERS_MAX} with async",
-        "voice": REFERENCE_WORDS,
+        "voice": fields.REFERENCE_WORDS,
         "response_format": f"one of {', '.join(get_args(AudioFormat))}",
         "speed": f"a number from {SPEED_LEAST} to {SPEED_MOST}",
         "stream_format": "audio, for recordings are not served as events",
-        "async": FLAG_WORDS,
+        "async": fields.FLAG_WORDS,
     },
 )
 
@@ -57,7 +49,9 @@ def read_speech(body: bytes) -> SpeechRequest:
     read = _SPEECH_TABLE.read(body)
     is_async = bool(read.is_async)
     if not is_async and len(read.input) > INPUT_CHARACTERS_MAX:
-        refuse("input", f"is longer than {INPUT_CHARACTERS_MAX} characters; send more with async")
+        fields.refuse(
+            "input", f"is longer than {INPUT_CHARACTERS_MAX} characters; send more with async"
+        )
     return SpeechRequest(
         model=check_model(read.model),
         input=read.input,

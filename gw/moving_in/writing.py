@@ -30,9 +30,9 @@ from gw.moving_in.plan import (
     proved,
     variable_name,
 )
+from gw.price_list import writing
 from gw.price_list.file_text import FileText, edited
 from gw.price_list.starter import HEAD
-from gw.price_list.writing import bindings, list_item, price, remark, scalar
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ def _channels(
         taken[name] = None
         written.names[channel_id] = name
         written.channels.append(name)
-        items.append(list_item(_channel_lines(name, channel, written.secrets)))
+        items.append(writing.list_item(_channel_lines(name, channel, written.secrets)))
     return "".join(items)
 
 
@@ -147,13 +147,13 @@ def _kind_base_url(kind: Kind, region: str | None) -> str:
 
 
 def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) -> list[str]:
-    lines = [f"id: {scalar(name)}"]
+    lines = [f"id: {writing.scalar(name)}"]
     if channel.kind:
         lines.append(f"kind: {channel.kind}")
     if channel.base_url:
         lines.append(f"base_url: {_written(channel.base_url, name, 'URL', secrets)}")
     if channel.chat_path:
-        lines.append(f"paths: {{chat: {scalar(channel.chat_path)}}}")
+        lines.append(f"paths: {{chat: {writing.scalar(channel.chat_path)}}}")
     lines += _key_lines(name, channel, secrets)
     if not channel.kind:
         lines.append("protocols: [chat]")
@@ -163,7 +163,7 @@ def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) 
             for key, value in pairs:
                 label = f"{field_name}_{key}".upper().replace("-", "_")
                 shown = _written(value, name, label, secrets, is_plain=field_name == "query")
-                texts.append(f"{scalar(key)}: {shown}")
+                texts.append(f"{writing.scalar(key)}: {shown}")
             lines.append(f"{field_name}: {{{', '.join(texts)}}}")
     if channel.max_concurrency is not None:
         lines.append(f"max_concurrency: {channel.max_concurrency}")
@@ -202,11 +202,11 @@ def _written(
 ) -> str:
     """Return a value as YAML; secrets and variables become references to variables."""
     if isinstance(value, str):
-        return scalar(value)
+        return writing.scalar(value)
     if isinstance(value, Variable):
         return f'"${{{value.name}}}"'
     if is_plain:
-        return scalar(value.value)
+        return writing.scalar(value.value)
     name, number = variable_name(channel_id, what), 1
     while secrets.get(name, value.value) != value.value:
         number += 1
@@ -229,7 +229,7 @@ def _models(plan: Plan, existing: Mapping[str, Any], written: Written) -> str:
         written.models.append(model.id)
         if not is_priced(model.price, model.endpoint_type):
             written.unpriced.append(model.id)
-        items.append(list_item(_model_lines(model, aliases, written.names)))
+        items.append(writing.list_item(_model_lines(model, aliases, written.names)))
     return "".join(items)
 
 
@@ -238,15 +238,15 @@ def _model_lines(model: PlannedModel, aliases: list[str], names: Mapping[str, st
     # Several channels of the plan may be one of the file.
     by_channel = {one.channel_id: one for one in reversed(bound)}
     ordered = [one for one in bound if by_channel[one.channel_id] is one]
-    lines = [f"id: {scalar(model.id)}", f"channels: {bindings(ordered)}"]
+    lines = [f"id: {writing.scalar(model.id)}", f"channels: {writing.bindings(ordered)}"]
     for name in ("endpoint_type", "context_size", "max_output_tokens"):
         value = getattr(model, name)
         if value is not None:
             lines.append(f"{name}: {value}")
     if aliases:
-        lines.append(f"aliases: [{', '.join(map(scalar, aliases))}]")
+        lines.append(f"aliases: [{', '.join(map(writing.scalar, aliases))}]")
     if model.price is not None and is_priced(model.price, model.endpoint_type):
-        lines.append(f"price: {price(model.price)}{remark(model.rows)}")
+        lines.append(f"price: {writing.price(model.price)}{writing.remark(model.rows)}")
     else:
         lines.append("# price: not known; without one this is a fault of the configuration")
     return lines

@@ -16,7 +16,7 @@ from channels.registry import ModelSpec
 from gw.config.config import Config
 from gw.config.faults import FaultReport
 from gw.config.load import load_text
-from gw.price_list.file_text import Edit, FileText, PriceText, edited
+from gw.price_list import file_text
 from gw.price_list.offers import Offer, offers, price_of, provided_by, rows_of
 from gw.price_list.reading import PriceList
 from gw.price_list.writing import item, price, remark
@@ -55,13 +55,13 @@ def fill(
     added to; if prices are replaced, also for a result that `gw check-config` would refuse.
     """
     config = load_text(text, environ, source=source, is_priced=False)
-    file = FileText(text, source)
+    file = file_text.FileText(text, source)
     filled = Filled(text)
     edits = _prices(config, file, price_list, filled, is_replacing=is_replacing, only=only)
     wanted = _wanted(config, price_list, filled, only)
     if wanted:
         edits.append(file.append("models", "".join(map(item, wanted))))
-    filled.text = edited(text, edits)
+    filled.text = file_text.edited(text, edits)
     filled.added = [offer.model for offer in wanted]
     _check(filled, config, environ, source)
     if is_replacing:
@@ -71,13 +71,13 @@ def fill(
 
 def _prices(
     config: Config,
-    file: FileText,
+    file: file_text.FileText,
     price_list: PriceList,
     filled: Filled,
     *,
     is_replacing: bool,
     only: frozenset[str],
-) -> list[Edit]:
+) -> list[file_text.Edit]:
     """Return the edits that set prices of the file's models."""
     channels = provided_by(config.registry)
     edits = []
@@ -92,10 +92,12 @@ def _prices(
                 filled.without_price.append(model.id)
         elif is_lacking and model.price == UNPRICED:
             filled.priced.append(model.id)
-            edits.append(file.set_price("models", index, PriceText(price(found), remark(rows))))
+            edits.append(
+                file.set_price("models", index, file_text.PriceText(price(found), remark(rows)))
+            )
         elif is_replacing:
             filled.replaced.append(model.id)
-            edits.append(file.set_price("models", index, PriceText(price(found))))
+            edits.append(file.set_price("models", index, file_text.PriceText(price(found))))
         elif is_lacking:
             filled.without_price.append(model.id)
     return edits

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from channels.families import CHAT_PROTOCOLS, FAMILIES, MODEL_TYPES, TOKEN_PRICES, UNIT_PRICES
+from channels import families
 from channels.kinds import KINDS
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.registry import Binding, ChannelSpec, ModelSpec, Registry
@@ -24,7 +24,9 @@ _BY_ADDRESS: Mapping[str, str] = {
 CACHED_PRICES = ("cached_input", "cache_write")
 # Prices per unit; the other members of a price per unit are a table and a bound.
 _AMOUNTS = tuple(
-    name for name in UNIT_PRICES if name not in ("area_threshold_mp", "per_second_by_resolution")
+    name
+    for name in families.UNIT_PRICES
+    if name not in ("area_threshold_mp", "per_second_by_resolution")
 )
 
 
@@ -132,7 +134,7 @@ def dearest(prices: Sequence[PriceSpec]) -> PriceSpec:
     if all(one == prices[0] for one in prices):
         return prices[0]
     found: dict[str, Any] = {name: _first(prices, name) for name in DIMENSIONS}
-    found |= {name: _most(prices, name) for name in (*TOKEN_PRICES, *_AMOUNTS)}
+    found |= {name: _most(prices, name) for name in (*families.TOKEN_PRICES, *_AMOUNTS)}
     for name in CACHED_PRICES:
         if found[name] is not None:
             costs = (effective(price, name) for price in prices)
@@ -156,9 +158,11 @@ def _dearest_by_resolution(prices: Sequence[PriceSpec]) -> dict[str, Decimal]:
 def _speaks(channel: Provided, row: PriceRow) -> bool:
     """Whether the channel has the endpoint of the model."""
     if row.endpoint_type is None:
-        return any(protocol in channel.protocols for protocol in CHAT_PROTOCOLS)
+        return any(protocol in channel.protocols for protocol in families.CHAT_PROTOCOLS)
     family = next(
-        one for one in FAMILIES.values() if row.endpoint_type in MODEL_TYPES[one.protocol]
+        one
+        for one in families.FAMILIES.values()
+        if row.endpoint_type in families.MODEL_TYPES[one.protocol]
     )
     return family.channel_protocol(row.model) in channel.protocols
 

@@ -20,33 +20,10 @@ from channels.families import CHAT_PRICES, ENDPOINT_TYPES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from channels.registry import CAPABILITIES
+from gw.config import mappings, nodes, readers
 from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
-from gw.config.mappings import (
-    REQUIRED,
-    Key,
-    Schema,
-    Section,
-    attempt,
-    by_name,
-    choices,
-    distinct,
-    listing,
-    mapping,
-    section,
-)
-from gw.config.nodes import Node, Unreadable, described, quoted
 from gw.config.prices import PRICE
-from gw.config.readers import (
-    InvalidValue,
-    Reader,
-    choice,
-    name_reader,
-    optional,
-    text,
-    whole,
-    written_text,
-)
 from gw.config.relations import check_price_units
 from gw.config.schema import MAX_TOKENS, TYPE_NAMES
 from gw.config.yaml_source import parse
@@ -117,9 +94,9 @@ def read_list(content: str, *, source: Path) -> PriceList:
     """Parse the text of a list. Raises ConfigFaults, with all its faults."""
     report = FaultReport(str(source))
     root = parse(content, {}, report)
-    if isinstance(root, Unreadable):
+    if isinstance(root, nodes.Unreadable):
         report.raise_if_any()
-    tops = attempt(mapping(_LIST), root, report.top())
+    tops = mappings.attempt(mappings.mapping(_LIST), root, report.top())
     for top in tops:
         _check(top)
     report.raise_if_any()
@@ -129,44 +106,54 @@ def read_list(content: str, *, source: Path) -> PriceList:
     return PriceList(str(source), values["dated"], rows)
 
 
-def _date() -> Reader[date]:
+def _date() -> readers.Reader[date]:
     allowed = "a date such as 2026-11-22"
 
-    def read_date(node: Node, at: Location) -> date:
-        written = written_text(node, allowed)
+    def read_date(node: nodes.Node, at: Location) -> date:
+        written = readers.written_text(node, allowed)
         with suppress(ValueError):  # no such day
             if _DATE.fullmatch(written):
                 return date.fromisoformat(written)
-        raise InvalidValue(found=described(node), allowed=allowed)
+        raise readers.InvalidValue(found=nodes.described(node), allowed=allowed)
 
     return read_date
 
 
-_SOURCE: Schema = {
-    "url": Key(text("an address"), REQUIRED),
-    "dated": Key(optional(_date()), REQUIRED),
+_SOURCE: mappings.Schema = {
+    "url": mappings.Key(readers.text("an address"), mappings.REQUIRED),
+    "dated": mappings.Key(readers.optional(_date()), mappings.REQUIRED),
 }
-_ROW: Schema = {
-    "provider": Key(choice(tuple(KINDS)), REQUIRED),
-    "id": Key(name_reader("a model id"), REQUIRED),
-    "as": Key(optional(name_reader("the provider's name of the model")), None),
-    "source": Key(text("the name of a source"), REQUIRED),
-    "price": section(PRICE),
-    "context_size": Key(optional(whole(1, MAX_TOKENS)), None),
-    "max_output_tokens": Key(optional(whole(1, MAX_TOKENS)), None),
-    "endpoint_type": Key(optional(choice(TYPE_NAMES, "null for a chat model, or")), None),
-    "capabilities": Key(choices(CAPABILITIES), ()),
-    "aliases": Key(distinct(name_reader("an alias"), "a list of model ids"), ()),
-    "note": Key(text(may_be_empty=True), ""),
+_ROW: mappings.Schema = {
+    "provider": mappings.Key(readers.choice(tuple(KINDS)), mappings.REQUIRED),
+    "id": mappings.Key(readers.name_reader("a model id"), mappings.REQUIRED),
+    "as": mappings.Key(
+        readers.optional(readers.name_reader("the provider's name of the model")), None
+    ),
+    "source": mappings.Key(readers.text("the name of a source"), mappings.REQUIRED),
+    "price": mappings.section(PRICE),
+    "context_size": mappings.Key(readers.optional(readers.whole(1, MAX_TOKENS)), None),
+    "max_output_tokens": mappings.Key(readers.optional(readers.whole(1, MAX_TOKENS)), None),
+    "endpoint_type": mappings.Key(
+        readers.optional(readers.choice(TYPE_NAMES, "null for a chat model, or")), None
+    ),
+    "capabilities": mappings.Key(mappings.choices(CAPABILITIES), ()),
+    "aliases": mappings.Key(
+        mappings.distinct(readers.name_reader("an alias"), "a list of model ids"), ()
+    ),
+    "note": mappings.Key(readers.text(may_be_empty=True), ""),
 }
-_LIST: Schema = {
-    "dated": Key(_date(), REQUIRED),
-    "sources": Key(by_name(mapping(_SOURCE), "a url and the date of each"), REQUIRED),
-    "models": Key(listing(mapping(_ROW), "a list of rows"), REQUIRED),
+_LIST: mappings.Schema = {
+    "dated": mappings.Key(_date(), mappings.REQUIRED),
+    "sources": mappings.Key(
+        mappings.by_name(mappings.mapping(_SOURCE), "a url and the date of each"), mappings.REQUIRED
+    ),
+    "models": mappings.Key(
+        mappings.listing(mappings.mapping(_ROW), "a list of rows"), mappings.REQUIRED
+    ),
 }
 
 
-def _check(top: Section) -> None:
+def _check(top: mappings.Section) -> None:
     """Report rows with an unknown source, duplicates, and prices that bill no call."""
     sources: Mapping[str, Any] | None = top.get("sources")
     first: dict[tuple[str, str], Location] = {}
@@ -174,7 +161,7 @@ def _check(top: Section) -> None:
         key = row.get("source")
         if sources is not None and key is not None and key not in sources:
             row.location("source").blame(
-                found=f"the source {quoted(key)}", allowed=f"one of {', '.join(sources)}"
+                found=f"the source {nodes.quoted(key)}", allowed=f"one of {', '.join(sources)}"
             )
         _check_price(row)
         provider, upstream = row.get("provider"), row.get("as") or row.get("id")
@@ -188,7 +175,7 @@ def _check(top: Section) -> None:
         first.setdefault((provider, upstream), row.at)
 
 
-def _check_price(row: Section) -> None:
+def _check_price(row: mappings.Section) -> None:
     price = row.get("price")
     if price is None or "endpoint_type" not in row.values or not _is_priced(price):
         return
@@ -203,7 +190,7 @@ def _check_price(row: Section) -> None:
     check_price_units(price, endpoint_type)
 
 
-def _is_priced(price: Section) -> bool:
+def _is_priced(price: mappings.Section) -> bool:
     return any(price.get(key) is not None for key in price.locations)
 
 

@@ -24,7 +24,7 @@ from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
 from channels.open_files import raise_open_files
-from gw import service_manager
+from gw import run, service_manager
 from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.call_ids import new_call_id
 from gw.config.certificate import renew, server_context
@@ -33,21 +33,13 @@ from gw.config.credentials import check_files
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, reread_text
 from gw.errors import RETRY_AFTER
+from gw.http import admin_api
 from gw.http.admin import READY, AdminServer, make_admin_application
-from gw.http.admin_api import (
-    PEER_HEADER,
-    PREFIX,
-    PROOF_VARIABLE,
-    AdminRequest,
-    AdminResponse,
-    error_body,
-)
 from gw.http.listening_sockets import bind
 from gw.processes.fleet import Fleet
 from gw.processes.metrics_page import END, merged
 from gw.processes.parent_metrics import FleetMetrics
 from gw.processes.worker import Worker
-from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED, log_cautions, log_reload
 from metrics.logs import EventLog, set_level, write_line
 
 ASK_SECONDS = 3.0
@@ -94,7 +86,7 @@ class Parent:
         """Start all parts. Raises WorkerFailed or OSError, after stopping them."""
         set_level(self._config.log_level)
         self._metrics.config.started(self._clock.now())
-        log_cautions(self._config)
+        run.log_cautions(self._config)
         self._tls = server_context(self._config)
         try:
             # Bound and never listening: it reserves the port for the workers.
@@ -142,7 +134,7 @@ class Parent:
             self._metrics.config.accepted(self._clock.now())
             set_level(config.log_level)
             self._log.info("configuration_reloaded")
-            log_reload(self._config, config)
+            run.log_reload(self._config, config)
 
     async def stop(self) -> int:
         """Drain all workers and end; return the combined exit code."""
@@ -150,9 +142,9 @@ class Parent:
         codes = await self._fleet.stop_workers()
         await self._stack.aclose()
         self._log.info("stopped")
-        if EXIT_UNSETTLED in codes:
-            return EXIT_UNSETTLED
-        return EXIT_FAILED if any(codes) else EXIT_OK
+        if run.EXIT_UNSETTLED in codes:
+            return run.EXIT_UNSETTLED
+        return run.EXIT_FAILED if any(codes) else run.EXIT_OK
 
     async def _start_worker(self, text: str) -> Worker:
         arguments = [
@@ -170,7 +162,7 @@ class Parent:
                 [*arguments, "--parent-socket", str(descriptor)],
                 text=text,
                 descriptors=(descriptor,),
-                environ={**service_manager.inherited(), PROOF_VARIABLE: _PROOF},
+                environ={**service_manager.inherited(), admin_api.PROOF_VARIABLE: _PROOF},
             )
 
     async def _forget_idle(self) -> None:
@@ -201,11 +193,11 @@ class Parent:
         bare = [str(index) for index, (_, page) in enumerate(responses) if '"recorder"' in page]
         return {**body, "recorder": f"off: process {', '.join(bare)}"} if bare else body
 
-    async def _respond(self, request: AdminRequest) -> AdminResponse:
+    async def _respond(self, request: admin_api.AdminRequest) -> admin_api.AdminResponse:
         """Forward a request to the admin API to the first reachable worker."""
         headers = [(name, value) for name in _ADMIN_HEADERS if (value := request.headers.get(name))]
-        headers.append((PEER_HEADER, f"{_PROOF} {request.address}"))
-        path = f"{PREFIX}{request.path}" + (f"?{request.query}" if request.query else "")
+        headers.append((admin_api.PEER_HEADER, f"{_PROOF} {request.address}"))
+        path = f"{admin_api.PREFIX}{request.path}" + (f"?{request.query}" if request.query else "")
         message = "No process of the gateway can be reached."
         for worker in self._fleet.workers:
             if worker is None:
@@ -220,17 +212,17 @@ class Parent:
                 if not isinstance(error, UpstreamUnreachable) or isinstance(error, UpstreamLost):
                     message = "The process that carried this out was lost; it may have been done."
                     break
-        body = error_body("process_unavailable", message, request.trace)
-        return AdminResponse(503, body, {"Retry-After": RETRY_AFTER})
+        body = admin_api.error_body("process_unavailable", message, request.trace)
+        return admin_api.AdminResponse(503, body, {"Retry-After": RETRY_AFTER})
 
-    async def _responded(self, request: UpstreamRequest) -> AdminResponse:
+    async def _responded(self, request: UpstreamRequest) -> admin_api.AdminResponse:
         async with asyncio.timeout(ADMIN_SECONDS):
             response = await self._http.open(request)
             with closing(response):
                 body = await response.read(PAGE_BYTES_MAX)
         passed = ("x-gateway-trace", "Retry-After", "Allow", "WWW-Authenticate", REPLAYED_HEADER)
         headers = {name: value for name in passed if (value := response.header(name)) is not None}
-        return AdminResponse(response.status, body, headers)
+        return admin_api.AdminResponse(response.status, body, headers)
 
     async def _ask(self, worker: Worker | None, path: str, accept: str = "*/*") -> tuple[int, str]:
         if worker is None:
@@ -287,7 +279,7 @@ async def run_parent(
     if not starting.done():
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        return EXIT_OK
+        return run.EXIT_OK
     await starting
     reloads: set[asyncio.Task[None]] = set()
 

@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from channels.families import CHAT, GEMINI, MESSAGES, PUBLIC_NAMES, RESPONSES
-from gw.setup.client import NAME, Access, ClientFile, ClientSetup, CodingAgent
+from channels import families
+from gw.setup import client
 
 
 def _known(**sizes: int | None) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _mcp(access: Access, member: str, server: Mapping[str, Any]) -> dict[str, Any]:
-    return {member: {NAME: dict(server)}} if access.with_mcp else {}
+def _mcp(access: client.Access, member: str, server: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: {client.NAME: dict(server)}} if access.with_mcp else {}
 
 
-def _claude_code(access: Access) -> ClientSetup:
+def _claude_code(access: client.Access) -> client.ClientSetup:
     model = access.models[0].id
     env = {
         "ANTHROPIC_BASE_URL": access.url,
@@ -32,13 +32,13 @@ def _claude_code(access: Access) -> ClientSetup:
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     }
     server = {"type": "http", "url": f"{access.url}/mcp", "headers": access.bearer}
-    files = [ClientFile(".claude/settings.json", "json", {"env": env})]
+    files = [client.ClientFile(".claude/settings.json", "json", {"env": env})]
     if access.with_mcp:
-        files.append(ClientFile(".claude.json", "json", _mcp(access, "mcpServers", server)))
-    return ClientSetup(files, ["Another model within a session: `/model` and its id."])
+        files.append(client.ClientFile(".claude.json", "json", _mcp(access, "mcpServers", server)))
+    return client.ClientSetup(files, ["Another model within a session: `/model` and its id."])
 
 
-def _codex(access: Access) -> ClientSetup:
+def _codex(access: client.Access) -> client.ClientSetup:
     provider = {
         "name": "Gateway",
         "base_url": f"{access.url}/v1",
@@ -50,13 +50,17 @@ def _codex(access: Access) -> ClientSetup:
     # Codex requests web search by default, which is refused for models without it.
     values: dict[str, Any] = {
         "model": access.models[0].id,
-        "model_provider": NAME,
+        "model_provider": client.NAME,
         "web_search": "disabled",
     }
     sizes = _known(model_context_window=access.models[0].context_size)
-    values |= {**sizes, "model_providers": {NAME: provider}, **_mcp(access, "mcp_servers", server)}
-    return ClientSetup(
-        [ClientFile(".codex/config.toml", "toml", values)],
+    values |= {
+        **sizes,
+        "model_providers": {client.NAME: provider},
+        **_mcp(access, "mcp_servers", server),
+    }
+    return client.ClientSetup(
+        [client.ClientFile(".codex/config.toml", "toml", values)],
         [
             "Another model: `codex -m ID`.",
             'Web search, where a channel of the model has it: `web_search = "live"`.',
@@ -64,7 +68,7 @@ def _codex(access: Access) -> ClientSetup:
     )
 
 
-def _gemini(access: Access) -> ClientSetup:
+def _gemini(access: client.Access) -> client.ClientSetup:
     server = {"httpUrl": f"{access.url}/mcp", "headers": access.bearer}
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -72,10 +76,10 @@ def _gemini(access: Access) -> ClientSetup:
         **_mcp(access, "mcpServers", server),
     }
     env = {"GEMINI_API_KEY": access.key, "GOOGLE_GEMINI_BASE_URL": access.url}
-    return ClientSetup(
+    return client.ClientSetup(
         [
-            ClientFile(".gemini/settings.json", "json", settings),
-            ClientFile(".gemini/.env", "env", env),
+            client.ClientFile(".gemini/settings.json", "json", settings),
+            client.ClientFile(".gemini/.env", "env", env),
         ],
         ["Another model: `gemini -m ID`."],
     )
@@ -83,26 +87,26 @@ def _gemini(access: Access) -> ClientSetup:
 
 # opencode's packages for each protocol.
 _PACKAGES = {
-    CHAT.protocol: "@ai-sdk/openai-compatible",
-    MESSAGES.protocol: "@ai-sdk/anthropic",
-    RESPONSES.protocol: "@ai-sdk/openai",
-    GEMINI.protocol: "@ai-sdk/google",
+    families.CHAT.protocol: "@ai-sdk/openai-compatible",
+    families.MESSAGES.protocol: "@ai-sdk/anthropic",
+    families.RESPONSES.protocol: "@ai-sdk/openai",
+    families.GEMINI.protocol: "@ai-sdk/google",
 }
 
 
-def _opencode(access: Access) -> ClientSetup:
+def _opencode(access: client.Access) -> client.ClientSetup:
     providers: dict[str, Any] = {}
     names: dict[str, str] = {}
     for model in access.models:
-        protocol = access.protocols.get(model.id, (CHAT.protocol,))[0]
-        name = NAME if protocol == CHAT.protocol else f"{NAME}-{protocol}"
+        protocol = access.protocols.get(model.id, (families.CHAT.protocol,))[0]
+        name = client.NAME if protocol == families.CHAT.protocol else f"{client.NAME}-{protocol}"
         names[model.id] = f"{name}/{model.id}"
-        version = "v1beta" if protocol == GEMINI.protocol else "v1"
+        version = "v1beta" if protocol == families.GEMINI.protocol else "v1"
         provider = providers.setdefault(
             name,
             {
                 "npm": _PACKAGES[protocol],
-                "name": f"Gateway ({PUBLIC_NAMES[protocol]})",
+                "name": f"Gateway ({families.PUBLIC_NAMES[protocol]})",
                 "options": {"baseURL": f"{access.url}/{version}", "apiKey": access.key},
                 "models": {},
             },
@@ -124,13 +128,13 @@ def _opencode(access: Access) -> ClientSetup:
         "small_model": names[access.small_model.id],
         **_mcp(access, "mcp", server),
     }
-    return ClientSetup([ClientFile(".config/opencode/opencode.json", "json", values)])
+    return client.ClientSetup([client.ClientFile(".config/opencode/opencode.json", "json", values)])
 
 
-def _cursor(access: Access) -> ClientSetup:
+def _cursor(access: client.Access) -> client.ClientSetup:
     server = {"url": f"{access.url}/mcp", "headers": access.bearer}
-    files = [ClientFile(".cursor/mcp.json", "json", _mcp(access, "mcpServers", server))]
-    return ClientSetup(
+    files = [client.ClientFile(".cursor/mcp.json", "json", _mcp(access, "mcpServers", server))]
+    return client.ClientSetup(
         files if access.with_mcp else (),
         [
             "Settings, Models, API Keys: switch on `Override OpenAI Base URL` and enter "
@@ -142,7 +146,7 @@ def _cursor(access: Access) -> ClientSetup:
     )
 
 
-def _cline(access: Access) -> ClientSetup:
+def _cline(access: client.Access) -> client.ClientSetup:
     server = {
         "type": "streamableHttp",
         "url": f"{access.url}/mcp",
@@ -150,9 +154,9 @@ def _cline(access: Access) -> ClientSetup:
         "disabled": False,
     }
     path = ".cline/data/settings/cline_mcp_settings.json"
-    files = [ClientFile(path, "json", _mcp(access, "mcpServers", server))]
+    files = [client.ClientFile(path, "json", _mcp(access, "mcpServers", server))]
     model = access.models[0]
-    return ClientSetup(
+    return client.ClientSetup(
         files if access.with_mcp else (),
         [
             f"In a terminal: cline auth -p openai -k {access.key} -b {access.url}/v1 -m {model.id}",
@@ -162,7 +166,7 @@ def _cline(access: Access) -> ClientSetup:
     )
 
 
-def _aider(access: Access) -> ClientSetup:
+def _aider(access: client.Access) -> client.ClientSetup:
     settings = {
         "model": f"openai/{access.models[0].id}",
         "weak-model": f"openai/{access.small_model.id}",
@@ -175,20 +179,20 @@ def _aider(access: Access) -> ClientSetup:
             max_input_tokens=model.context_size, max_output_tokens=model.max_output_tokens
         )
         metadata[f"openai/{model.id}"] = {**sizes, "litellm_provider": "openai", "mode": "chat"}
-    return ClientSetup(
+    return client.ClientSetup(
         [
-            ClientFile(".aider.conf.yml", "yaml", settings),
-            ClientFile(".aider.model.metadata.json", "json", metadata),
+            client.ClientFile(".aider.conf.yml", "yaml", settings),
+            client.ClientFile(".aider.model.metadata.json", "json", metadata),
         ],
         ["Another model: `aider --model openai/ID`."],
     )
 
 
-def _continue(access: Access) -> ClientSetup:
+def _continue(access: client.Access) -> client.ClientSetup:
     models = []
     for model in access.models:
         entry: dict[str, Any] = {
-            "name": f"{model.display_name} ({NAME})",
+            "name": f"{model.display_name} ({client.NAME})",
             "provider": "openai",
             "model": model.id,
             "apiBase": f"{access.url}/v1",
@@ -203,27 +207,34 @@ def _continue(access: Access) -> ClientSetup:
     if access.with_mcp:
         values["mcpServers"] = [
             {
-                "name": NAME,
+                "name": client.NAME,
                 "type": "streamable-http",
                 "url": f"{access.url}/mcp",
                 "requestOptions": {"headers": access.bearer},
             }
         ]
     usual = {"name": "Gateway", "version": "1.0.0", "schema": "v1"}
-    return ClientSetup([ClientFile(".continue/config.yaml", "yaml", values, usual)])
+    return client.ClientSetup([client.ClientFile(".continue/config.yaml", "yaml", values, usual)])
 
 
-_ANY = (CHAT.protocol, MESSAGES.protocol, RESPONSES.protocol, GEMINI.protocol)
+_ANY = (
+    families.CHAT.protocol,
+    families.MESSAGES.protocol,
+    families.RESPONSES.protocol,
+    families.GEMINI.protocol,
+)
 
-CLIENTS: Mapping[str, CodingAgent] = MappingProxyType(
+CLIENTS: Mapping[str, client.CodingAgent] = MappingProxyType(
     {
-        "claude-code": CodingAgent("Claude Code", (MESSAGES.protocol,), _claude_code),
-        "codex": CodingAgent("Codex", (RESPONSES.protocol,), _codex),
-        "gemini": CodingAgent("Gemini CLI", (GEMINI.protocol,), _gemini),
-        "opencode": CodingAgent("opencode", _ANY, _opencode),
-        "cursor": CodingAgent("Cursor", (CHAT.protocol,), _cursor),
-        "cline": CodingAgent("Cline", (CHAT.protocol,), _cline),
-        "aider": CodingAgent("aider", (CHAT.protocol,), _aider),
-        "continue": CodingAgent("Continue", (CHAT.protocol,), _continue),
+        "claude-code": client.CodingAgent(
+            "Claude Code", (families.MESSAGES.protocol,), _claude_code
+        ),
+        "codex": client.CodingAgent("Codex", (families.RESPONSES.protocol,), _codex),
+        "gemini": client.CodingAgent("Gemini CLI", (families.GEMINI.protocol,), _gemini),
+        "opencode": client.CodingAgent("opencode", _ANY, _opencode),
+        "cursor": client.CodingAgent("Cursor", (families.CHAT.protocol,), _cursor),
+        "cline": client.CodingAgent("Cline", (families.CHAT.protocol,), _cline),
+        "aider": client.CodingAgent("aider", (families.CHAT.protocol,), _aider),
+        "continue": client.CodingAgent("Continue", (families.CHAT.protocol,), _continue),
     }
 )

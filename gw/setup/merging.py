@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from gw.setup import formats
 from gw.setup.client import ClientFile
-from gw.setup.formats import WRITERS, toml_key, toml_tables, toml_value
 
 
 class Unmergeable(Exception):
@@ -45,10 +45,10 @@ def merged_text(file: ClientFile, there: str) -> str:
     if expected == values:
         return there
     if file.format == "json":
-        return WRITERS["json"](expected)
+        return formats.WRITERS["json"](expected)
     text = _EDITS[file.format](there, wanted)
     if file.format == "yaml" and not _is_same("yaml", text, expected):
-        text = WRITERS["yaml"](expected)
+        text = formats.WRITERS["yaml"](expected)
     if not _is_same(file.format, text, expected):
         raise Unmergeable("it has the same settings in another form")
     return text
@@ -106,7 +106,9 @@ def _edited_env(there: str, values: Mapping[str, Any]) -> str:
 
 
 def _edited_yaml(there: str, values: Mapping[str, Any]) -> str:
-    lines = {name: WRITERS["yaml"]({name: one}).rstrip("\n") for name, one in values.items()}
+    lines = {
+        name: formats.WRITERS["yaml"]({name: one}).rstrip("\n") for name, one in values.items()
+    }
     return _with_lines(there, lines, r"^{}[ \t]*:.*$")
 
 
@@ -119,13 +121,13 @@ def _edited_toml(there: str, values: Mapping[str, Any]) -> str:
     found = _HEADER.search(there)
     at = found.start() if found is not None else len(there)
     lines = {
-        toml_key(name): f"{toml_key(name)} = {toml_value(one)}"
+        formats.toml_key(name): f"{formats.toml_key(name)} = {formats.toml_value(one)}"
         for name, one in values.items()
         if not isinstance(one, Mapping)
     }
     head = _with_lines(there[:at], lines, r"^{}[ \t]*=.*$").lstrip("\n")
     text = head + ("\n" if at < len(there) and not head.endswith("\n\n") else "") + there[at:]
-    for path, table in toml_tables(values):
+    for path, table in formats.toml_tables(values):
         text = _with_table(text, path, table)
     return text
 
@@ -133,7 +135,7 @@ def _edited_toml(there: str, values: Mapping[str, Any]) -> str:
 def _with_table(there: str, path: str, table: Mapping[str, Any]) -> str:
     name = re.escape(path)
     lines = {
-        toml_key(one): f"{toml_key(one)} = {toml_value(value)}"
+        formats.toml_key(one): f"{formats.toml_key(one)} = {formats.toml_value(value)}"
         for one, value in table.items()
         if not isinstance(value, Mapping)
     }

@@ -27,29 +27,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from actors.wallet.flight_recorder.file_format import (
-    ALL_BITS,
-    COUNT,
-    FOLDER,
-    GIVEN_BACK,
-    HALVES,
-    HEAD,
-    MAGIC,
-    MARK,
-    PAGE_BYTES,
-    ROOM,
-    SLOT_BYTES,
-    SLOTS,
-    SUFFIX,
-    UNFINISHED,
-    WRITTEN,
-    Begun,
-    Ended,
-    StreamProgress,
-    checked,
-    encode,
-)
-from actors.wallet.messages import Admitted, CallFacts, Outcome, Settle
+from actors.wallet import messages
+from actors.wallet.flight_recorder import file_format
+from actors.wallet.flight_recorder.file_format import encode
 from actors.wallet.storable import clean_json, encode_json
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -74,7 +54,7 @@ class Slot(Struct, eq=False, gc=False):
 
     at: int
     turn: int = 0
-    begun: Begun | None = None
+    begun: file_format.Begun | None = None
 
 
 class Recorder:
@@ -99,21 +79,25 @@ class Recorder:
         """Whether there is a file, so that what calls have delivered outlives the process."""
         return self._file is not None
 
-    def open(self, folder: Path, process_id: str, *, slots: int = SLOTS) -> bool:
+    def open(self, folder: Path, process_id: str, *, slots: int = file_format.SLOTS) -> bool:
         """Make the file of this process; on failure log it, set the metric and return False."""
-        path = folder / FOLDER / (process_id + SUFFIX)
-        size = PAGE_BYTES + slots * SLOT_BYTES
-        head = HEAD.pack(MAGIC, slots, SLOT_BYTES, process_id.encode())
+        path = folder / file_format.FOLDER / (process_id + file_format.SUFFIX)
+        size = file_format.PAGE_BYTES + slots * file_format.SLOT_BYTES
+        head = file_format.HEAD.pack(
+            file_format.MAGIC, slots, file_format.SLOT_BYTES, process_id.encode()
+        )
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor, self._file = _made(path, size, checked(head))
+            self._descriptor, self._file = _made(path, size, file_format.checked(head))
         except (OSError, ValueError) as error:
             _LOG.error("recorder_unavailable", path=str(path), error=str(error))
             self._metrics.recovery.recorder_up(False)
             return False
         self._path = path
         # Slots are reused last in, first out, so that few pages are touched.
-        self._free = [Slot(at) for at in range(PAGE_BYTES, size, SLOT_BYTES)][::-1]
+        self._free = [
+            Slot(at) for at in range(file_format.PAGE_BYTES, size, file_format.SLOT_BYTES)
+        ][::-1]
         self._metrics.recovery.recorder_up(True)
         return True
 
@@ -127,10 +111,10 @@ class Recorder:
         os.close(self._descriptor)  # releases the lock
         self._file = None
 
-    def admitted(self, admitted: Admitted) -> None:
+    def admitted(self, admitted: messages.Admitted) -> None:
         """Record a call that was admitted in memory."""
         hold = admitted.hold
-        begun = Begun(hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail)
+        begun = file_format.Begun(hold.facts, hold.amount_nano_usd, admitted.identity, hold.detail)
         self._store(hold.facts.call_id, begun, begun)
 
     def delivers(self, call_id: UUID, delivered: Mapping[str, Any]) -> int | None:
@@ -138,7 +122,9 @@ class Recorder:
         known = self._slots.get(call_id.int)
         begun = None if known is None else known.begun
         slot = self._store(
-            call_id, StreamProgress(call_id=call_id, delivered=delivered, begun=begun), begun
+            call_id,
+            file_format.StreamProgress(call_id=call_id, delivered=delivered, begun=begun),
+            begun,
         )
         if slot is None:
             return None
@@ -148,10 +134,12 @@ class Recorder:
     def counts(self, slot: int, output_tokens: int) -> None:
         """Record how many tokens of the stream in this slot were sent."""
         if self._file is not None:
-            self._file[slot : slot + 16] = COUNT.pack(output_tokens, output_tokens ^ ALL_BITS)
+            self._file[slot : slot + 16] = file_format.COUNT.pack(
+                output_tokens, output_tokens ^ file_format.ALL_BITS
+            )
 
     def settled(
-        self, settle: Settle, outcome: Outcome, *, awaits_write: bool = False
+        self, settle: messages.Settle, outcome: messages.Outcome, *, awaits_write: bool = False
     ) -> Callable[[], None] | None:
         """Record how a call has ended, before its settlement is committed.
 
@@ -165,19 +153,21 @@ class Recorder:
         if settle.claim_end is not None or facts.job_id is not None:
             return None
         if admitted is None:
-            ended = Ended(facts, outcome, awaits_write=awaits_write)
+            ended = file_format.Ended(facts, outcome, awaits_write=awaits_write)
         else:
             held, identity = admitted.hold.amount_nano_usd, admitted.identity
-            ended = Ended(facts, outcome, held, identity, awaits_write)
+            ended = file_format.Ended(facts, outcome, held, identity, awaits_write)
         slot = self._store(facts.call_id, ended)
         return partial(self._written, slot) if awaits_write and slot is not None else None
 
     def _written(self, slot: Slot) -> None:
         if self._file is not None:
-            mark = WRITTEN | slot.turn
-            self._file[slot.at : slot.at + 16] = COUNT.pack(mark, mark ^ ALL_BITS)
+            mark = file_format.WRITTEN | slot.turn
+            self._file[slot.at : slot.at + 16] = file_format.COUNT.pack(
+                mark, mark ^ file_format.ALL_BITS
+            )
 
-    def forget(self, settled: Iterable[Settle]) -> None:
+    def forget(self, settled: Iterable[messages.Settle]) -> None:
         """Release the slots of calls that the database has settled."""
         slots, file = self._slots, self._file
         if file is None or not slots:
@@ -185,11 +175,16 @@ class Recorder:
         for settle in settled:
             slot = slots.pop(settle.facts.call_id.int, None)
             if slot is not None:
-                file[slot.at + 16 : slot.at + 32] = GIVEN_BACK.pack(slot.turn, slot.turn)
+                file[slot.at + 16 : slot.at + 32] = file_format.GIVEN_BACK.pack(
+                    slot.turn, slot.turn
+                )
                 self._free.append(slot)
 
     def _store(
-        self, call_id: UUID, what: Begun | StreamProgress | Ended, begun: Begun | None = None
+        self,
+        call_id: UUID,
+        what: file_format.Begun | file_format.StreamProgress | file_format.Ended,
+        begun: file_format.Begun | None = None,
     ) -> Slot | None:
         """Write the older half, and its mark last, which makes it valid."""
         file = self._file
@@ -198,21 +193,21 @@ class Recorder:
         payload = _fitting(what)
         length = len(payload)
         slot = self._slots.get(call_id.int)
-        if length > ROOM or (slot is None and not self._free):
+        if length > file_format.ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
             return None
         if slot is None:
             slot = self._slots[call_id.int] = self._free.pop()
         slot.begun = begun
         turn = slot.turn = slot.turn + 1
-        mark = slot.at + HALVES[turn & 1]
-        start = mark + MARK.size
+        mark = slot.at + file_format.HALVES[turn & 1]
+        start = mark + file_format.MARK.size
         file[start : start + length] = payload
-        file[mark:start] = MARK.pack(turn, length, zlib.crc32(payload, turn))
+        file[mark:start] = file_format.MARK.pack(turn, length, zlib.crc32(payload, turn))
         return slot
 
 
-def _encoded(what: Begun | StreamProgress | Ended) -> bytes:
+def _encoded(what: file_format.Begun | file_format.StreamProgress | file_format.Ended) -> bytes:
     try:
         return encode(what)
     except (UnicodeEncodeError, OverflowError):  # a lone surrogate; an integer beyond 64 bits
@@ -222,7 +217,7 @@ def _encoded(what: Begun | StreamProgress | Ended) -> bytes:
 
 def _made(path: Path, size: int, head: bytes) -> tuple[int, mmap.mmap]:
     """Make a file and lock it; it gets its name when it is whole. Raises OSError, ValueError."""
-    unfinished = path.with_suffix(UNFINISHED)
+    unfinished = path.with_suffix(file_format.UNFINISHED)
     descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,22 +233,24 @@ def _made(path: Path, size: int, head: bytes) -> tuple[int, mmap.mmap]:
     return descriptor, file
 
 
-def _fitting(what: Begun | StreamProgress | Ended) -> bytes:
+def _fitting(what: file_format.Begun | file_format.StreamProgress | file_format.Ended) -> bytes:
     """Encode with as much as fits into a slot."""
     payload = _encoded(what)
     for shorten in (_without_attempts, _without_links, _without_receipt):
-        if len(payload) <= ROOM:
+        if len(payload) <= file_format.ROOM:
             break
         what = shorten(what)
         payload = _encoded(what)
     return payload
 
 
-def _without_attempts(what: Begun | StreamProgress | Ended) -> Begun | StreamProgress | Ended:
+def _without_attempts(
+    what: file_format.Begun | file_format.StreamProgress | file_format.Ended,
+) -> file_format.Begun | file_format.StreamProgress | file_format.Ended:
     """Keep of errors the beginning, and of receipts what costs depend on."""
-    if isinstance(what, Begun):
+    if isinstance(what, file_format.Begun):
         return replace(what, detail=_priced(what.detail))
-    if isinstance(what, StreamProgress):
+    if isinstance(what, file_format.StreamProgress):
         detail = _priced(what.delivered.get("detail")) or {}
         begun = what.begun and replace(what.begun, detail=_priced(what.begun.detail))
         return replace(what, delivered={**what.delivered, "detail": detail}, begun=begun)
@@ -269,17 +266,21 @@ def _without_attempts(what: Begun | StreamProgress | Ended) -> Begun | StreamPro
     )
 
 
-def _without_links(what: Begun | StreamProgress | Ended) -> Begun | StreamProgress | Ended:
-    if isinstance(what, Ended):
+def _without_links(
+    what: file_format.Begun | file_format.StreamProgress | file_format.Ended,
+) -> file_format.Begun | file_format.StreamProgress | file_format.Ended:
+    if isinstance(what, file_format.Ended):
         return replace(what, outcome=replace(what.outcome, result_urls=(), result_expires_at=None))
     return what
 
 
-def _without_receipt(what: Begun | StreamProgress | Ended) -> Begun | StreamProgress | Ended:
+def _without_receipt(
+    what: file_format.Begun | file_format.StreamProgress | file_format.Ended,
+) -> file_format.Begun | file_format.StreamProgress | file_format.Ended:
     """Keep cost, counts, account, key, hold, model and status, which always fit."""
-    if isinstance(what, Begun):
+    if isinstance(what, file_format.Begun):
         return replace(what, facts=_short_names(what.facts), detail=None)
-    if isinstance(what, StreamProgress):
+    if isinstance(what, file_format.StreamProgress):
         begun = what.begun and replace(
             what.begun, facts=_short_names(what.begun.facts), detail=None
         )
@@ -294,7 +295,7 @@ def _without_receipt(what: Begun | StreamProgress | Ended) -> Begun | StreamProg
     return replace(what, facts=_short_names(what.facts), outcome=outcome)
 
 
-def _short_names(facts: CallFacts) -> CallFacts:
+def _short_names(facts: messages.CallFacts) -> messages.CallFacts:
     return replace(facts, model=facts.model[:NAME_CHARACTERS_MAX], made_id=_short(facts.made_id))
 
 

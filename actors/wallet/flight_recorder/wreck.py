@@ -16,27 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from actors.wallet.flight_recorder.file_format import (
-    ALL_BITS,
-    COUNT,
-    DAMAGED,
-    DECODER,
-    FOLDER,
-    GIVEN_BACK,
-    HALVES,
-    HEAD,
-    MAGIC,
-    MARK,
-    PAGE_BYTES,
-    ROOM,
-    SLOT_BYTES,
-    SLOTS,
-    SUFFIX,
-    WRITTEN,
-    Ended,
-    Recorded,
-    checked,
-)
+from actors.wallet.flight_recorder import file_format
 from metrics.logs import EventLog
 
 # Of the damaged files the newest are kept.
@@ -54,7 +34,7 @@ class Wreck:
     """
 
     def __init__(
-        self, path: Path, descriptor: int, calls: Mapping[UUID, Recorded], damage: int
+        self, path: Path, descriptor: int, calls: Mapping[UUID, file_format.Recorded], damage: int
     ) -> None:
         self._path = path
         self._descriptor = descriptor
@@ -80,8 +60,10 @@ class Wreck:
 
 
 def _put_aside(path: Path) -> None:
-    path.rename(path.with_suffix(DAMAGED))
-    aside = sorted(path.parent.glob("*" + DAMAGED), key=lambda one: one.lstat().st_mtime)
+    path.rename(path.with_suffix(file_format.DAMAGED))
+    aside = sorted(
+        path.parent.glob("*" + file_format.DAMAGED), key=lambda one: one.lstat().st_mtime
+    )
     for old in aside[:-DAMAGED_KEPT]:
         old.unlink(missing_ok=True)
 
@@ -95,7 +77,7 @@ def open_wreck(folder: Path, process_id: str) -> Wreck | None:
 
     Takes some 100 ms if all slots are used.
     """
-    path = folder / FOLDER / (process_id + SUFFIX)
+    path = folder / file_format.FOLDER / (process_id + file_format.SUFFIX)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # waits for no pipe
     except OSError:
@@ -117,26 +99,41 @@ def open_wreck(folder: Path, process_id: str) -> Wreck | None:
 def left_behind(folder: Path) -> list[str]:
     """Return the processes that have files, including live ones."""
     with suppress(OSError):
-        names = sorted(entry.name for entry in os.scandir(folder / FOLDER))
-        ours = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
+        names = sorted(entry.name for entry in os.scandir(folder / file_format.FOLDER))
+        ours = [
+            name.removesuffix(file_format.SUFFIX)
+            for name in names
+            if name.endswith(file_format.SUFFIX)
+        ]
         return ours[:FILES_AT_ONCE]
     return []
 
 
-def _calls_in(descriptor: int, process_id: str) -> tuple[dict[UUID, Recorded], int]:
+def _calls_in(descriptor: int, process_id: str) -> tuple[dict[UUID, file_format.Recorded], int]:
     """Read the calls of the file, slot by slot; return them and the number of damaged parts."""
-    head = _read(descriptor, HEAD.size + 4, 0)
-    there = max(0, os.fstat(descriptor).st_size - PAGE_BYTES) // SLOT_BYTES
-    slots, damage = min(there, SLOTS), 1
-    if len(head) == HEAD.size + 4 and checked(head[: HEAD.size]) == head:
-        magic, stated, slot_bytes, name = HEAD.unpack_from(head)
-        if (magic, slot_bytes, name.rstrip(b"\0")) != (MAGIC, SLOT_BYTES, process_id.encode()):
+    head = _read(descriptor, file_format.HEAD.size + 4, 0)
+    there = max(0, os.fstat(descriptor).st_size - file_format.PAGE_BYTES) // file_format.SLOT_BYTES
+    slots, damage = min(there, file_format.SLOTS), 1
+    if (
+        len(head) == file_format.HEAD.size + 4
+        and file_format.checked(head[: file_format.HEAD.size]) == head
+    ):
+        magic, stated, slot_bytes, name = file_format.HEAD.unpack_from(head)
+        if (magic, slot_bytes, name.rstrip(b"\0")) != (
+            file_format.MAGIC,
+            file_format.SLOT_BYTES,
+            process_id.encode(),
+        ):
             return {}, 1  # of another form; or of another process, which may live
-        slots, damage = min(stated, SLOTS), 0
-    calls: dict[UUID, Recorded] = {}
+        slots, damage = min(stated, file_format.SLOTS), 0
+    calls: dict[UUID, file_format.Recorded] = {}
     for number in range(slots):
-        slot = _read(descriptor, SLOT_BYTES, PAGE_BYTES + number * SLOT_BYTES)
-        if len(slot) < SLOT_BYTES:
+        slot = _read(
+            descriptor,
+            file_format.SLOT_BYTES,
+            file_format.PAGE_BYTES + number * file_format.SLOT_BYTES,
+        )
+        if len(slot) < file_format.SLOT_BYTES:
             damage += 1
             continue
         recorded, is_damaged = _recorded(slot)
@@ -154,34 +151,40 @@ def _read(descriptor: int, size: int, at: int) -> bytes:
         return b""
 
 
-def _recorded(slot: bytes) -> tuple[Recorded | None, bool]:
+def _recorded(slot: bytes) -> tuple[file_format.Recorded | None, bool]:
     """Return the newest intact half that counts, if it is in use, and whether the slot is damaged.
 
     Of an interrupted write only the older half is not intact.
     """
     intact: list[tuple[int, bytes]] = []
     torn: list[int] = []
-    for at in HALVES:
-        turn, length, checksum = MARK.unpack_from(slot, at)
-        payload = slot[at + MARK.size : at + MARK.size + length]
-        if 0 < length <= ROOM and checksum == zlib.crc32(payload, turn):
+    for at in file_format.HALVES:
+        turn, length, checksum = file_format.MARK.unpack_from(slot, at)
+        payload = slot[at + file_format.MARK.size : at + file_format.MARK.size + length]
+        if 0 < length <= file_format.ROOM and checksum == zlib.crc32(payload, turn):
             intact.append((turn, payload))
         else:
             torn.append(turn)
     newest = max(intact, default=(0, b""))[0]
     is_damaged = any(turn != max(0, newest - 1) for turn in torn) or (not intact and any(slot[:32]))
-    count, turned = COUNT.unpack_from(slot)
-    if count ^ turned != ALL_BITS:
+    count, turned = file_format.COUNT.unpack_from(slot)
+    if count ^ turned != file_format.ALL_BITS:
         is_damaged = is_damaged or (count, turned) != (0, 0)
         count = 0
-    given_back = GIVEN_BACK.unpack_from(slot, COUNT.size)
+    given_back = file_format.GIVEN_BACK.unpack_from(slot, file_format.COUNT.size)
     for turn, payload in sorted(intact, reverse=True):
         if given_back == (turn, turn):
             return None, is_damaged
         try:
-            what = DECODER.decode(payload)
+            what = file_format.DECODER.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None, True
-        if not (isinstance(what, Ended) and what.awaits_write and count != WRITTEN | turn):
-            return Recorded(what, 0 if count & WRITTEN else count), is_damaged
+        if not (
+            isinstance(what, file_format.Ended)
+            and what.awaits_write
+            and count != file_format.WRITTEN | turn
+        ):
+            return file_format.Recorded(
+                what, 0 if count & file_format.WRITTEN else count
+            ), is_damaged
     return None, is_damaged

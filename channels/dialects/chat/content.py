@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from channels.dialects.chat.members import ORIGIN
-from channels.translation.losses import LossReport, report_extras, report_media, spelled
+from channels.translation import losses, model
 from channels.translation.media import (
     data_uri,
     inline_media,
@@ -21,7 +21,6 @@ from channels.translation.media import (
     stated_type,
     text_of,
 )
-from channels.translation.model import ClientProtocol, Media, MediaKind, Refusal, Text
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
@@ -29,20 +28,24 @@ _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _FILE_NAMES = {"application/pdf": "document.pdf"}
 
 
-def read_content(content: Any, left_over: dict[str, Any]) -> list[Text | Media | Refusal]:
+def read_content(
+    content: Any, left_over: dict[str, Any]
+) -> list[model.Text | model.Media | model.Refusal]:
     """Decode the parts of a `content` member; unknown ones go to `left_over` by name."""
     if isinstance(content, str):
-        return [Text(content)] if content else []
-    parts: list[Text | Media | Refusal] = []
+        return [model.Text(content)] if content else []
+    parts: list[model.Text | model.Media | model.Refusal] = []
     for part in content if isinstance(content, list) else ():
         if isinstance(part, str):
-            parts.append(Text(part))
+            parts.append(model.Text(part))
         elif isinstance(part, Mapping) and (read := _read_part(part, left_over)) is not None:
             parts.append(read)
     return parts
 
 
-def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Media | Refusal | None:
+def _read_part(
+    part: Mapping[str, Any], left_over: dict[str, Any]
+) -> model.Text | model.Media | model.Refusal | None:
     kind = part.get("type")
     extras = {
         name: value
@@ -52,8 +55,8 @@ def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Med
     payload = part.get(kind) if isinstance(kind, str) else None
     if isinstance(payload, str) and kind in ("text", "refusal"):
         if kind == "refusal":
-            return Refusal(payload)
-        return Text(payload, extras) if payload else None
+            return model.Refusal(payload)
+        return model.Text(payload, extras) if payload else None
     read = _MEDIA.get(kind) if isinstance(kind, str) else None
     media = None if read is None else read(payload, extras)
     if kind == "file" and isinstance(payload, Mapping) and payload.get("file_id") is not None:
@@ -63,7 +66,9 @@ def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Med
     return media
 
 
-def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind, member: str) -> Media | None:
+def read_url(
+    payload: Any, extras: dict[str, Any], *, kind: model.MediaKind, member: str
+) -> model.Media | None:
     detail = None
     if isinstance(payload, Mapping):
         detail = payload.get("detail")
@@ -77,7 +82,7 @@ def read_url(payload: Any, extras: dict[str, Any], *, kind: MediaKind, member: s
     return inline_media(kind, *inline, member=member, detail=detail, extras=extras)
 
 
-def read_audio(payload: Any, extras: dict[str, Any]) -> Media | None:
+def read_audio(payload: Any, extras: dict[str, Any]) -> model.Media | None:
     if not isinstance(payload, Mapping):
         return None
     data, form = payload.get("data"), payload.get("format")
@@ -89,7 +94,7 @@ def read_audio(payload: Any, extras: dict[str, Any]) -> Media | None:
     )
 
 
-def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> Media | None:
+def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> model.Media | None:
     if not isinstance(payload, Mapping):
         return None
     data, name = payload.get("file_data"), payload.get("filename")
@@ -105,7 +110,7 @@ def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> 
     return inline_media("document", mime_type, data, member=member, name=name, extras=extras)
 
 
-_MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
+_MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], model.Media | None]] = {
     "image_url": partial(read_url, kind="image", member="image_url"),
     "video_url": partial(read_url, kind="video", member="video_url"),
     "input_audio": read_audio,
@@ -113,7 +118,7 @@ _MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
 }
 
 
-def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
+def _write_media(media: model.Media, *, origin: model.ClientProtocol) -> dict[str, Any] | None:
     if media.kind == "image" or (media.kind == "video" and origin is ORIGIN):
         target = media.url if media.data is None else None
         payload: dict[str, Any] = {"url": data_uri(media) if target is None else target}
@@ -131,7 +136,7 @@ def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | No
     return None
 
 
-def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
+def _write_document(media: model.Media, *, origin: model.ClientProtocol) -> dict[str, Any] | None:
     if media.data is None:
         # Documents by URL are undocumented; a chat client that sends one knows its upstream.
         if origin is not ORIGIN or media.url is None:
@@ -150,7 +155,10 @@ def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] |
 
 
 def write_content(
-    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
+    parts: Sequence[model.Text | model.Media],
+    *,
+    origin: model.ClientProtocol,
+    report: losses.LossReport,
 ) -> str | list[dict[str, Any]] | None:
     """Return a `content` member; None if no part can be encoded."""
     written = [
@@ -167,18 +175,18 @@ def write_content(
 
 
 def _write_part(
-    part: Text | Media, *, origin: ClientProtocol, report: LossReport
+    part: model.Text | model.Media, *, origin: model.ClientProtocol, report: losses.LossReport
 ) -> dict[str, Any] | None:
     extras: Mapping[str, Any] = part.extras
     if origin is not ORIGIN:
-        report_extras(origin, origin.parts, extras, report)
+        losses.report_extras(origin, origin.parts, extras, report)
         extras = {}
-    if isinstance(part, Text):
+    if isinstance(part, model.Text):
         return {"type": "text", "text": part.text, **extras}
     member = _write_media(part, origin=origin)
     if member is None:
-        report_media(origin, part, report)
+        losses.report_media(origin, part, report)
         return None
     if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
-        report.drop(spelled(origin, "media.name"))
+        report.drop(losses.spelled(origin, "media.name"))
     return {**member, **extras}

@@ -19,25 +19,10 @@ from channels.dialects.chat.thinking import read_call_signature, read_thinking, 
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps
+from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
-from channels.translation.model import (
-    Effort,
-    Format,
-    Media,
-    Part,
-    Reasoning,
-    Refusal,
-    Request,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Turn,
-)
 from channels.translation.open_calls import OpenCalls
 from channels.translation.turns import EMPTY, merged
 
@@ -67,8 +52,8 @@ class MessagesDecoder:
     messages.
     """
 
-    system: list[Text] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
+    system: list[model.Text] = field(default_factory=list)
+    turns: list[model.Turn] = field(default_factory=list)
     left_over: dict[str, Any] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)  # of calls, by id
@@ -76,7 +61,7 @@ class MessagesDecoder:
     _calls: int = 0
     _has_spoken: bool = False  # whether any turn precedes, so that instructions are later ones
 
-    def merged_turns(self) -> tuple[Turn, ...]:
+    def merged_turns(self) -> tuple[model.Turn, ...]:
         """Return the turns so far, with adjacent ones merged."""
         turns = self.turns
         if any(one.role == two.role and one.name != two.name for one, two in pairwise(turns)):
@@ -96,13 +81,13 @@ class MessagesDecoder:
             self._read_assistant(message, path)
         elif role == "user":
             parts = _spoken(read_content(message.get("content"), self.left_over))
-            self._add(Turn("user", parts, _string(message, "name")), path)
+            self._add(model.Turn("user", parts, _string(message, "name")), path)
         elif role in ("tool", "function"):
             self._read_result(message)
         else:
             self._read_system(message)
 
-    def _add(self, turn: Turn, path: str) -> None:
+    def _add(self, turn: model.Turn, path: str) -> None:
         """Add a turn, which may be empty."""
         if not turn.parts:
             self.empty.append(f"{path}.content")
@@ -113,33 +98,33 @@ class MessagesDecoder:
 
     def _read_system(self, message: Mapping[str, Any]) -> None:
         parts = _spoken(read_content(message.get("content"), self.left_over))
-        texts = [part for part in parts if isinstance(part, Text)]
+        texts = [part for part in parts if isinstance(part, model.Text)]
         for part in parts:
-            if isinstance(part, Media):
+            if isinstance(part, model.Media):
                 self.left_over[f"messages.{part.kind}_url"] = part
         if _string(message, "name"):
             self.left_over["messages.name"] = message["name"]
         if self._has_spoken:
             if texts:  # no instructions are equivalent to empty ones
                 spoken = tuple(replace(text, is_system=True) for text in texts)
-                self.turns.append(Turn("user", spoken))
+                self.turns.append(model.Turn("user", spoken))
         else:
             self.system.extend(texts)
 
     def _read_assistant(self, message: Mapping[str, Any], path: str) -> None:
-        parts: list[Part] = list(read_thinking(message))
+        parts: list[model.Part] = list(read_thinking(message))
         parts.extend(read_content(message.get("content"), self.left_over))
         if refusal := _string(message, "refusal"):
-            parts.append(Refusal(refusal))
+            parts.append(model.Refusal(refusal))
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, Mapping):
                 parts.extend(self._read_call(call))
         if isinstance(call := message.get("function_call"), Mapping):
             parts.extend(self._read_call({"function": call}))
-        self._add(Turn("assistant", tuple(parts), _string(message, "name")), path)
+        self._add(model.Turn("assistant", tuple(parts), _string(message, "name")), path)
 
-    def _read_call(self, call: Mapping[str, Any]) -> list[ToolCall]:
+    def _read_call(self, call: Mapping[str, Any]) -> list[model.ToolCall]:
         """Decode a call; none for the placeholder that some upstreams send instead of a call."""
         function = call.get("function")
         if not isinstance(function, Mapping):
@@ -157,7 +142,7 @@ class MessagesDecoder:
         self._names[call_id] = name
         self._open.add(name, call_id)
         arguments = call_arguments(arguments)
-        return [ToolCall(call_id, name, arguments, signature=signature, signer=signer)]
+        return [model.ToolCall(call_id, name, arguments, signature=signature, signer=signer)]
 
     def _custom(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Convert a call of a tool with free text to a function with one argument."""
@@ -174,27 +159,35 @@ class MessagesDecoder:
         if call_id is None:
             call_id = self._oldest_open(name)
         self._open.resolve(call_id)
-        result = ToolResult(call_id, self._names.get(call_id, name), parts)
+        result = model.ToolResult(call_id, self._names.get(call_id, name), parts)
         self._has_spoken = True
-        self.turns.append(Turn("user", (result,)))
+        self.turns.append(model.Turn("user", (result,)))
 
     def _oldest_open(self, name: str | None) -> str:
         """Return the id of the first call without a result, of this name if given."""
         return self._open.oldest(name) or made_id(str(self._calls), name or "")
 
 
-def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _in_order(parts: tuple[model.Part, ...]) -> tuple[model.Part, ...]:
     """Order the parts of one message of the model: thinking first, calls last."""
-    thoughts = settled([part for part in parts if isinstance(part, Thinking)])
-    refusals = [part for part in parts if isinstance(part, Refusal)]
-    calls = [part for part in parts if isinstance(part, ToolCall)]
-    rest = [part for part in parts if not isinstance(part, Thinking | Refusal | ToolCall)]
+    thoughts = settled([part for part in parts if isinstance(part, model.Thinking)])
+    refusals = [part for part in parts if isinstance(part, model.Refusal)]
+    calls = [part for part in parts if isinstance(part, model.ToolCall)]
+    rest = [
+        part
+        for part in parts
+        if not isinstance(part, model.Thinking | model.Refusal | model.ToolCall)
+    ]
     return (*thoughts, *rest, *refusals, *calls)
 
 
-def _spoken(parts: list[Text | Media | Refusal]) -> tuple[Text | Media, ...]:
+def _spoken(
+    parts: list[model.Text | model.Media | model.Refusal],
+) -> tuple[model.Text | model.Media, ...]:
     """Return the parts of a user or a tool, in which a refusal is text."""
-    return tuple(Text(part.text) if isinstance(part, Refusal) else part for part in parts)
+    return tuple(
+        model.Text(part.text) if isinstance(part, model.Refusal) else part for part in parts
+    )
 
 
 def _string(message: Mapping[str, Any], name: str) -> str | None:
@@ -202,10 +195,10 @@ def _string(message: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-_EFFORTS = frozenset(get_args(Effort))
+_EFFORTS = frozenset(get_args(model.Effort))
 
 
-def decode_request(body: Mapping[str, Any]) -> Request:
+def decode_request(body: Mapping[str, Any]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, Any] = {}
@@ -217,7 +210,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     maximum = members.integer("max_completion_tokens")
     other_maximum = members.integer("max_tokens")
     _read_stream_options(members, left_over)
-    return Request(
+    return model.Request(
         origin=ORIGIN,
         system=tuple(conversation.system),
         turns=conversation.merged_turns(),
@@ -250,7 +243,7 @@ def _read_stream_options(members: Members, left_over: dict[str, Any]) -> None:
             left_over[f"stream_options.{name}"] = value
 
 
-def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:
+def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool, ...]:
     tools = []
     for tool in members.objects("tools"):
         kind = tool.text("type")
@@ -265,11 +258,11 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
     return tuple(tools)
 
 
-def _read_function(function: Members, extras: dict[str, Any]) -> Tool:
+def _read_function(function: Members, extras: dict[str, Any]) -> model.Tool:
     name = function.text("name")
     if not name:
         raise InvalidRequest(f"{function.path('name')} is missing.", function.path("name"))
-    return Tool(
+    return model.Tool(
         name,
         description=function.text("description"),
         parameters=function.mapping("parameters"),
@@ -278,7 +271,7 @@ def _read_function(function: Members, extras: dict[str, Any]) -> Tool:
     )
 
 
-def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice | None:
+def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.ToolChoice | None:
     name = "tool_choice"
     choice = members.any(name)
     if choice is None:
@@ -289,14 +282,14 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice
     if choice is None:
         return None
     if choice in ("auto", "none", "required"):
-        return ToolChoice(choice)
+        return model.ToolChoice(choice)
     if isinstance(choice, Mapping):
         kind = choice.get("type")
         function = choice.get("function")
         if kind == "function" and isinstance(function, Mapping):
             named = function.get("name")
             if isinstance(named, str) and named:
-                return ToolChoice("named", named)
+                return model.ToolChoice("named", named)
         allowed = choice.get("allowed_tools")
         if kind == "allowed_tools" and isinstance(allowed, Mapping):
             return _read_allowed(allowed, left_over)
@@ -304,7 +297,7 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice
     return None
 
 
-def _read_allowed(allowed: Mapping[str, Any], left_over: dict[str, Any]) -> ToolChoice:
+def _read_allowed(allowed: Mapping[str, Any], left_over: dict[str, Any]) -> model.ToolChoice:
     names = []
     tools = allowed.get("tools")
     for tool in tools if isinstance(tools, list) else ():
@@ -315,7 +308,7 @@ def _read_allowed(allowed: Mapping[str, Any], left_over: dict[str, Any]) -> Tool
         elif isinstance(tool, Mapping) and function is None:
             left_over.setdefault("tool_choice.allowed_tools.tools", []).append(tool)
     mode = allowed.get("mode")
-    return ToolChoice("required" if mode == "required" else "auto", allowed=tuple(names))
+    return model.ToolChoice("required" if mode == "required" else "auto", allowed=tuple(names))
 
 
 def _read_stop(members: Members) -> tuple[str, ...]:
@@ -329,18 +322,18 @@ def _read_stop(members: Members) -> tuple[str, ...]:
     raise InvalidRequest("stop: expected a string or an array of strings.", "stop")
 
 
-def _read_format(members: Members, left_over: dict[str, Any]) -> Format | None:
+def _read_format(members: Members, left_over: dict[str, Any]) -> model.Format | None:
     stated = members.object("response_format")
     if stated is None:
         return None
     kind = stated.text("type")
     if kind == "text":
-        return Format("text")
+        return model.Format("text")
     if kind == "json_object":
-        return Format("json")
+        return model.Format("json")
     schema = stated.object("json_schema")
     if kind == "json_schema" and schema is not None:
-        return Format(
+        return model.Format(
             "schema",
             name=schema.text("name"),
             schema=schema.mapping("schema"),
@@ -351,11 +344,11 @@ def _read_format(members: Members, left_over: dict[str, Any]) -> Format | None:
     return None
 
 
-def _read_effort(members: Members, left_over: dict[str, Any]) -> Reasoning | None:
+def _read_effort(members: Members, left_over: dict[str, Any]) -> model.Reasoning | None:
     effort = members.text("reasoning_effort")
     if effort is None:
         return None
     if effort in _EFFORTS:
-        return Reasoning(effort=cast(Effort, effort))
+        return model.Reasoning(effort=cast(model.Effort, effort))
     left_over["reasoning_effort"] = effort
     return None

@@ -16,14 +16,7 @@ from channels.dialects.chat.members import ORIGIN, PROVIDER
 from channels.dialects.chat.strict_schemas import fits_strict
 from channels.dialects.chat.thinking import call_signature, members_of
 from channels.families import MESSAGES
-from channels.translation.identifiers import CACHE_KEY, USER_EXTRA, IdentifierLimits, cache_key_of
-from channels.translation.losses import (
-    LossReport,
-    report_extras,
-    report_members,
-    report_part,
-    spelled,
-)
+from channels.translation import identifiers, losses
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -57,8 +50,8 @@ class MessageWriter:
     def __init__(
         self,
         origin: ClientProtocol,
-        report: LossReport,
-        limits: IdentifierLimits,
+        report: losses.LossReport,
+        limits: identifiers.IdentifierLimits,
         *,
         has_system_first: bool,
     ) -> None:
@@ -106,10 +99,10 @@ class MessageWriter:
             elif isinstance(part, Refusal):
                 rest.append(Text(part.text))
             else:
-                report_part(self._origin, part, self._report)
+                losses.report_part(self._origin, part, self._report)
         spoken = [*follows, *rest]
         if self._has_system_first and any(map(is_system, spoken)):
-            self._report.drop(spelled(self._origin, "turn.role"))
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
             self._write_spoken("user", spoken, name=turn.name)
             return
         for is_instruction, parts in groupby(spoken, is_system):
@@ -126,7 +119,7 @@ class MessageWriter:
         field = self._origin.system
         if is_instruction and field is not None:
             for part in parts:
-                report_extras(self._origin, field, part.extras, self._report)
+                losses.report_extras(self._origin, field, part.extras, self._report)
             parts = [Text(part.text) for part in parts if isinstance(part, Text)]
         content = write_content(parts, origin=self._origin, report=self._report)
         message: dict[str, Any] = {"role": role, "content": "" if content is None else content}
@@ -136,9 +129,9 @@ class MessageWriter:
 
     def _write_result(self, result: ToolResult) -> list[Media]:
         """Write one result; return its media, which follow all results."""
-        report_extras(self._origin, self._origin.parts, result.extras, self._report)
+        losses.report_extras(self._origin, self._origin.parts, result.extras, self._report)
         if result.is_error:
-            self._report.drop(spelled(self._origin, "is_error"))
+            self._report.drop(losses.spelled(self._origin, "is_error"))
         media: list[Media] = []
         if self._origin is not ORIGIN:  # its upstream accepts what the client has sent
             media = [part for part in result.parts if isinstance(part, Media)]
@@ -164,7 +157,7 @@ class MessageWriter:
         members.update(members_of(thinking))
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
-                report_part(self._origin, part, self._report)
+                losses.report_part(self._origin, part, self._report)
         if not members.keys() & {"tool_calls", "refusal"}:
             members.setdefault("content", "")
         if turn.name is not None:
@@ -179,7 +172,7 @@ class MessageWriter:
         """
         is_own = part.signer is None and not is_summary
         if not is_own:
-            self._report.drop(spelled(self._origin, "thinking"))
+            self._report.drop(losses.spelled(self._origin, "thinking"))
         return is_own
 
     def _spoken(self, turn: Turn) -> dict[str, Any]:
@@ -207,8 +200,8 @@ class MessageWriter:
         if self._origin is ORIGIN:
             return {**written, **call_signature(call.signature, call.signer)}
         if call.signature is not None:
-            self._report.drop(spelled(self._origin, "call.signature"))
-        report_extras(self._origin, self._origin.parts, call.extras, self._report)
+            self._report.drop(losses.spelled(self._origin, "call.signature"))
+        losses.report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return written
 
 
@@ -218,7 +211,7 @@ def _signs_apart(part: Part) -> bool:
     return isinstance(part, Thinking | ToolCall) and bool(part.signature) and not is_text
 
 
-LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
+LIMITS = identifiers.IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
@@ -237,7 +230,7 @@ def encode_request(
     model: str,
     stream: bool,
     max_tokens: int | None,
-    report: LossReport,
+    report: losses.LossReport,
     max_tokens_param: str = "max_tokens",
     has_system_first: bool = False,
     cache_key: str | None = None,
@@ -271,7 +264,7 @@ def encode_request(
         body["response_format"] = _format(request.format, request, report)
     if request.reasoning is not None:
         if request.reasoning.shows_thoughts is not None and origin is not ORIGIN:
-            report.drop(spelled(origin, "reasoning.shows_thoughts"))
+            report.drop(losses.spelled(origin, "reasoning.shows_thoughts"))
         effort = effort_word(request.reasoning, origin, report)
         if effort is not None:
             body["reasoning_effort"] = effort
@@ -279,7 +272,9 @@ def encode_request(
     return body
 
 
-def _write_count_and_top_k(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_count_and_top_k(
+    request: Request, body: dict[str, Any], report: losses.LossReport
+) -> None:
     if request.origin is ORIGIN:
         if request.count is not None:
             body["n"] = request.count
@@ -287,27 +282,27 @@ def _write_count_and_top_k(request: Request, body: dict[str, Any], report: LossR
             body["top_k"] = request.top_k
         return
     if request.count is not None and request.count > 1:
-        report.drop(spelled(request.origin, "count"))  # a translation has one response
+        report.drop(losses.spelled(request.origin, "count"))  # a translation has one response
     if request.top_k is not None:
-        report.drop(spelled(request.origin, "top_k"))
+        report.drop(losses.spelled(request.origin, "top_k"))
 
 
-def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_stop(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
     stop = request.stop
     if not stop:
         return
     if request.origin is not ORIGIN and len(stop) > _STOPS_MAX:
-        report.drop(spelled(request.origin, "stop"))
+        report.drop(losses.spelled(request.origin, "stop"))
         stop = stop[:_STOPS_MAX]
     body["stop"] = list(stop)
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
     choice = request.tool_choice
     if not request.tools:
         # The protocol refuses either without tools. Calling none is the default.
         if choice is not None and (choice.forces_call or choice.allowed):
-            report.drop(spelled(request.origin, "tool_choice"))
+            report.drop(losses.spelled(request.origin, "tool_choice"))
         return
     body["tools"] = [_tool(tool, request, report) for tool in request.tools]
     if request.parallel_tools is not None:
@@ -328,7 +323,7 @@ def _function_named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": LIMITS.name(name)}}
 
 
-def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
     function: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         function["description"] = tool.description
@@ -338,19 +333,19 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
         function["strict"] = is_strict(tool, request, report)
     if request.origin is ORIGIN:
         return {"type": "function", "function": function, **tool.extras}
-    report_extras(request.origin, request.origin.tools, tool.extras, report)
+    losses.report_extras(request.origin, request.origin.tools, tool.extras, report)
     return {"type": "function", "function": function}
 
 
-def is_strict(tool: Tool, request: Request, report: LossReport) -> bool:
+def is_strict(tool: Tool, request: Request, report: losses.LossReport) -> bool:
     """Whether to enforce a function's schema: not if the protocol would refuse it."""
     if tool.is_strict and request.origin is not ORIGIN and not fits_strict(tool.parameters):
-        report.drop(spelled(request.origin, "tools.is_strict"))
+        report.drop(losses.spelled(request.origin, "tools.is_strict"))
         return False
     return bool(tool.is_strict)
 
 
-def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
+def _format(form: Format, request: Request, report: losses.LossReport) -> dict[str, Any]:
     if form.kind == "text":
         return {"type": "text"}
     if form.kind == "json":
@@ -358,7 +353,7 @@ def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any
     return {"type": "json_schema", "json_schema": schema_format(form, request, report)}
 
 
-def schema_format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
+def schema_format(form: Format, request: Request, report: losses.LossReport) -> dict[str, Any]:
     """Return a schema for the response, with its required name."""
     title = (form.schema or {}).get("title")
     name = form.name
@@ -374,35 +369,39 @@ def schema_format(form: Format, request: Request, report: LossReport) -> dict[st
         if form.is_strict and request.origin is not ORIGIN and not fits_strict(form.schema):
             # The protocol refuses to enforce a schema with optional properties.
             schema["strict"] = False
-            report.drop(spelled(request.origin, "format.is_strict"))
+            report.drop(losses.spelled(request.origin, "format.is_strict"))
     return schema
 
 
-def effort_word(reasoning: Reasoning, origin: ClientProtocol, report: LossReport) -> str | None:
+def effort_word(
+    reasoning: Reasoning, origin: ClientProtocol, report: losses.LossReport
+) -> str | None:
     """Return the level of thinking; a number of tokens becomes the nearest level."""
     budget = reasoning.budget_tokens
     if reasoning.effort is not None:
         if budget is not None:
-            report.drop(spelled(origin, "reasoning.budget_tokens"))
+            report.drop(losses.spelled(origin, "reasoning.budget_tokens"))
         return reasoning.effort
     if reasoning.is_enabled is False or budget == 0:
         return "none"
     if budget is not None and budget > 0:
-        report.drop(spelled(origin, "reasoning.budget_tokens"))
+        report.drop(losses.spelled(origin, "reasoning.budget_tokens"))
         return level_of(budget)
     if reasoning.is_enabled is not None or budget is not None:
         # The protocol has no level for adaptive thinking.
-        report.drop(spelled(origin, "reasoning.is_enabled"))
+        report.drop(losses.spelled(origin, "reasoning.is_enabled"))
     return None
 
 
 def _write_members(
-    request: Request, body: dict[str, Any], report: LossReport, cache_key: str | None
+    request: Request, body: dict[str, Any], report: losses.LossReport, cache_key: str | None
 ) -> None:
     """Write members of the client's protocol that this one shares."""
     carried: set[str] = set()
-    if request.origin is not ORIGIN and (key := cache_key_of(request, report, cache_key)):
-        body[CACHE_KEY] = key
+    if request.origin is not ORIGIN and (
+        key := identifiers.cache_key_of(request, report, cache_key)
+    ):
+        body[identifiers.CACHE_KEY] = key
     if request.origin is ORIGIN:
         for name, value in request.extras.items():
             if "." not in name and name not in body:
@@ -413,13 +412,13 @@ def _write_members(
             if (value := request.extras.get(name)) is not None:
                 body[own] = value
                 carried.add(name)
-        identifier = request.extras.get(USER_EXTRA)
+        identifier = request.extras.get(identifiers.USER_EXTRA)
         if "user" not in body and isinstance(identifier, str):
             body["user"] = identifier
-            carried.add(USER_EXTRA)
+            carried.add(identifiers.USER_EXTRA)
     else:
         carried |= write_tier(request, body)
-    report_members(request, report, carried=carried)
+    losses.report_members(request, report, carried=carried)
 
 
 def write_tier(request: Request, body: dict[str, Any]) -> set[str]:

@@ -16,16 +16,8 @@ from channels.dialects import base_resp
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.thinking import THOUGHTS, text_in_content, thought_in
 from channels.dialects.loose_members import loosely
-from channels.json.lenient import (
-    NULL,
-    UNREADABLE,
-    characters_of,
-    dumps,
-    is_stated,
-    raw_of,
-    read_loosely,
-    text_of,
-)
+from channels.json import lenient
+from channels.json.lenient import is_stated
 from channels.json.weight import is_heavy_event
 from channels.translation.model import Refusal, Text
 
@@ -45,7 +37,7 @@ class ChunkToolCall(Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: ChunkFunction | None = None
-    extra_content: msgspec.Raw = NULL
+    extra_content: msgspec.Raw = lenient.NULL
 
 
 class ChunkMessage(Struct, gc=False):
@@ -56,10 +48,10 @@ class ChunkMessage(Struct, gc=False):
     reasoning_content: str | None = None
     reasoning: str | None = None
     thinking: str | None = None
-    reasoning_details: msgspec.Raw = NULL
+    reasoning_details: msgspec.Raw = lenient.NULL
     tool_calls: list[ChunkToolCall] | None = None
     function_call: ChunkFunction | None = None
-    images: msgspec.Raw = NULL
+    images: msgspec.Raw = lenient.NULL
 
     def thought(self) -> str | None:
         """Return the text of its thinking: some upstreams send one thought under several names."""
@@ -100,8 +92,8 @@ class Choice(Struct, gc=False):
     delta: ChunkMessage | None = None
     message: ChunkMessage | None = None
     finish_reason: str | None = None
-    error: msgspec.Raw = NULL  # of OpenRouter, why its provider stopped
-    usage: msgspec.Raw = NULL  # of Moonshot, in the chunk with the finish reason
+    error: msgspec.Raw = lenient.NULL  # of OpenRouter, why its provider stopped
+    usage: msgspec.Raw = lenient.NULL  # of Moonshot, in the chunk with the finish reason
 
     def is_stated(self) -> bool:
         """Whether it says anything, or why it says nothing."""
@@ -111,22 +103,22 @@ class Choice(Struct, gc=False):
 class GroqMember(Struct, gc=False):
     """Groq's own member of the last chunk."""
 
-    usage: msgspec.Raw = NULL
+    usage: msgspec.Raw = lenient.NULL
 
 
 class ChatChunk(Struct, gc=False):
     """A stream's event, or a whole response."""
 
     choices: list[Choice] | None = None
-    usage: msgspec.Raw = NULL
-    error: msgspec.Raw = NULL
+    usage: msgspec.Raw = lenient.NULL
+    error: msgspec.Raw = lenient.NULL
     id: str | None = None
     model: str | None = None
     x_groq: GroqMember | None = None
     service_tier: str | None = None
-    base_resp: msgspec.Raw = NULL  # of MiniMax: its errors, instead of choices
-    message: msgspec.Raw = NULL  # of Mistral, vLLM and others: a bare error
-    code: msgspec.Raw = NULL
+    base_resp: msgspec.Raw = lenient.NULL  # of MiniMax: its errors, instead of choices
+    message: msgspec.Raw = lenient.NULL  # of Mistral, vLLM and others: a bare error
+    code: msgspec.Raw = lenient.NULL
 
 
 # The event that ends a stream, which is not JSON.
@@ -144,7 +136,7 @@ def read_chunk(data: bytes) -> ChatChunk | None:
     """
     try:
         return decode_chunk(data)
-    except UNREADABLE:
+    except lenient.UNREADABLE:
         if is_terminator(data):
             return TERMINATOR
         return None if is_heavy_event(data) else _read_loosely(data, mends=True)
@@ -154,7 +146,7 @@ def read_whole(body: bytes) -> ChatChunk | None:
     """Decode a whole response, which must be complete; None if it is not an object."""
     try:
         return decode_chunk(body)
-    except UNREADABLE:
+    except lenient.UNREADABLE:
         return _read_loosely(body, mends=False)
 
 
@@ -165,16 +157,18 @@ def is_terminator(data: bytes) -> bool:
 
 def error_in(chunk: ChatChunk) -> msgspec.Raw:
     """Return the error of an event or a response: its `error`, or other forms converted to it."""
-    if chunk.error is not NULL:
+    if chunk.error is not lenient.NULL:
         return chunk.error
     if chunk.choices:
-        return next((one.error for one in chunk.choices if one.error is not NULL), NULL)
-    if chunk.base_resp is not NULL:
-        return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
+        return next(
+            (one.error for one in chunk.choices if one.error is not lenient.NULL), lenient.NULL
+        )
+    if chunk.base_resp is not lenient.NULL:
+        return base_resp.error_of(lenient.read_loosely(bytes(chunk.base_resp)))
     if not (is_stated(chunk.code) and is_stated(chunk.message)):
-        return NULL
-    stated = (read_loosely(bytes(one)) for one in (chunk.code, chunk.message))
-    return raw_of(dict(zip(("code", "message"), stated, strict=True)))
+        return lenient.NULL
+    stated = (lenient.read_loosely(bytes(one)) for one in (chunk.code, chunk.message))
+    return lenient.raw_of(dict(zip(("code", "message"), stated, strict=True)))
 
 
 def _read_loosely(data: bytes, *, mends: bool) -> ChatChunk | None:
@@ -183,7 +177,7 @@ def _read_loosely(data: bytes, *, mends: bool) -> ChatChunk | None:
     An id that is a number, a lone surrogate in the text, content in parts: the delivered text is
     still counted and shown.
     """
-    value = read_loosely(data, mends=mends)
+    value = lenient.read_loosely(data, mends=mends)
     chunk = loosely(ChatChunk, value)
     if chunk is not None and isinstance(choices := value.get("choices"), list):
         chunk.choices = [_loose_choice(choice) for choice in choices]
@@ -210,21 +204,21 @@ def _loose_message(fields: dict[str, Any]) -> LooseMessage:
         content = "".join(part.text for part in parts if isinstance(part, Text | Refusal))
     calls, function = fields.get("tool_calls"), fields.get("function_call")
     return LooseMessage(
-        content=text_of(content),
-        refusal=text_of(fields.get("refusal")),
+        content=lenient.text_of(content),
+        refusal=lenient.text_of(fields.get("refusal")),
         reasoning_content=thought,
-        reasoning_details=raw_of(fields.get("reasoning_details")),
+        reasoning_details=lenient.raw_of(fields.get("reasoning_details")),
         tool_calls=_loose_calls(calls) if isinstance(calls, list) else None,
         function_call=_loose_function(function),
-        images=raw_of(fields.get("images")),
+        images=lenient.raw_of(fields.get("images")),
         counted=_count_loosely(fields),
     )
 
 
 def _loose_calls(calls: list[Any]) -> list[ChunkToolCall]:
     try:
-        return _CALLS.decode(raw_of(calls))
-    except UNREADABLE:
+        return _CALLS.decode(lenient.raw_of(calls))
+    except lenient.UNREADABLE:
         pass
     read = []
     for call in calls:
@@ -233,7 +227,7 @@ def _loose_calls(calls: list[Any]) -> list[ChunkToolCall]:
             read.append(
                 ChunkToolCall(
                     index if isinstance(index, int) else None,
-                    text_of(call_id),
+                    lenient.text_of(call_id),
                     _loose_function(call.get("function")),
                 )
             )
@@ -245,8 +239,8 @@ def _loose_function(function: Any) -> ChunkFunction | None:
         return None
     arguments = function.get("arguments")
     if arguments is not None and not isinstance(arguments, str):
-        arguments = dumps(arguments).decode()
-    return ChunkFunction(text_of(function.get("name")), arguments)
+        arguments = lenient.dumps(arguments).decode()
+    return ChunkFunction(lenient.text_of(function.get("name")), arguments)
 
 
 def _count_loosely(fields: dict[str, Any]) -> int:
@@ -255,7 +249,7 @@ def _count_loosely(fields: dict[str, Any]) -> int:
     Text may be an array of parts; every string under the counted members counts.
     """
     thought = next(filter(None, map(fields.get, THOUGHTS)), None)
-    count = characters_of([fields.get("content"), fields.get("refusal"), thought])
+    count = lenient.characters_of([fields.get("content"), fields.get("refusal"), thought])
     calls = fields.get("tool_calls")
     functions = (
         [call.get("function") for call in calls if isinstance(call, dict)]
@@ -264,7 +258,7 @@ def _count_loosely(fields: dict[str, Any]) -> int:
     )
     for function in (*functions, fields.get("function_call")):
         if isinstance(function, dict):
-            count += characters_of([function.get("name"), function.get("arguments")])
+            count += lenient.characters_of([function.get("name"), function.get("arguments")])
     return count
 
 

@@ -11,13 +11,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from channels.dialects.validation import (
-    INTEGER_MAX,
-    MODEL_CHARACTERS_MAX,
-    TOOL_TYPE_CHARACTERS_MAX,
-    AnyObject,
-    Count,
-)
+from channels.dialects import validation
 from channels.families import CHAT
 from channels.translation.model import ClientProtocol
 
@@ -89,7 +83,7 @@ class ToolFunction(Struct, gc=False):
 class ToolSpec(Struct, gc=False):
     """A function tool, or a built-in one such as web_search."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)]
+    type: Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)]
     function: ToolFunction | UnsetType = UNSET
 
 
@@ -114,7 +108,7 @@ class ResponseFormat(Struct, gc=False):
 class ChatBody(Struct, gc=False):
     """Every member that the gateway reads."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
     messages: Annotated[
         list[
             SystemMessage
@@ -127,14 +121,14 @@ class ChatBody(Struct, gc=False):
         Meta(min_length=1),
     ]
     stream: bool | None = None
-    max_tokens: Count | None = None
-    max_completion_tokens: Count | None = None
+    max_tokens: validation.Count | None = None
+    max_completion_tokens: validation.Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     tools: list[ToolSpec] | None = None
     tool_choice: str | FunctionChoice | None = None
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
-    n: Count | None = None
+    n: validation.Count | None = None
 
 
 class _LenientMessage(Struct, tag_field="role", gc=False):
@@ -170,13 +164,15 @@ class LenientAssistant(Struct, tag_field="role", tag="assistant", gc=False):
 class LenientToolSpec(Struct, gc=False):
     """A tool, of which only the type is needed; some upstreams accept functions without one."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+    type: (
+        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
+    ) = None
 
 
 class LenientChatBody(Struct, gc=False):
     """The members that the gateway needs, whether or not the upstream accepts the rest."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
     messages: Annotated[
         list[
             LenientSystem
@@ -189,14 +185,14 @@ class LenientChatBody(Struct, gc=False):
         Meta(min_length=1),
     ]
     stream: bool | None = None
-    max_tokens: Count | None = None
-    max_completion_tokens: Count | None = None
+    max_tokens: validation.Count | None = None
+    max_completion_tokens: validation.Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     tools: list[LenientToolSpec] | None = None
-    tool_choice: str | AnyObject | None = None
+    tool_choice: str | validation.AnyObject | None = None
     stream_options: StreamOptions | None = None
-    response_format: AnyObject | None = None
-    n: Count | None = None
+    response_format: validation.AnyObject | None = None
+    n: validation.Count | None = None
 
 
 class AnyModelBody(ChatBody, gc=False, kw_only=True):
@@ -212,11 +208,11 @@ class LenientAnyModelBody(LenientChatBody, gc=False, kw_only=True):
 
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_COUNT = f"an integer from 1 to {INTEGER_MAX}"
+_COUNT = f"an integer from 1 to {validation.INTEGER_MAX}"
 
 # The allowed values of each member, in words; `[]` stands for any index.
 ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
     "messages": "a non-empty array of messages",
     "messages[]": "an object with role and content",
     "messages[].role": "one of " + ", ".join(ROLES),
@@ -237,7 +233,9 @@ ALLOWED = {
     "temperature": "a number from 0 to 2",
     "tools": "an array of tools",
     "tools[]": "an object with type",
-    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as web_search",
+    "tools[].type": (
+        f"a string of 1 to {validation.TOOL_TYPE_CHARACTERS_MAX} characters such as web_search"
+    ),
     "tools[].function": "an object with name",
     "tools[].function.name": "a non-empty string",
     "tools[].function.description": "a string",

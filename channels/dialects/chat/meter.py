@@ -7,7 +7,7 @@ prices the counts.
 
 from __future__ import annotations
 
-from channels.dialects.chat.events import TERMINATOR, ChatChunk, error_in, read_chunk, read_whole
+from channels.dialects.chat import events
 from channels.dialects.chat.usage import ChatUsageReader
 from channels.dialects.meter import StatedMeter, fit_name
 from channels.errors import UpstreamMalformed
@@ -17,7 +17,7 @@ from channels.json.lenient import NULL
 CHOICES_MAX = 1_000
 
 
-class ChatMeter(StatedMeter[ChatChunk, ChatUsageReader]):
+class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
     """Meters one response. `finished`: the terminator was received, or the response is whole.
 
     Some upstreams end a stream without the terminator: it is complete if each of its choices has
@@ -31,9 +31,9 @@ class ChatMeter(StatedMeter[ChatChunk, ChatUsageReader]):
         self._last_index = 0  # of the choices
         self._ended: set[int] = set()  # choices with a finish reason
 
-    read_event = staticmethod(read_chunk)
+    read_event = staticmethod(events.read_chunk)
 
-    def take_event(self, chunk: ChatChunk | None) -> bool:
+    def take_event(self, chunk: events.ChatChunk | None) -> bool:
         """Meter a decoded event.
 
         False for a chunk that states usage and nothing else: it is withheld from a client that did
@@ -75,7 +75,7 @@ class ChatMeter(StatedMeter[ChatChunk, ChatUsageReader]):
 
     def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
-        chunk = read_whole(body)
+        chunk = events.read_whole(body)
         if chunk is None:
             raise UpstreamMalformed("not a JSON object")
         for choice in chunk.choices or ():
@@ -88,15 +88,15 @@ class ChatMeter(StatedMeter[ChatChunk, ChatUsageReader]):
         if self.error_seen is None and len(self._ended) > self._last_index:
             self.finished = True
 
-    def _take_end(self, chunk: ChatChunk) -> bool:
+    def _take_end(self, chunk: events.ChatChunk) -> bool:
         """Meter usage and errors. False if the chunk states usage and nothing else."""
-        if chunk is TERMINATOR:
+        if chunk is events.TERMINATOR:
             self.finished = True
             return True
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
         if has_usage and not self._stated.take_usage(chunk.usage, self.characters):
             self.malformed_events += 1
-        error = error_in(chunk)
+        error = events.error_in(chunk)
         if chunk.choices and error is NULL:
             return True
         has_error = self._note_error(error)

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from channels import registry
 from channels.conversation import stand_in
 from channels.dialects.chat.members import ALLOWED, ChatBody, LenientChatBody, ToolSpec
 from channels.dialects.logged_parameters import names_of, settings
 from channels.dialects.validation import Tables, refuse_lookalikes, unversioned
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
-from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec
 
 _SETTINGS = frozenset(
     (
@@ -151,7 +151,7 @@ def upstream_body(
         put["model"] = msgspec.json.encode(upstream_model)
     if request.max_tokens is None:
         if default_max_tokens is not None:
-            put[max_tokens_param or MAX_TOKENS_PARAMS[0]] = b"%d" % default_max_tokens
+            put[max_tokens_param or registry.MAX_TOKENS_PARAMS[0]] = b"%d" % default_max_tokens
     elif max_tokens_param is not None:
         if max_tokens_param not in raw:
             rename[_other_max_tokens_param(max_tokens_param)] = max_tokens_param
@@ -171,7 +171,7 @@ def upstream_body(
 
 
 def _other_max_tokens_param(param: str) -> str:
-    return next(name for name in MAX_TOKENS_PARAMS if name != param)
+    return next(name for name in registry.MAX_TOKENS_PARAMS if name != param)
 
 
 def without_body(request: ChatRequest) -> ChatRequest:
@@ -221,14 +221,16 @@ def _builtin_tools(chat: ChatBody | LenientChatBody) -> tuple[str, ...]:
         if tool.type is not None and tool.type not in _RUN_BY_CLIENT:
             kinds[unversioned(tool.type)] = None
     for kind in kinds if chat.stream is not True else ():
-        if kind in BUILTIN_TOOLS:  # spec: Built-in tool rules 1
+        if kind in registry.BUILTIN_TOOLS:  # spec: Built-in tool rules 1
             raise InvalidRequest(
                 f"The built-in tool `{kind}` needs `stream: true` on this endpoint.", "stream"
             )
     return tuple(kinds)
 
 
-def chat_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
+def chat_options(
+    upstream_model: str, channel: registry.ChannelSpec, model: registry.ModelSpec
+) -> dict[str, Any]:
     return {
         "upstream_model": upstream_model,
         "max_tokens_param": channel.max_tokens_param,

@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from channels.dialects.chat import thinking
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.events import GroqMember
 from channels.dialects.chat.finish_reasons import WITHHELD, read_finish, write_finish
-from channels.dialects.chat.thinking import (
-    call_signature,
-    members_of,
-    read_call_signature,
-    read_thinking,
-)
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.dialects.chat.usage import ChatUsageReader, write_usage
 from channels.dialects.loose_members import loosely
 from channels.dialects.token_counts import Usage
 from channels.dialects.usage_details import tier_member
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import dumps, raw_of, read_json, text_of
+from channels.json import lenient
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
 from channels.translation.media import markdown
@@ -33,7 +28,7 @@ from channels.translation.model import Media, Part, Refusal, Response, Text, Thi
 
 def decode_response(body: bytes) -> Response:
     """Decode a whole response. Raises UpstreamMalformed if it has no choice."""
-    value = read_json(body)
+    value = lenient.read_json(body)
     choices = value.get("choices") if isinstance(value, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -42,7 +37,7 @@ def decode_response(body: bytes) -> Response:
     if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         raise UpstreamMalformed("a chat completion without a choice")
     response_id = _string(value, "id")
-    parts: list[Part] = list(read_thinking(message))
+    parts: list[Part] = list(thinking.read_thinking(message))
     parts.extend(read_content(message.get("content"), {}))
     parts.extend(_images(message))
     if refusal := _string(message, "refusal"):
@@ -61,10 +56,13 @@ def decode_response(body: bytes) -> Response:
 
 def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
     stated = ChatUsageReader()
-    stated.tier, stated.model = text_of(value.get("service_tier")), text_of(value.get("model"))
-    stated.take_spare(None, raw_of(choice.get("usage")))
+    stated.tier, stated.model = (
+        lenient.text_of(value.get("service_tier")),
+        lenient.text_of(value.get("model")),
+    )
+    stated.take_spare(None, lenient.raw_of(choice.get("usage")))
     stated.take_spare(loosely(GroqMember, value.get("x_groq")))
-    stated.take_usage(raw_of(value.get("usage")))
+    stated.take_usage(lenient.raw_of(value.get("usage")))
     return stated.usage
 
 
@@ -87,10 +85,10 @@ def _calls(message: Mapping[str, Any], response_id: str) -> list[ToolCall]:
             continue
         name, arguments = _string(function, "name") or "", function.get("arguments")
         if not isinstance(arguments, str):
-            arguments = dumps({} if arguments is None else arguments).decode()
+            arguments = lenient.dumps({} if arguments is None else arguments).decode()
         if is_placeholder(name, arguments):
             continue
-        signature, signer = read_call_signature(call)
+        signature, signer = thinking.read_call_signature(call)
         read.append(
             ToolCall(
                 _string(call, "id") or made_id(response_id, str(index)),
@@ -122,7 +120,7 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
     if response.usage is not None:
         whole["usage"] = write_usage(response.usage)
         whole.update(tier_member(response.usage))
-    return dumps(whole)
+    return lenient.dumps(whole)
 
 
 def _message(response: Response) -> dict[str, Any]:
@@ -135,7 +133,7 @@ def _message(response: Response) -> dict[str, Any]:
         "content": content if content or not (calls or refusal) else None,
         "refusal": refusal,
     }
-    message.update(members_of(part for part in parts if isinstance(part, Thinking)))
+    message.update(thinking.members_of(part for part in parts if isinstance(part, Thinking)))
     if calls:
         message["tool_calls"] = calls
     return message
@@ -160,7 +158,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
         "id": call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments},
-        **call_signature(call.signature, call.signer),
+        **thinking.call_signature(call.signature, call.signer),
     }
 
 

@@ -19,8 +19,8 @@ from channels.dialects.chat.thinking import call_signature, entry_of, is_proven,
 from channels.dialects.chat.tool_calls import ChatToolCallReader
 from channels.dialects.chat.usage import ChatUsageReader, write_usage
 from channels.dialects.usage_details import tier_member
-from channels.json.lenient import NULL, dumps, is_stated, read_loosely
-from channels.translation.error_names import OTHER, ErrorNames, failure_in, failure_named
+from channels.json import lenient
+from channels.translation import error_names
 from channels.translation.event_encoder import EventEncoder
 from channels.translation.events import (
     Began,
@@ -80,7 +80,11 @@ class ChatStreamDecoder:
     def _take(self, chunk: ChatChunk) -> list[Event]:
         events: list[Event] = []
         stated = error_in(chunk)
-        failed = None if stated is NULL else failure_in(read_loosely(bytes(stated)))
+        failed = (
+            None
+            if stated is lenient.NULL
+            else error_names.failure_in(lenient.read_loosely(bytes(stated)))
+        )
         if failed is not None:
             self._ended = True
             return [failed]
@@ -95,13 +99,13 @@ class ChatStreamDecoder:
             self._take_choice(choice, events)
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
             self._emit_usage(events)
-        if chunk.usage is not NULL and is_stated(chunk.usage):
+        if chunk.usage is not lenient.NULL and lenient.is_stated(chunk.usage):
             self._stated.take_usage(chunk.usage)
             self._emit_usage(events)
         return events
 
     def _take_choice(self, choice: Choice, events: list[Event]) -> None:
-        if choice.usage is not NULL and self._stated.take_spare(None, choice.usage):
+        if choice.usage is not lenient.NULL and self._stated.take_spare(None, choice.usage):
             self._emit_usage(events)
         if choice.index:
             return
@@ -122,11 +126,11 @@ class ChatStreamDecoder:
         if thought:
             self._thought = True
             events.append(ThinkingDelta(thought))
-        if delta.reasoning_details is not NULL:
+        if delta.reasoning_details is not lenient.NULL:
             self._take_details(delta.reasoning_details, events)
         if delta.content:
             events.append(TextDelta(delta.content))
-        if delta.images is not NULL:
+        if delta.images is not lenient.NULL:
             _take_images(delta.images, events)
         if delta.refusal:
             events.append(RefusalDelta(delta.refusal))
@@ -137,7 +141,7 @@ class ChatStreamDecoder:
 
     def _take_details(self, raw: msgspec.Raw, events: list[Event]) -> None:
         """Emit signatures of thoughts, and their text unless it was sent separately."""
-        details = read_loosely(bytes(raw))
+        details = lenient.read_loosely(bytes(raw))
         for entry in details if isinstance(details, list) else ():
             thinking = read_entry(entry) if isinstance(entry, Mapping) else None
             if thinking is None:
@@ -159,7 +163,7 @@ class ChatStreamDecoder:
 
 
 def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
-    for part in read_content(read_loosely(bytes(raw)), {}):
+    for part in read_content(lenient.read_loosely(bytes(raw)), {}):
         if isinstance(part, Media):
             events.append(MediaDelta(part))
 
@@ -200,7 +204,7 @@ class ChatStreamEncoder(EventEncoder):
             "created": created,
             "model": model,
         }
-        self._head = b"data: " + dumps(start)[:-1] + b',"choices":['
+        self._head = b"data: " + lenient.dumps(start)[:-1] + b',"choices":['
         # Every chunk has a null usage, except the one that states it.
         self._tail = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
         self._includes_usage = include_usage
@@ -220,21 +224,21 @@ class ChatStreamEncoder(EventEncoder):
     def _text(self, text: str) -> bytes:
         self._thought.clear()
         self._characters += len(text)
-        return self._chunk(b'{"content":' + dumps(text) + b"}")
+        return self._chunk(b'{"content":' + lenient.dumps(text) + b"}")
 
     def _refusal(self, text: str) -> bytes:
         self._thought.clear()
-        return self._chunk(b'{"refusal":' + dumps(text) + b"}")
+        return self._chunk(b'{"refusal":' + lenient.dumps(text) + b"}")
 
     def _media(self, media: Media) -> bytes:
         self._thought.clear()
         written = markdown(media)
         self._media_offsets.append((self._characters, self._placed_characters))
         self._placed_characters += len(written)
-        return self._chunk(dumps({"content": written}))
+        return self._chunk(lenient.dumps({"content": written}))
 
     def _citation(self, citation: Citation) -> bytes:
-        return self._chunk(dumps({"annotations": [self._annotation(citation)]}))
+        return self._chunk(lenient.dumps({"annotations": [self._annotation(citation)]}))
 
     def _failed(self, event: StreamFailed) -> bytes:
         return b"data: " + _error(event) + b"\n\n"
@@ -265,7 +269,7 @@ class ChatStreamEncoder(EventEncoder):
                 self._thoughts += 1
             if event.signature:
                 self._thought.clear()
-        return self._chunk(dumps(members)) if members else b""
+        return self._chunk(lenient.dumps(members)) if members else b""
 
     def _annotation(self, event: Citation) -> dict[str, Any]:
         """Encode a source as in whole responses; streams have it in a delta."""
@@ -295,7 +299,7 @@ class ChatStreamEncoder(EventEncoder):
             "function": {"name": event.name, "arguments": ""},
             **call_signature(event.signature, event.signer),
         }
-        chunk = self._chunk(dumps({"tool_calls": [call]}))
+        chunk = self._chunk(lenient.dumps({"tool_calls": [call]}))
         assert self._arguments is not None, "a chunk was written"
         while len(self._arguments) <= event.index:
             self._arguments.append(False)
@@ -307,7 +311,7 @@ class ChatStreamEncoder(EventEncoder):
             return b""
         started[event.index] = True
         index = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % event.index
-        return self._chunk(index + dumps(event.arguments) + b"}}]}")
+        return self._chunk(index + lenient.dumps(event.arguments) + b"}}]}")
 
     def _end(self) -> bytes:
         finished = self._finished
@@ -318,7 +322,7 @@ class ChatStreamEncoder(EventEncoder):
         if finished is not None and finished.reason == "refusal":
             explanation = None if self._has_refusal else finished.explanation
             if explanation:
-                pieces.append(self._chunk(dumps({"refusal": explanation})))
+                pieces.append(self._chunk(lenient.dumps({"refusal": explanation})))
         reason = None if finished is None else finished.reason
         word = write_finish(reason, has_calls=bool(self._arguments))
         last = b'{"index":0,"delta":{},"logprobs":null,"finish_reason":"%b"}' % word.encode()
@@ -327,7 +331,7 @@ class ChatStreamEncoder(EventEncoder):
         pieces.append(self._head + last + self._tail)
         if self._includes_usage and self._usage is not None:
             usage = {"usage": write_usage(self._usage), **tier_member(self._usage)}
-            pieces.append(self._head + b"]," + dumps(usage)[1:] + b"\n\n")
+            pieces.append(self._head + b"]," + lenient.dumps(usage)[1:] + b"\n\n")
         pieces.append(_TERMINATOR)
         return b"".join(pieces)
 
@@ -337,13 +341,13 @@ def closing_failure(message: str) -> bytes:
 
     For built-in tools only, and always with the same names (spec: Stream failure behaviour 3).
     """
-    return b"data: " + _written(OTHER, message) + b"\n\n" + _TERMINATOR
+    return b"data: " + _written(error_names.OTHER, message) + b"\n\n" + _TERMINATOR
 
 
 def _error(event: StreamFailed) -> bytes:
-    return _written(failure_named(event.code), event.message)
+    return _written(error_names.failure_named(event.code), event.message)
 
 
-def _written(failure: ErrorNames, message: str) -> bytes:
+def _written(failure: error_names.ErrorNames, message: str) -> bytes:
     error = {"message": message, "type": failure.chat_type, "code": failure.chat_code}
-    return dumps({"error": error})
+    return lenient.dumps({"error": error})

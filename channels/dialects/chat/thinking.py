@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
+from channels import families
 from channels.translation.model import Protocol, Thinking
 
 _FORMATS: Mapping[Protocol, str] = {
-    MESSAGES.protocol: "anthropic-claude-v1",
-    GEMINI.protocol: "google-gemini-v1",
-    RESPONSES.protocol: "openai-responses-v1",
-    CHAT.protocol: "chat-completions-v1",
+    families.MESSAGES.protocol: "anthropic-claude-v1",
+    families.GEMINI.protocol: "google-gemini-v1",
+    families.RESPONSES.protocol: "openai-responses-v1",
+    families.CHAT.protocol: "chat-completions-v1",
 }
 _SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
 # The members that upstreams send the text of a thought in.
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 # The member with a tool call's signature, by its signer.
 _CALL_SIGNERS: Mapping[Protocol, str] = {
-    GEMINI.protocol: "google",
-    MESSAGES.protocol: "anthropic",
-    RESPONSES.protocol: "openai",
-    CHAT.protocol: "chat",
+    families.GEMINI.protocol: "google",
+    families.MESSAGES.protocol: "anthropic",
+    families.RESPONSES.protocol: "openai",
+    families.CHAT.protocol: "chat",
 }
 
 

@@ -9,43 +9,36 @@ from typing import Any
 
 import msgspec
 
+from channels.dialects import token_counts, usage_details
 from channels.dialects.chat.events import GroqMember
-from channels.dialects.token_counts import PartialUsage, Tokens, Usage, UsageParts, served_tier
 from channels.dialects.usage import Counts, RunningUsage, UsageType
-from channels.dialects.usage_details import (
-    InputDetails,
-    OutputDetails,
-    ToolUsage,
-    add_parts,
-    tools_member,
-)
 from channels.json.lenient import NULL
 
 
-class _Input(InputDetails, gc=False):
-    cache_creation_input_tokens: Tokens | None = None  # of Alibaba
-    cache_creation_tokens: Tokens | None = None  # of gateways, as the next
-    cached_creation_tokens: Tokens | None = None
+class _Input(usage_details.InputDetails, gc=False):
+    cache_creation_input_tokens: token_counts.Tokens | None = None  # of Alibaba
+    cache_creation_tokens: token_counts.Tokens | None = None  # of gateways, as the next
+    cached_creation_tokens: token_counts.Tokens | None = None
 
 
-class _ChatUsage(ToolUsage, gc=False):
+class _ChatUsage(usage_details.ToolUsage, gc=False):
     """A usage with the parts that may have their own prices."""
 
-    prompt_tokens: Tokens | None = None
-    completion_tokens: Tokens | None = None
-    total_tokens: Tokens | None = None
+    prompt_tokens: token_counts.Tokens | None = None
+    completion_tokens: token_counts.Tokens | None = None
+    total_tokens: token_counts.Tokens | None = None
     prompt_tokens_details: _Input | None = None
-    completion_tokens_details: OutputDetails | None = None
-    cached_tokens: Tokens | None = None  # of Moonshot and others, without details
-    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
+    completion_tokens_details: usage_details.OutputDetails | None = None
+    cached_tokens: token_counts.Tokens | None = None  # of Moonshot and others, without details
+    prompt_cache_hit_tokens: token_counts.Tokens | None = None  # of DeepSeek
     # Of gateways, which keep the names of messages.
-    cache_read_input_tokens: Tokens | None = None
-    cache_creation_input_tokens: Tokens | None = None
-    reasoning_tokens: Tokens | None = None  # of SGLang, without details
+    cache_read_input_tokens: token_counts.Tokens | None = None
+    cache_creation_input_tokens: token_counts.Tokens | None = None
+    reasoning_tokens: token_counts.Tokens | None = None  # of SGLang, without details
 
 
 _USAGE = UsageType(_ChatUsage)
-_NO_INPUT, _NO_OUTPUT = _Input(), OutputDetails()
+_NO_INPUT, _NO_OUTPUT = _Input(), usage_details.OutputDetails()
 
 # Part of the names of OpenAI's models that search for every response without stating a count.
 _SEARCHING = "-search-"
@@ -67,12 +60,12 @@ class ChatUsageReader(RunningUsage):
         self.model: str | None = None
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> token_counts.Usage | None:
         """The usage; None while it is incomplete."""
         return self.usage_with(self._parts())
 
     @property
-    def partial(self) -> PartialUsage | None:
+    def partial(self) -> token_counts.PartialUsage | None:
         """What is known while the usage is incomplete."""
         return self.partial_with(self._parts())
 
@@ -99,13 +92,13 @@ class ChatUsageReader(RunningUsage):
                 return True
         return False
 
-    def _parts(self) -> UsageParts | None:
+    def _parts(self) -> token_counts.UsageParts | None:
         """Return tier and searches, which are stated elsewhere."""
-        tier = None if self.tier is None else served_tier(self.tier)
+        tier = None if self.tier is None else token_counts.served_tier(self.tier)
         is_searching = self.model is not None and _SEARCHING in self.model
         if tier is None and not is_searching:
             return None
-        return UsageParts(service_tier=tier, web_searches=int(is_searching))
+        return token_counts.UsageParts(service_tier=tier, web_searches=int(is_searching))
 
 
 def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:
@@ -149,7 +142,7 @@ def _first(*counts: int | None) -> int:
     return next((count for count in counts if count is not None), 0)
 
 
-def write_usage(usage: Usage) -> dict[str, Any]:
+def write_usage(usage: token_counts.Usage) -> dict[str, Any]:
     """Encode the `usage` member."""
     details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
     if usage.cache_write_tokens:
@@ -163,6 +156,6 @@ def write_usage(usage: Usage) -> dict[str, Any]:
         "completion_tokens_details": output_details,
     }
     if usage.parts is not None:
-        add_parts(usage, details, output_details)
-        written.update(tools_member(usage.parts))
+        usage_details.add_parts(usage, details, output_details)
+        written.update(usage_details.tools_member(usage.parts))
     return written

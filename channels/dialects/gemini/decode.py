@@ -21,20 +21,9 @@ from channels.dialects.gemini.signatures import Signature, read_signature
 from channels.errors import InvalidRequest
 from channels.families import GEMINI
 from channels.json.lenient import dumps
+from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.identifiers import made_id
-from channels.translation.model import (
-    Media,
-    Part,
-    Request,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Turn,
-)
 from channels.translation.open_calls import OpenCalls
 from channels.translation.turns import EMPTY, merged
 
@@ -72,9 +61,9 @@ class PartReader:
     def __repr__(self) -> str:
         return f"<PartReader {self._count} calls, {self._open}>"
 
-    def read(self, parts: Sequence[Any], *, is_model: bool) -> list[Part | ThoughtPiece]:
+    def read(self, parts: Sequence[Any], *, is_model: bool) -> list[model.Part | ThoughtPiece]:
         """Return the parts of a turn, thoughts in the pieces in which they came."""
-        read: list[Part | ThoughtPiece] = []
+        read: list[model.Part | ThoughtPiece] = []
         for stated in parts:
             if not isinstance(stated, Mapping):
                 continue
@@ -90,7 +79,7 @@ class PartReader:
                 read.append(ThoughtPiece(text, signature))
         return read
 
-    def _read_part(self, part: Mapping[str, Any]) -> list[Part]:
+    def _read_part(self, part: Mapping[str, Any]) -> list[model.Part]:
         kind = next((name for name in _KINDS if part.get(name) is not None), "")
         extras = {
             name: value
@@ -102,7 +91,7 @@ class PartReader:
         signature = read_signature(part.get("thoughtSignature"))
         if kind == "functionCall":
             return [self._read_call(part[kind], extras, signature)]
-        read: list[Part] = []
+        read: list[model.Part] = []
         if kind == "functionResponse":
             if self._is_repeated(part[kind]):
                 return []
@@ -113,14 +102,14 @@ class PartReader:
             text = part.get("text")
             words = text if isinstance(text, str) else text_of_code(part)
             if words or extras:
-                read.append(Text(words, extras))
+                read.append(model.Text(words, extras))
         if signature is not None:
             read.append(_signed("", signature))
         return read
 
     def _read_call(
         self, stated: Any, extras: dict[str, Any], signature: Signature | None
-    ) -> ToolCall:
+    ) -> model.ToolCall:
         call = camel_keys(stated) if isinstance(stated, Mapping) else {}
         self._count += 1
         name = _string(call, "name")
@@ -130,7 +119,7 @@ class PartReader:
         self._waiting[call_id] = self._waiting.get(call_id, 0) + 1
         args = call.get("args")
         extras.update(_rest("functionCall", call, ("id", "name", "args")))
-        return ToolCall(
+        return model.ToolCall(
             call_id,
             name,
             dumps({} if args is None else args).decode(),
@@ -155,20 +144,20 @@ class PartReader:
         self._waiting[call_id] = left
         return False
 
-    def _read_result(self, stated: Any, extras: dict[str, Any]) -> ToolResult:
+    def _read_result(self, stated: Any, extras: dict[str, Any]) -> model.ToolResult:
         result = camel_keys(stated) if isinstance(stated, Mapping) else {}
         name = _string(result, "name")
         call_id = _string(result, "id") or self._oldest_open(name)
         self._open.resolve_named(name, call_id)
         texts, is_error = read_response(result.get("response"))
-        parts: list[Text | Media] = list(texts)
+        parts: list[model.Text | model.Media] = list(texts)
         media = result.get("parts")
         for one in media if isinstance(media, list) else ():
             for found in self._read_part(camel_keys(one)) if isinstance(one, Mapping) else ():
-                if isinstance(found, Text | Media):
+                if isinstance(found, model.Text | model.Media):
                     parts.append(found)
         extras.update(_rest("functionResponse", result, ("id", "name", "response", "parts")))
-        return ToolResult(
+        return model.ToolResult(
             call_id,
             name or self._names.get(call_id),
             tuple(parts),
@@ -183,15 +172,15 @@ class PartReader:
         return made_id(GEMINI.protocol, "result", str(self._count), name)
 
 
-def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
+def joined(parts: Iterable[model.Part | ThoughtPiece]) -> tuple[model.Part, ...]:
     """Join neighbouring pieces of a thought; a signature ends it."""
-    whole: list[Part] = []
+    whole: list[model.Part] = []
     thought: list[str] = []  # the pieces of the current thought
     for part in parts:
         is_piece = isinstance(part, ThoughtPiece)
         signature = part.signature if isinstance(part, ThoughtPiece) else None
         if thought and (not is_piece or (signature is not None and signature.is_redacted)):
-            whole.append(Thinking("".join(thought)))
+            whole.append(model.Thinking("".join(thought)))
             thought = []
         if not isinstance(part, ThoughtPiece):
             whole.append(part)
@@ -201,7 +190,7 @@ def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
             whole.append(_signed("".join(thought), signature))
             thought = []
     if thought:
-        whole.append(Thinking("".join(thought)))
+        whole.append(model.Thinking("".join(thought)))
     return tuple(whole)
 
 
@@ -218,13 +207,13 @@ def text_of_code(part: Mapping[str, Any]) -> str:
     return ""
 
 
-def _media(kind: str, value: Any, extras: dict[str, Any]) -> Text | Media:
+def _media(kind: str, value: Any, extras: dict[str, Any]) -> model.Text | model.Media:
     if kind == "inlineData":
         media = read_inline(value, extras)
     else:
         media = read_file(value, extras)
     if media is None:
-        return Text(_address(value), {**extras, kind: value})
+        return model.Text(_address(value), {**extras, kind: value})
     resolution = extras.get("mediaResolution")
     level = resolution.get("level") if isinstance(resolution, Mapping) else None
     if isinstance(level, str) and level in _DETAILS:
@@ -240,10 +229,10 @@ def _address(value: Any) -> str:
     return f"[{name}]" if name else ""
 
 
-def _signed(text: str, signature: Signature) -> Thinking:
+def _signed(text: str, signature: Signature) -> model.Thinking:
     if signature.is_redacted:
-        return Thinking(text, redacted=signature.value, signer=signature.signer)
-    return Thinking(text, signature=signature.value, signer=signature.signer)
+        return model.Thinking(text, redacted=signature.value, signer=signature.signer)
+    return model.Thinking(text, signature=signature.value, signer=signature.signer)
 
 
 def _rest(path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
@@ -262,7 +251,7 @@ def _string(value: Mapping[str, Any], name: str) -> str:
 _CALLING = "toolConfig.functionCallingConfig"
 
 
-def decode_request(body: Mapping[str, Any]) -> Request:
+def decode_request(body: Mapping[str, Any]) -> model.Request:
     """Decode a request. Raises InvalidRequest with the member at fault."""
     members = Members(camel_keys(body))
     left_over: dict[str, Any] = {}
@@ -273,7 +262,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     tools = _read_tools(members, left_over)
     choice = _read_tool_choice(members, left_over)
     config = read_config(_inner(members, "generationConfig"), left_over)
-    request = Request(
+    request = model.Request(
         origin=ORIGIN,
         system=system,
         turns=turns,
@@ -291,26 +280,26 @@ def _inner(members: Members, name: str) -> Members | None:
     return None if payload is None else Members(camel_keys(payload), members.path(name))
 
 
-def _read_system(members: Members, reader: PartReader) -> tuple[Text, ...]:
+def _read_system(members: Members, reader: PartReader) -> tuple[model.Text, ...]:
     stated = members.any("systemInstruction")
     if isinstance(stated, str):
-        return (Text(stated),) if stated else ()
+        return (model.Text(stated),) if stated else ()
     parts = stated.get("parts") if isinstance(stated, Mapping) else None
     texts = []
     for part in reader.read(parts if isinstance(parts, list) else (), is_model=False):
-        if isinstance(part, Text):
+        if isinstance(part, model.Text):
             texts.append(part)
         else:
             reader.left_over["systemInstruction.parts"] = True
     return tuple(texts)
 
 
-def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...], list[str]]:
+def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[model.Turn, ...], list[str]]:
     """Return the turns, and the paths of empty ones.
 
     Neighbours of one role are joined first, because a thought may continue in the next.
     """
-    spoken: list[tuple[bool, list[Part | ThoughtPiece]]] = []
+    spoken: list[tuple[bool, list[model.Part | ThoughtPiece]]] = []
     empty: list[str] = []
     for stated in members.objects("contents"):
         is_model, repeated = stated.text("role") == "model", reader.repeated
@@ -327,12 +316,12 @@ def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...],
         else:
             spoken.append((is_model, parts))
     turns = merged(
-        Turn("assistant" if is_model else "user", joined(parts)) for is_model, parts in spoken
+        model.Turn("assistant" if is_model else "user", joined(parts)) for is_model, parts in spoken
     )
     return turns, empty
 
 
-def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:
+def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool, ...]:
     tools = []
     for stated in members.objects("tools"):
         tool = Members(camel_keys(stated.rest()), stated.location)
@@ -343,7 +332,7 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
     return tuple(tools)
 
 
-def _read_function(function: Members) -> Tool:
+def _read_function(function: Members) -> model.Tool:
     name = function.text("name")
     if not name:
         raise InvalidRequest(f"{function.path('name')} is missing.", function.path("name"))
@@ -352,10 +341,10 @@ def _read_function(function: Members) -> Tool:
     if parameters is None and own is not None:
         parameters = read_schema(own, function.path("parameters"))
     description = function.text("description")
-    return Tool(name, description=description, parameters=parameters, extras=function.rest())
+    return model.Tool(name, description=description, parameters=parameters, extras=function.rest())
 
 
-def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice | None:
+def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.ToolChoice | None:
     config = _inner(members, "toolConfig")
     if config is None:
         return None
@@ -373,13 +362,13 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice
         left_over[f"{_CALLING}.{name}"] = value
     if mode == "ANY":
         if len(allowed) == 1:
-            return ToolChoice("named", allowed[0])
-        return ToolChoice("required", allowed=tuple(allowed))
+            return model.ToolChoice("named", allowed[0])
+        return model.ToolChoice("required", allowed=tuple(allowed))
     if mode == "NONE":
-        return ToolChoice("none")
+        return model.ToolChoice("none")
     if mode not in ("", "MODE_UNSPECIFIED", "AUTO"):
         # Such as VALIDATED: the model chooses, and its calls are checked more strictly.
         left_over[f"{_CALLING}.mode"] = mode
     elif mode != "AUTO" and not allowed:
         return None
-    return ToolChoice("auto", allowed=tuple(allowed))
+    return model.ToolChoice("auto", allowed=tuple(allowed))

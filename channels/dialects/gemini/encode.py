@@ -19,9 +19,9 @@ from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import write_schema
 from channels.dialects.gemini.signatures import prove_calls
 from channels.families import GEMINI
+from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.identifiers import IdentifierLimits
-from channels.translation.losses import LossReport, report_extras, report_members, spelled
 from channels.translation.model import (
     ClientProtocol,
     Media,
@@ -77,7 +77,7 @@ class ContentWriter:
 
     __slots__ = ("_call_order", "_calls", "_origin", "_report")
 
-    def __init__(self, origin: ClientProtocol, report: LossReport) -> None:
+    def __init__(self, origin: ClientProtocol, report: losses.LossReport) -> None:
         self._origin = origin
         self._report = report
         self._calls: dict[str, ToolCall] = {}  # by id, in order
@@ -102,10 +102,10 @@ class ContentWriter:
                 if not instruction:
                     raise unsayable(self._origin)
                 # The protocol requires a conversation: instructions alone become the user's.
-                self._report.drop(spelled(self._origin, "turn.role"))
+                self._report.drop(losses.spelled(self._origin, "turn.role"))
                 return None, [{"role": "user", "parts": instruction}]
             if _begins_with_call(contents[0]):
-                self._report.drop(spelled(self._origin, "turn.role"))
+                self._report.drop(losses.spelled(self._origin, "turn.role"))
                 contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
         return ({"parts": instruction} if instruction else None), contents
 
@@ -130,7 +130,7 @@ class ContentWriter:
                     self._calls[part.id] = part
             return GeminiWriter(self._calls).write(turn.parts)
         if turn.name is not None:
-            self._report.drop(spelled(self._origin, "turn.name"))
+            self._report.drop(losses.spelled(self._origin, "turn.name"))
         if turn.role == "user":
             return self._write_user(turn.parts)
         return self._write_model(turn.parts)
@@ -142,12 +142,12 @@ class ContentWriter:
         for part in parts:
             if isinstance(part, Text | Refusal):
                 if is_system(part):
-                    self._report.drop(spelled(self._origin, "turn.role"))
+                    self._report.drop(losses.spelled(self._origin, "turn.role"))
                 written.append(self._text(part if isinstance(part, Text) else Text(part.text)))
             elif isinstance(part, Media):
                 written.append(self._media(part))
             elif isinstance(part, Thinking):
-                self._report.drop(spelled(self._origin, "thinking"))
+                self._report.drop(losses.spelled(self._origin, "thinking"))
         return [part for part in written if part is not None]
 
     def _results(self, results: list[ToolResult]) -> list[_Written | None]:
@@ -169,7 +169,7 @@ class ContentWriter:
         call = self._calls.get(result.call_id)
         if call is None:
             # A result without a call is refused; its text is sent as the user's.
-            self._report.drop(spelled(self._origin, "turn.role"))
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
             return self._text(Text("\n".join(texts)))
         response = write_response(texts, is_error=result.is_error, is_exact=False)
         function: _Written = {"name": LIMITS.name(call.name), "response": response}
@@ -205,7 +205,7 @@ class ContentWriter:
 
     def _thinking(self, part: Thinking, loose: deque[str]) -> _Written | None:
         if part.signer != GEMINI.protocol or not part.signature:
-            self._report.drop(spelled(self._origin, "thinking"))
+            self._report.drop(losses.spelled(self._origin, "thinking"))
             return None
         if not part.text:
             loose.append(part.signature)
@@ -218,14 +218,14 @@ class ContentWriter:
         self._call_order.setdefault(call.id, len(self._call_order))
         arguments = object_in(call.arguments)
         if arguments is None:
-            self._report.drop(spelled(self._origin, "call.arguments"))
+            self._report.drop(losses.spelled(self._origin, "call.arguments"))
             arguments = raw_arguments(call.arguments)
         function = {"name": LIMITS.name(call.name), "args": arguments}
         written: _Written = {"functionCall": _identified(function, call.id)}
         if call.signature is not None and call.signer == GEMINI.protocol:
             written["thoughtSignature"] = call.signature
         elif call.signature is not None:
-            self._report.drop(spelled(self._origin, "call.signature"))
+            self._report.drop(losses.spelled(self._origin, "call.signature"))
         return written
 
     # --- Parts of either ---
@@ -240,12 +240,12 @@ class ContentWriter:
     def _media(self, media: Media) -> _Written:
         self._report_extras(media.extras)
         if media.name is not None:
-            self._report.drop(spelled(self._origin, "media.name"))
+            self._report.drop(losses.spelled(self._origin, "media.name"))
         return write_media(media, guesses_type=True)
 
     def _report_extras(self, extras: Mapping[str, Any], *, field: str | None = None) -> None:
         if extras:
-            report_extras(self._origin, field or self._origin.parts, extras, self._report)
+            losses.report_extras(self._origin, field or self._origin.parts, extras, self._report)
 
 
 def _without_summaries(parts: Sequence[Part]) -> list[Part]:
@@ -291,7 +291,7 @@ def encode_request(
     model: str,
     stream: bool,
     max_tokens: int | None,
-    report: LossReport,
+    report: losses.LossReport,
     is_here: bool = False,
 ) -> dict[str, Any]:
     """Return the body for the upstream, without model and streaming. Raises InvalidRequest.
@@ -314,18 +314,18 @@ def encode_request(
     carried = _restore(request, body) if request.origin is ORIGIN else ()
     carried = (*carried, *_write_modalities(request, body))
     if request.user is not None:
-        report.drop(spelled(request.origin, "user"))
-    report_members(request, report, carried=carried)
+        report.drop(losses.spelled(request.origin, "user"))
+    losses.report_members(request, report, carried=carried)
     return body
 
 
 def _write_tools(
-    request: Request, body: dict[str, Any], report: LossReport, room: CopyRoom
+    request: Request, body: dict[str, Any], report: losses.LossReport, room: CopyRoom
 ) -> None:
     choice, tools = request.tool_choice, request.tools
     is_own = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
-        report.drop(spelled(request.origin, "parallel_tools"))
+        report.drop(losses.spelled(request.origin, "parallel_tools"))
     if choice is not None and choice.mode == "auto" and not is_own:
         # The protocol only restricts a forced choice, so the tools themselves are restricted.
         tools = request.allowed_tools()
@@ -336,7 +336,7 @@ def _write_tools(
     elif choice is not None and not is_own:
         # The protocol refuses a choice without functions; without them none is called anyway.
         if choice.forces_call or request.tools:
-            report.drop(spelled(request.origin, "tool_choice"))
+            report.drop(losses.spelled(request.origin, "tool_choice"))
         return
     if choice is not None:
         body["toolConfig"] = {"functionCallingConfig": _calling(choice)}
@@ -350,7 +350,9 @@ def _calling(choice: ToolChoice) -> dict[str, Any]:
     return calling
 
 
-def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> dict[str, Any]:
+def _tool(
+    tool: Tool, request: Request, report: losses.LossReport, room: CopyRoom
+) -> dict[str, Any]:
     origin = request.origin
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
@@ -360,7 +362,7 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
             written["parametersJsonSchema"] = tool.parameters
         return {**written, **tool.extras}
     if tool.parameters is not None:
-        path = spelled(origin, "tools.parameters")
+        path = losses.spelled(origin, "tools.parameters")
         stated = one_object(
             {"type": "object", **tool.parameters},
             path,
@@ -371,8 +373,8 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
         if schema.get("type") != "object" or schema.get("properties"):
             written["parameters"] = schema
     if tool.is_strict:
-        report.drop(spelled(origin, "tools.is_strict"))
-    report_extras(origin, origin.tools, tool.extras, report)
+        report.drop(losses.spelled(origin, "tools.is_strict"))
+    losses.report_extras(origin, origin.tools, tool.extras, report)
     return written
 
 

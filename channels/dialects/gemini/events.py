@@ -16,15 +16,7 @@ from msgspec import Struct
 from channels.dialects.gemini.usage import UsageMetadata
 from channels.dialects.loose_members import loosely
 from channels.dialects.usage import UsageType
-from channels.json.lenient import (
-    NULL,
-    UNREADABLE,
-    length_of,
-    raw_of,
-    read_json,
-    read_loosely,
-    text_of,
-)
+from channels.json import lenient
 from channels.json.weight import is_heavy_event
 
 # Some upstreams end this protocol's streams like those of chat-completions.
@@ -36,8 +28,8 @@ class PartialArgument(Struct, rename="camel", gc=False):
 
     json_path: str | None = None
     string_value: str | None = None
-    number_value: msgspec.Raw = NULL
-    bool_value: msgspec.Raw = NULL
+    number_value: msgspec.Raw = lenient.NULL
+    bool_value: msgspec.Raw = lenient.NULL
     will_continue: bool | None = None
 
 
@@ -46,7 +38,7 @@ class ChunkCall(Struct, rename="camel", gc=False):
 
     id: str | None = None
     name: str | None = None
-    args: msgspec.Raw = NULL
+    args: msgspec.Raw = lenient.NULL
     partial_args: list[PartialArgument] | None = None
     will_continue: bool | None = None
 
@@ -58,23 +50,23 @@ class ChunkPart(Struct, rename="camel", gc=False):
     thought: bool | None = None
     thought_signature: str | None = None
     function_call: ChunkCall | None = None
-    inline_data: msgspec.Raw = NULL
-    file_data: msgspec.Raw = NULL
-    executable_code: msgspec.Raw = NULL
-    code_execution_result: msgspec.Raw = NULL
+    inline_data: msgspec.Raw = lenient.NULL
+    file_data: msgspec.Raw = lenient.NULL
+    executable_code: msgspec.Raw = lenient.NULL
+    code_execution_result: msgspec.Raw = lenient.NULL
 
     def characters(self) -> int:
         """Characters of text, thinking, calls and code (contract §7: Cost of a cut call)."""
         count = 0 if self.text is None else len(self.text)
         call = self.function_call
         if call is not None:
-            count += len(call.name or "") + length_of(call.args)
+            count += len(call.name or "") + lenient.length_of(call.args)
             for piece in call.partial_args or ():
                 count += len(piece.string_value or "")
-                count += length_of(piece.number_value) + length_of(piece.bool_value)
-        if self.executable_code is not NULL:
+                count += lenient.length_of(piece.number_value) + lenient.length_of(piece.bool_value)
+        if self.executable_code is not lenient.NULL:
             code = object_of(self.executable_code)
-            count += len((None if code is None else text_of(code.get("code"))) or "")
+            count += len((None if code is None else lenient.text_of(code.get("code"))) or "")
         return count
 
 
@@ -91,7 +83,7 @@ class Candidate(Struct, rename="camel", gc=False):
     finish_reason: str | None = None
     finish_message: str | None = None
     index: int | None = None
-    grounding_metadata: msgspec.Raw = NULL
+    grounding_metadata: msgspec.Raw = lenient.NULL
 
 
 class Feedback(Struct, rename="camel", gc=False):
@@ -107,7 +99,7 @@ class GeminiChunk(Struct, rename="camel", gc=False):
     candidates: list[Candidate] | None = None
     usage_metadata: UsageMetadata | None = None
     prompt_feedback: Feedback | None = None
-    error: msgspec.Raw = NULL
+    error: msgspec.Raw = lenient.NULL
     response_id: str | None = None
     model_version: str | None = None
 
@@ -133,8 +125,8 @@ def read_chunks(data: bytes, *, mends: bool = True) -> Sequence[GeminiChunk] | N
     """
     try:
         return (decode_chunk(data),)
-    except UNREADABLE:
-        value = read_loosely(data, mends=mends)
+    except lenient.UNREADABLE:
+        value = lenient.read_loosely(data, mends=mends)
     values = value if isinstance(value, list) else [value]
     chunks = [_loose_chunk(one) for one in values if isinstance(one, dict)]
     return chunks if chunks or data.strip() == _FOREIGN_TERMINATOR else None
@@ -144,25 +136,25 @@ def read_event(data: bytes) -> Sequence[GeminiChunk] | None:
     """Decode one event's data, as `read_chunks`; None also if it is undocumented and heavy."""
     try:
         return (decode_chunk(data),)
-    except UNREADABLE:
+    except lenient.UNREADABLE:
         return None if is_heavy_event(data) else read_chunks(data)
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
     """Return the object in a member; None if there is none."""
-    value = None if raw is NULL else read_json(bytes(raw))
+    value = None if raw is lenient.NULL else lenient.read_json(bytes(raw))
     return value if isinstance(value, dict) else None
 
 
 def _loose_chunk(value: dict[str, Any]) -> GeminiChunk:
     try:
-        return decode_chunk(raw_of(value))
-    except UNREADABLE:
+        return decode_chunk(lenient.raw_of(value))
+    except lenient.UNREADABLE:
         pass
     stated = value.get("usageMetadata")
     chunk = loosely(LooseGeminiChunk, {**value, "usageMetadata": None})
     assert chunk is not None
     if stated is not None:
-        chunk.usage_metadata, is_whole = _USAGE.read(raw_of(stated))
+        chunk.usage_metadata, is_whole = _USAGE.read(lenient.raw_of(stated))
         chunk.is_usage_unreadable = not is_whole
     return chunk

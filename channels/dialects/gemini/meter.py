@@ -13,13 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from channels.dialects.gemini.events import (
-    Candidate,
-    GeminiChunk,
-    LooseGeminiChunk,
-    read_chunks,
-    read_event,
-)
+from channels.dialects.gemini import events
+from channels.dialects.gemini.events import read_event
 from channels.dialects.gemini.usage import GeminiUsageReader
 from channels.dialects.meter import ResponseMeter, fit_name
 from channels.dialects.token_counts import PartialUsage, Usage
@@ -27,7 +22,7 @@ from channels.errors import UpstreamMalformed
 from channels.json.lenient import NULL
 
 
-class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
+class GeminiMeter(ResponseMeter[Sequence[events.GeminiChunk]]):
     """Meters one response. `finished`: it is complete if it ends here."""
 
     _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
@@ -52,7 +47,7 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
 
     read_event = staticmethod(read_event)
 
-    def take_event(self, read: Sequence[GeminiChunk] | None) -> bool:
+    def take_event(self, read: Sequence[events.GeminiChunk] | None) -> bool:
         """Meter what was read of an event. True, as every event is forwarded."""
         if read is None:
             self.malformed_events += 1
@@ -63,13 +58,13 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
 
     def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is no JSON object."""
-        chunks = read_chunks(body)
+        chunks = events.read_chunks(body)
         if not chunks:
             raise UpstreamMalformed("not a JSON object")
         self.take_event(chunks)
         self.finished = True
 
-    def _take(self, chunk: GeminiChunk) -> None:
+    def _take(self, chunk: events.GeminiChunk) -> None:
         if chunk.candidates:
             self.has_choice = True
             for candidate in chunk.candidates:
@@ -80,7 +75,7 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
             self.finished = True
         if chunk.usage_metadata is not None:
             self._stated.take_usage(chunk.usage_metadata, self.characters)
-        if isinstance(chunk, LooseGeminiChunk) and chunk.is_usage_unreadable:
+        if isinstance(chunk, events.LooseGeminiChunk) and chunk.is_usage_unreadable:
             self.malformed_events += 1
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.response_id, chunk.model_version)
@@ -88,7 +83,7 @@ class GeminiMeter(ResponseMeter[Sequence[GeminiChunk]]):
         if chunk.error is not NULL:
             self._note_error(chunk.error)
 
-    def _take_candidate(self, candidate: Candidate) -> None:
+    def _take_candidate(self, candidate: events.Candidate) -> None:
         content = candidate.content
         if content is not None and content.parts:
             for part in content.parts:
@@ -119,5 +114,5 @@ def ends(data: bytes) -> bool:
         any(candidate.finish_reason for candidate in chunk.candidates or ())
         or (chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None)
         or (not chunk.candidates and chunk.usage_metadata is not None)
-        for chunk in read_chunks(data, mends=False) or ()
+        for chunk in events.read_chunks(data, mends=False) or ()
     )

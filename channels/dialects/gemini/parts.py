@@ -13,8 +13,8 @@ from channels.dialects.gemini.function_responses import write_response
 from channels.dialects.gemini.media import write_media
 from channels.dialects.gemini.signatures import prove_calls, write_redacted, write_signature
 from channels.families import GEMINI
+from channels.translation import model
 from channels.translation.call_arguments import arguments_object
-from channels.translation.model import Media, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
 _Written = dict[str, Any]
 # Members that only the provider understands; a text is in their place for others.
@@ -27,28 +27,28 @@ class GeminiWriter:
 
     __slots__ = ("_calls",)
 
-    def __init__(self, calls: Mapping[str, ToolCall]) -> None:
+    def __init__(self, calls: Mapping[str, model.ToolCall]) -> None:
         self._calls = calls
 
     def __repr__(self) -> str:
         return f"<GeminiWriter {len(self._calls)} calls>"
 
-    def write(self, parts: Sequence[Part]) -> list[_Written]:
+    def write(self, parts: Sequence[model.Part]) -> list[_Written]:
         """Encode the parts of a request's turn."""
         written: list[_Written] = []
         for part in parts:
-            if isinstance(part, ToolResult):
+            if isinstance(part, model.ToolResult):
                 written.append(self._result(part))
-            elif isinstance(part, Thinking) and not (part.text or part.redacted):
+            elif isinstance(part, model.Thinking) and not (part.text or part.redacted):
                 _sign_last(written, part)
             else:
                 written.append(write_part(part))
         prove_calls(written)
         return written
 
-    def _result(self, result: ToolResult) -> _Written:
-        texts = [part.text for part in result.parts if isinstance(part, Text)]
-        media = [write_part(part) for part in result.parts if isinstance(part, Media)]
+    def _result(self, result: model.ToolResult) -> _Written:
+        texts = [part.text for part in result.parts if isinstance(part, model.Text)]
+        media = [write_part(part) for part in result.parts if isinstance(part, model.Media)]
         call = self._calls.get(result.call_id)
         name = result.name or (call.name if call is not None else "")
         function: _Written = {
@@ -61,25 +61,25 @@ class GeminiWriter:
         return restored({"functionResponse": function}, result.extras)
 
 
-def write_part(part: Part) -> _Written:
+def write_part(part: model.Part) -> _Written:
     """Encode a part of a response, or one of a request that does not depend on others."""
-    if isinstance(part, Text):
+    if isinstance(part, model.Text):
         return restored({"text": part.text}, part.extras)
-    if isinstance(part, ToolCall):
+    if isinstance(part, model.ToolCall):
         function = {"id": part.id, "name": part.name, "args": arguments_object(part.arguments)}
         written: _Written = {"functionCall": function}
         if part.signature is not None:
             written["thoughtSignature"] = write_signature(part.signature, part.signer)
         return restored(written, part.extras)
-    if isinstance(part, Thinking):
+    if isinstance(part, model.Thinking):
         return write_thinking(part, is_thought=True)
-    if isinstance(part, Media):
+    if isinstance(part, model.Media):
         return _media(part)
-    assert isinstance(part, Refusal), part
+    assert isinstance(part, model.Refusal), part
     return {"text": part.text}
 
 
-def write_thinking(part: Thinking, *, is_thought: bool) -> _Written:
+def write_thinking(part: model.Thinking, *, is_thought: bool) -> _Written:
     """Encode a thought. `is_thought`: a signature without text belongs to an open thought."""
     written: _Written = {"text": part.text}
     if part.text or part.redacted or is_thought or part.signer not in (None, GEMINI.protocol):
@@ -106,7 +106,7 @@ def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
     return written
 
 
-def _sign_last(written: list[_Written], part: Thinking) -> None:
+def _sign_last(written: list[_Written], part: model.Thinking) -> None:
     """Add a signature to the last text or medium, else as a part of its own."""
     if not part.signature:
         return
@@ -122,7 +122,7 @@ def _sign_last(written: list[_Written], part: Thinking) -> None:
         written.append(write_thinking(part, is_thought=False))
 
 
-def _media(media: Media) -> _Written:
+def _media(media: model.Media) -> _Written:
     written = write_media(media, guesses_type=False)
     if media.name is not None:
         next(iter(written.values()))["displayName"] = media.name

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects import logged_parameters, validation
 from channels.dialects.faults import described
 from channels.dialects.gemini.members import (
     ALLOWED,
@@ -23,15 +24,6 @@ from channels.dialects.gemini.members import (
     GenerationConfig,
     LenientConfig,
     LenientGeminiBody,
-)
-from channels.dialects.logged_parameters import counts, names_of, setting, settings
-from channels.dialects.validation import (
-    MODEL_CHARACTERS_MAX,
-    Tables,
-    check_model,
-    lookalikes_of,
-    read_inner,
-    read_members,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject
@@ -88,22 +80,24 @@ def parameters(
     Functions and images are only counted in a documented body.
     """
     shown = {"stream": "true"} if stream else {}
-    shown |= settings(raw, _TOP_SETTINGS)
+    shown |= logged_parameters.settings(raw, _TOP_SETTINGS)
     if config is not None:
-        shown |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
+        shown |= logged_parameters.settings(config.raw, _SETTINGS, within=f"{config_name}.")
         for name in _THINKING:
             if name in config.raw:
                 shown |= _thinking(config.raw[name], f"{config_name}.{name}.")
     if isinstance(read, LenientGeminiBody):
         contents = len(read.contents) if isinstance(read.contents, list) else 1
-        return shown | counts(contents=contents)
+        return shown | logged_parameters.counts(contents=contents)
     if read.tools:
         found = [tool.functions or tool.functions_spelled or () for tool in read.tools]
         names = [one.name for functions in found for one in functions]
-        shown["tools"] = names_of([*names, *builtin_tools])
+        shown["tools"] = logged_parameters.names_of([*names, *builtin_tools])
     shown |= _mode(read)
     parts = [part for content in read.contents for part in content.parts]
-    return shown | counts(contents=len(read.contents), images=sum(map(_is_image, parts)))
+    return shown | logged_parameters.counts(
+        contents=len(read.contents), images=sum(map(_is_image, parts))
+    )
 
 
 def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:
@@ -111,14 +105,14 @@ def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
         return {}  # the upstream refuses what is no object
-    return settings(config, _OF_THINKING, within=within)
+    return logged_parameters.settings(config, _OF_THINKING, within=within)
 
 
 def _mode(read: GeminiBody) -> dict[str, str]:
     calling = None if read.tool_config is None else read.tool_config.function_calling_config
     if not calling or not isinstance(calling.mode, str):
         return {}
-    return {"toolConfig.functionCallingConfig.mode": setting(calling.mode)}
+    return {"toolConfig.functionCallingConfig.mode": logged_parameters.setting(calling.mode)}
 
 
 def _is_image(part: ContentPart) -> bool:
@@ -126,8 +120,8 @@ def _is_image(part: ContentPart) -> bool:
     return isinstance(blob, Blob) and str(blob.mime_type).startswith("image/")
 
 
-_TABLES = Tables(GeminiBody, LenientGeminiBody, ALLOWED)
-_NAMES = lookalikes_of(GeminiBody.__struct_encode_fields__)
+_TABLES = validation.Tables(GeminiBody, LenientGeminiBody, ALLOWED)
+_NAMES = validation.lookalikes_of(GeminiBody.__struct_encode_fields__)
 _TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
 
 _CONFIG_NAMES = ("generationConfig", "generation_config")
@@ -166,17 +160,18 @@ class GeminiRequest(Struct, frozen=True):
 
 def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
     """Parse a request body; model and stream are the path's. Raises InvalidRequest."""
-    if not 1 <= len(model) <= MODEL_CHARACTERS_MAX:
+    if not 1 <= len(model) <= validation.MODEL_CHARACTERS_MAX:
         raise InvalidRequest(
-            f"model: expected 1 to {MODEL_CHARACTERS_MAX} characters in the path.", "model"
+            f"model: expected 1 to {validation.MODEL_CHARACTERS_MAX} characters in the path.",
+            "model",
         )
-    check_model(model)
-    members = read_members(body, _NAMES)
+    validation.check_model(model)
+    members = validation.read_members(body, _NAMES)
     read, fault = _TABLES.read(members)
     _check_same_model(read.model, model)
     _spelling(members, _INSTRUCTION, within="")
     config_name = _spelling(members, _CONFIG_NAMES, within="")
-    config = read_inner(members, config_name)
+    config = validation.read_inner(members, config_name)
     if config is not None:
         _spelling(config, _MAXIMUM, within=f"{config_name}.")
     tools = _builtin_tools(members.raw["tools"]) if read.tools else ()

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from channels.dialects.gemini import references
 from channels.dialects.gemini.members import camel_keys
-from channels.dialects.gemini.references import CopyRoom, References, Schema, cost_of
 from channels.errors import InvalidRequest
 from channels.translation.losses import LossReport
 
 # Any value, as far as the protocol can express it.
-ANYTHING: Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
+ANYTHING: references.Schema = {
+    "anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
+}
 
 # Members that define a value, and do not only restrict it.
 _DESCRIBING = frozenset(
@@ -60,7 +62,7 @@ def is_null(schema: Any) -> bool:
     return schema.get("type") in ("null", ["null"]) or schema.get("enum") == [None]
 
 
-def split_types(schema: Schema) -> tuple[list[str], bool]:
+def split_types(schema: references.Schema) -> tuple[list[str], bool]:
     """Return the known types other than null, and whether null is allowed.
 
     Others, such as `any` and the names of programming languages, say nothing.
@@ -74,13 +76,13 @@ def split_types(schema: Schema) -> tuple[list[str], bool]:
     return types, schema.get("nullable") is True
 
 
-def of_type(schema: Schema, kind: str) -> dict[str, Any]:
+def of_type(schema: references.Schema, kind: str) -> dict[str, Any]:
     """Return the members that a schema of several types has for one of them."""
     kept = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
     return {**kept, "type": kind}
 
 
-def inferred_type(schema: Schema, written: Schema) -> str | None:
+def inferred_type(schema: references.Schema, written: references.Schema) -> str | None:
     """Return the type that a schema without one implies, since the protocol requires it."""
     for name, kind in (("properties", "object"), ("items", "array"), ("pattern", "string")):
         if name in schema:
@@ -156,7 +158,7 @@ _Written = dict[str, Any]
 
 
 def write_schema(
-    schema: Mapping[str, Any], path: str, report: LossReport, room: CopyRoom
+    schema: Mapping[str, Any], path: str, report: LossReport, room: references.CopyRoom
 ) -> dict[str, Any]:
     """Return the schema in the protocol's form. `path`: the client's name of its member.
 
@@ -182,12 +184,12 @@ class _SchemaWriter:
     __slots__ = ("_path", "_references", "_report", "_room")
 
     def __init__(
-        self, root: Mapping[str, Any], path: str, report: LossReport, room: CopyRoom
+        self, root: Mapping[str, Any], path: str, report: LossReport, room: references.CopyRoom
     ) -> None:
         self._path = path
         self._report = report
         self._room = room
-        self._references = References(root, path, room, self._drop)
+        self._references = references.References(root, path, room, self._drop)
 
     def write(self, schema: Any, *, depth: int) -> _Written:
         if depth > _DEPTH_MAX:
@@ -212,7 +214,7 @@ class _SchemaWriter:
             written = {name: schema[name] for name in ("title", "description") if name in schema}
             bare = {name: value for name, value in schema.items() if name not in written}
             bare.pop("nullable", None)
-            members, size = cost_of(bare)
+            members, size = references.cost_of(bare)
             self._room.take((members * len(types), size * len(types)), self._path)
             written["anyOf"] = [self.write(of_type(bare, kind), depth=depth + 1) for kind in types]
         else:
@@ -240,7 +242,7 @@ class _SchemaWriter:
         if not fitting:
             fitting = flat
             del written["type"]
-        members, size = cost_of(written)
+        members, size = references.cost_of(written)
         self._room.take((members * len(fitting), size * len(fitting)), self._path)
         merged = [self._beside(written, branch) for branch in fitting]
         return merged[0] if len(merged) == 1 else {"anyOf": merged}

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from channels.dialects.gemini import finish_reasons
 from channels.dialects.gemini.decode import text_of_code
 from channels.dialects.gemini.events import Candidate, ChunkPart, GeminiChunk, object_of
-from channels.dialects.gemini.finish_reasons import NO_BLOCK, read_block, read_finish, write_finish
 from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.parts import write_part, write_thinking
 from channels.dialects.gemini.tool_calls import GeminiToolCallReader
@@ -89,11 +89,11 @@ class GeminiStreamDecoder:
         if not self._has_output:
             self._emit_usage(events, is_empty=True)
         if self._blocked is not None:
-            reason, explanation = read_block(*self._blocked)
+            reason, explanation = finish_reasons.read_block(*self._blocked)
             events.append(Finished(reason, explanation=explanation))
         elif self._finish is not None:
             has_calls = self._calls.count > 0
-            finish, reason_text = read_finish(*self._finish, has_calls=has_calls)
+            finish, reason_text = finish_reasons.read_finish(*self._finish, has_calls=has_calls)
             events.append(Finished(finish, explanation=reason_text))
         events.append(Ended())
         return events
@@ -116,7 +116,7 @@ class GeminiStreamDecoder:
             if not candidate.index:  # translations return one response
                 self._take_candidate(candidate, events)
         feedback = chunk.prompt_feedback
-        if feedback is not None and feedback.block_reason not in (None, *NO_BLOCK):
+        if feedback is not None and feedback.block_reason not in (None, *finish_reasons.NO_BLOCK):
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
 
     def _take_usage(self, stated: UsageMetadata, events: list[Event]) -> None:
@@ -297,7 +297,7 @@ class GeminiStreamEncoder(EventEncoder):
     def _end(self) -> bytes:
         written = [self._chunk(dumps(waiting.part())) for waiting in self._calls.values()]
         finished = self._finished
-        reason, message = write_finish(
+        reason, message = finish_reasons.write_finish(
             None if finished is None else finished.reason,
             None if finished is None else finished.explanation,
             has_refusal=self._has_refusal,

@@ -19,7 +19,7 @@ import msgspec
 
 from channels.dialects.gemini.events import ChunkCall, PartialArgument
 from channels.families import GEMINI
-from channels.json.lenient import NULL, UNREADABLE, dumps, read_loosely
+from channels.json import lenient
 from channels.translation.events import CallBegan, CallDelta, Event
 from channels.translation.identifiers import made_id
 
@@ -101,11 +101,11 @@ class GeminiToolCallReader:
             return []
         done, self._open = self._open, None
         done.end_text()
-        return [CallDelta(done.index, dumps(done.args).decode())]
+        return [CallDelta(done.index, lenient.dumps(done.args).decode())]
 
     def _take(self, done: _OpenFunctionCall, call: ChunkCall) -> None:
-        if call.args is not NULL:
-            value = read_loosely(bytes(call.args))
+        if call.args is not lenient.NULL:
+            value = lenient.read_loosely(bytes(call.args))
             if isinstance(value, dict):
                 done.end_text()
                 done.args.update(value)
@@ -115,16 +115,16 @@ class GeminiToolCallReader:
 
 def _arguments(raw: msgspec.Raw) -> str:
     """Return arguments as compact JSON text; `{}` without any."""
-    if raw is NULL:
+    if raw is lenient.NULL:
         return "{}"
     try:
         text = msgspec.json.format(bytes(raw), indent=-1)
-    except UNREADABLE:
+    except lenient.UNREADABLE:
         return "{}"
     if text.startswith(b"{"):
         return text.decode("utf-8", "replace")
     if text.startswith(b'"'):  # some upstreams send the object as a string
-        value = read_loosely(text)
+        value = lenient.read_loosely(text)
         return value if isinstance(value, str) and value.strip() else "{}"
     return "{}" if text == b"null" else text.decode("utf-8", "replace")
 
@@ -161,8 +161,8 @@ def _put(done: _OpenFunctionCall, piece: PartialArgument) -> None:
 def _value(piece: PartialArgument) -> Any:
     value: Any = piece.string_value
     for raw in (piece.number_value, piece.bool_value):
-        if value is None and raw is not NULL:
-            value = read_loosely(bytes(raw))
+        if value is None and raw is not lenient.NULL:
+            value = lenient.read_loosely(bytes(raw))
     return value
 
 

@@ -14,21 +14,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from channels.dialects.token_counts import (
-    TOOL_CALLS_MAX,
-    PartialUsage,
-    Tokens,
-    Usage,
-    UsageParts,
-    served_tier,
-)
+from channels.dialects import token_counts
 from channels.dialects.usage import Counts, RunningUsage, less_of
 from channels.json.lenient import NULL, UNREADABLE
 
 
 class _ModalCount(Struct, rename="camel", gc=False):
     modality: str | None = None
-    token_count: Tokens | None = None
+    token_count: token_counts.Tokens | None = None
 
 
 class _Grounding(Struct, rename="camel", gc=False):
@@ -44,12 +37,12 @@ _NONE: Mapping[str, int] = MappingProxyType({"AUDIO": 0, "IMAGE": 0, "VIDEO": 0}
 class UsageMetadata(Struct, rename="camel", gc=False):
     """Token counts so far; zeros may be omitted. The details are by modality."""
 
-    prompt_token_count: Tokens | None = None
-    candidates_token_count: Tokens | None = None
-    total_token_count: Tokens | None = None
-    thoughts_token_count: Tokens | None = None
-    tool_use_prompt_token_count: Tokens | None = None
-    cached_content_token_count: Tokens | None = None
+    prompt_token_count: token_counts.Tokens | None = None
+    candidates_token_count: token_counts.Tokens | None = None
+    total_token_count: token_counts.Tokens | None = None
+    thoughts_token_count: token_counts.Tokens | None = None
+    tool_use_prompt_token_count: token_counts.Tokens | None = None
+    cached_content_token_count: token_counts.Tokens | None = None
     prompt_tokens_details: msgspec.Raw = NULL
     tool_use_prompt_tokens_details: msgspec.Raw = NULL
     cache_tokens_details: msgspec.Raw = NULL
@@ -93,16 +86,18 @@ class UsageMetadata(Struct, rename="camel", gc=False):
             is_reasoning_placed=True,
         )
 
-    def parts(self) -> UsageParts | None:
+    def parts(self) -> token_counts.UsageParts | None:
         """Return the parts that it states; None if there are none, the common case."""
         prompt, made = _modal(self.prompt_tokens_details), _modal(self.candidates_tokens_details)
         tool = _modal(self.tool_use_prompt_tokens_details)
-        tier = served_tier(self.traffic_type) or served_tier(self.service_tier)
+        tier = token_counts.served_tier(self.traffic_type) or token_counts.served_tier(
+            self.service_tier
+        )
         if prompt is None and made is None and tool is None and tier is None:
             return None
         prompt, tool, made = prompt or _NONE, tool or _NONE, made or _NONE
         cached = _modal(self.cache_tokens_details) or _NONE
-        return UsageParts(
+        return token_counts.UsageParts(
             audio_input_tokens=prompt["AUDIO"] + tool["AUDIO"],
             cached_audio_tokens=cached["AUDIO"],
             image_input_tokens=prompt["IMAGE"] + tool["IMAGE"],
@@ -168,7 +163,7 @@ class GeminiUsageReader(RunningUsage):
         for queries in (grounding.web_search_queries, grounding.image_search_queries):
             for query in queries or ():
                 self._queries = self._queries or set()
-                if query.strip() and len(self._queries) < TOOL_CALLS_MAX:
+                if query.strip() and len(self._queries) < token_counts.TOOL_CALLS_MAX:
                     self._queries.add(hash(query))
 
     def take_usage(self, stated: UsageMetadata, characters: int = 0) -> None:
@@ -184,7 +179,7 @@ class GeminiUsageReader(RunningUsage):
         if stated.made() and not _MADE & fallen.keys():
             self.covered = characters
 
-    def usage(self, *, is_empty: bool) -> Usage | None:
+    def usage(self, *, is_empty: bool) -> token_counts.Usage | None:
         """Return the last complete usage; None without one.
 
         Counts without output are complete if the response is complete and empty (`is_empty`), since
@@ -201,19 +196,19 @@ class GeminiUsageReader(RunningUsage):
         self.counts = counts
         return self.usage_with(self._searched())
 
-    def partial(self) -> PartialUsage | None:
+    def partial(self) -> token_counts.PartialUsage | None:
         """Return what is known while the usage is incomplete."""
         self.counts = None if self._running is None else self._running.counts()
         return self.partial_with(self._searched())
 
-    def _searched(self) -> UsageParts | None:
+    def _searched(self) -> token_counts.UsageParts | None:
         if not self._queries:
             return None
         is_by_prompt = self.model is not None and self.model.startswith(_BY_PROMPT)
-        return UsageParts(web_searches=1 if is_by_prompt else len(self._queries))
+        return token_counts.UsageParts(web_searches=1 if is_by_prompt else len(self._queries))
 
 
-def write_usage(usage: Usage) -> dict[str, Any]:
+def write_usage(usage: token_counts.Usage) -> dict[str, Any]:
     """Return the `usageMetadata` member."""
     written: dict[str, Any] = {
         "promptTokenCount": usage.input_tokens,

@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from channels.dialects import multipart
 from channels.dialects.address import Address
+from channels.dialects.images import members
 from channels.dialects.images.dialect import DIALECT
-from channels.dialects.images.members import (
-    ALLOWED,
-    IMAGES_MAX,
-    REFERENCES_MAX,
-    SIZE_CHARACTERS_MAX,
-    ImagesBody,
-)
 from channels.dialects.images.request import SETTINGS
 from channels.dialects.logged_parameters import counts
-from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.errors import InvalidRequest
 from channels.registry import ChannelSpec
 
@@ -29,10 +23,10 @@ class _EditsAddress(Address):
 
 EDITS = _EditsAddress(path=DIALECT.address.path, accept="application/json")
 _PICTURES = ("image", "image[]")
-_EDITS_NAMES = SETTINGS.union(ImagesBody.__struct_fields__, _PICTURES)
+_EDITS_NAMES = SETTINGS.union(members.ImagesBody.__struct_fields__, _PICTURES)
 
 
-class EditsRequest(FormRequest, frozen=True, kw_only=True):
+class EditsRequest(multipart.FormRequest, frozen=True, kw_only=True):
     """A checked form for edits, like `ImagesRequest`."""
 
     size: str | None
@@ -42,31 +36,31 @@ class EditsRequest(FormRequest, frozen=True, kw_only=True):
 
 def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
     """Parse a form for edits. Raises InvalidRequest with the part at fault."""
-    form = read_form(body, content_type, _EDITS_NAMES)
-    model, texts = model_of(form), form.texts
+    form = multipart.read_form(body, content_type, _EDITS_NAMES)
+    model, texts = multipart.model_of(form), form.texts
     pictures = form.files(*_PICTURES)
-    if not 1 <= len(pictures) <= REFERENCES_MAX or not all(one.size for one in pictures):
-        expected = f"expected 1 to {REFERENCES_MAX} files with a picture in each"
+    if not 1 <= len(pictures) <= members.REFERENCES_MAX or not all(one.size for one in pictures):
+        expected = f"expected 1 to {members.REFERENCES_MAX} files with a picture in each"
         raise InvalidRequest(f"image: {expected}.", "image")
     if not texts.get("prompt", "").strip():
         raise InvalidRequest("prompt: expected a text that describes the image.", "prompt")
     count = texts.get("n", "1")
-    if not _COUNT.fullmatch(count) or not 1 <= int(count) <= IMAGES_MAX:
-        raise InvalidRequest(f"n: expected {ALLOWED['n']}.", "n")
+    if not _COUNT.fullmatch(count) or not 1 <= int(count) <= members.IMAGES_MAX:
+        raise InvalidRequest(f"n: expected {members.ALLOWED['n']}.", "n")
     if texts.get("stream", "false") != "false":
         raise InvalidRequest(
             "stream: images are not streamed here; leave it out or send false.", "stream"
         )
     size = texts.get("size") or None
-    if size is not None and len(size) > SIZE_CHARACTERS_MAX:
-        raise InvalidRequest(f"size: expected {ALLOWED['size']}.", "size")
+    if size is not None and len(size) > members.SIZE_CHARACTERS_MAX:
+        raise InvalidRequest(f"size: expected {members.ALLOWED['size']}.", "size")
     return EditsRequest(
         form=form,
         model=model,
         size=size,
         count=int(count),
         references=len(pictures),
-        parameters=settings_of(form, SETTINGS)
+        parameters=multipart.settings_of(form, SETTINGS)
         | counts(prompt_characters=len(texts["prompt"]), reference_images=len(pictures)),
     )
 

@@ -15,7 +15,7 @@ from channels.dialects.messages.billing_header import FIELD, without_line
 from channels.dialects.messages.media import read_source
 from channels.families import MESSAGES
 from channels.json.lenient import dumps
-from channels.translation.model import Media, Part, Text, Thinking, ToolCall, ToolResult
+from channels.translation import model
 from channels.translation.signatures import UNSIGNED, opened
 
 # Members of each block that become fields; the others are extras.
@@ -42,21 +42,21 @@ class BlockReader:
     def __repr__(self) -> str:
         return f"<BlockReader {len(self._names)} calls, {len(self.left_over)} left over>"
 
-    def read(self, content: Any) -> list[Part]:
+    def read(self, content: Any) -> list[model.Part]:
         """Return the parts of a `content` member: a string, or blocks."""
         if isinstance(content, str):
-            return [Text(content)] if content else []
-        parts: list[Part] = []
+            return [model.Text(content)] if content else []
+        parts: list[model.Part] = []
         for block in content if isinstance(content, list) else ():
             if isinstance(block, Mapping):
                 parts.extend(self._read_block(block))
         return parts
 
-    def read_texts(self, content: Any, path: str) -> list[Text]:
+    def read_texts(self, content: Any, path: str) -> list[model.Text]:
         """Return the texts of a `system` member, which allows nothing else."""
         texts = []
         for part in self.read(content):
-            if not isinstance(part, Text):
+            if not isinstance(part, model.Text):
                 self.left_over[path] = True
             elif (kept := without_line(part.text)) is None:
                 texts.append(part)
@@ -66,16 +66,16 @@ class BlockReader:
                     texts.append(replace(part, text=kept))
         return texts
 
-    def _read_block(self, block: Mapping[str, Any]) -> list[Part]:
+    def _read_block(self, block: Mapping[str, Any]) -> list[model.Part]:
         kind = block.get("type")
         known = _KNOWN.get(kind, {"type"}) if isinstance(kind, str) else {"type"}
         extras = {
             name: value for name, value in block.items() if name not in known and value is not None
         }
-        parts: list[Part] | None = None
+        parts: list[model.Part] | None = None
         if kind == "text":
             text = _string(block, "text")
-            parts = [Text(text, extras)] if text else []
+            parts = [model.Text(text, extras)] if text else []
         elif kind in ("image", "document"):
             parts = self._read_media(kind, block, extras)
         elif kind in ("thinking", "redacted_thinking"):
@@ -87,12 +87,12 @@ class BlockReader:
         elif kind == "tool_reference":
             # A tool that the provider's search found: its name is the result.
             self.left_over["messages.tool_reference"] = True
-            parts = [Text(f"Tool found: {_string(block, 'tool_name') or ''}", extras)]
+            parts = [model.Text(f"Tool found: {_string(block, 'tool_name') or ''}", extras)]
         elif kind == "search_result":
             # Its text is kept, but not that it was a search result.
             self.left_over["messages.search_result"] = True
             head = " ".join(filter(None, (_string(block, "title"), _string(block, "source"))))
-            parts = [Text(head, extras), *self.read(block.get("content"))]
+            parts = [model.Text(head, extras), *self.read(block.get("content"))]
         if parts is None:
             self.left_over[f"messages.{kind}"] = True
             return []
@@ -100,7 +100,7 @@ class BlockReader:
 
     def _read_media(
         self, kind: Any, block: Mapping[str, Any], extras: dict[str, Any]
-    ) -> list[Part]:
+    ) -> list[model.Part]:
         media = read_source(kind, block, extras)
         if media is not None:
             return [media]
@@ -113,18 +113,20 @@ class BlockReader:
         self.left_over[f"messages.{kind}.source.{form}"] = True
         return []
 
-    def _read_call(self, block: Mapping[str, Any], extras: dict[str, Any]) -> ToolCall:
+    def _read_call(self, block: Mapping[str, Any], extras: dict[str, Any]) -> model.ToolCall:
         call_id, name = _string(block, "id") or "", _string(block, "name") or ""
         self._names[call_id] = name
         given = block.get("input")
-        return ToolCall(call_id, name, arguments_of(given), extras=extras)
+        return model.ToolCall(call_id, name, arguments_of(given), extras=extras)
 
-    def _read_result(self, block: Mapping[str, Any], extras: dict[str, Any]) -> ToolResult:
+    def _read_result(self, block: Mapping[str, Any], extras: dict[str, Any]) -> model.ToolResult:
         call_id = _string(block, "tool_use_id") or ""
         parts = tuple(
-            part for part in self.read(block.get("content")) if isinstance(part, Text | Media)
+            part
+            for part in self.read(block.get("content"))
+            if isinstance(part, model.Text | model.Media)
         )
-        return ToolResult(
+        return model.ToolResult(
             call_id,
             self._names.get(call_id),
             parts,
@@ -140,17 +142,17 @@ def arguments_of(given: Any) -> str:
     return given if isinstance(given, str) else dumps(given).decode()
 
 
-def _read_thinking(block: Mapping[str, Any]) -> list[Part]:
+def _read_thinking(block: Mapping[str, Any]) -> list[model.Part]:
     data = _string(block, "data")
     if data:
         data, signer = opened(data, own=MESSAGES.protocol)
-        return [Thinking("", redacted=data, signer=signer)]
+        return [model.Thinking("", redacted=data, signer=signer)]
     text = _string(block, "thinking") or ""
     signature = _string(block, "signature")
     if signature and signature != UNSIGNED:
         signature, signer = opened(signature, own=MESSAGES.protocol)
-        return [Thinking(text, signature=signature, signer=signer)]
-    return [Thinking(text)] if text else []
+        return [model.Thinking(text, signature=signature, signer=signer)]
+    return [model.Thinking(text)] if text else []
 
 
 def _string(block: Mapping[str, Any], name: str) -> str | None:

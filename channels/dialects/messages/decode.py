@@ -14,24 +14,15 @@ from msgspec.structs import replace
 from channels.dialects.messages.blocks import BlockReader
 from channels.dialects.messages.members import ORIGIN
 from channels.errors import InvalidRequest
+from channels.translation import model
 from channels.translation.body_members import Members
-from channels.translation.model import (
-    Effort,
-    Format,
-    Reasoning,
-    Request,
-    Text,
-    Tool,
-    ToolChoice,
-    Turn,
-)
 from channels.translation.turns import EMPTY, merged
 
-_EFFORTS = frozenset(get_args(Effort)) - {"none", "minimal"}
+_EFFORTS = frozenset(get_args(model.Effort)) - {"none", "minimal"}
 _SHOWS = {"summarized": True, "omitted": False}
 
 
-def decode_request(body: Mapping[str, Any]) -> Request:
+def decode_request(body: Mapping[str, Any]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, Any] = {}
@@ -42,7 +33,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     turns, empty = _read_turns(members, reader, system)
     choice, parallel = _read_tool_choice(members, left_over)
     effort, form = _read_output(members, left_over)
-    return Request(
+    return model.Request(
         origin=ORIGIN,
         system=tuple(system),
         turns=turns,
@@ -64,13 +55,13 @@ def decode_request(body: Mapping[str, Any]) -> Request:
 
 
 def _read_turns(
-    members: Members, reader: BlockReader, system: list[Text]
-) -> tuple[tuple[Turn, ...], list[str]]:
+    members: Members, reader: BlockReader, system: list[model.Text]
+) -> tuple[tuple[model.Turn, ...], list[str]]:
     """Return the turns, and the paths of the empty ones.
 
     Instructions before the first turn join `system`.
     """
-    turns: list[Turn] = []
+    turns: list[model.Turn] = []
     empty: list[str] = []
     has_spoken = False
     for message in members.objects("messages"):
@@ -84,17 +75,17 @@ def _read_turns(
                 parts = (EMPTY,)
             else:
                 has_spoken = True
-            turns.append(Turn("assistant" if role == "assistant" else "user", parts))
+            turns.append(model.Turn("assistant" if role == "assistant" else "user", parts))
             continue
         texts = reader.read_texts(content, "messages")
         if not has_spoken:
             system.extend(texts)
         elif texts:  # no instructions are equivalent to empty ones
-            turns.append(Turn("user", tuple(replace(text, is_system=True) for text in texts)))
+            turns.append(model.Turn("user", tuple(replace(text, is_system=True) for text in texts)))
     return merged(turns), empty
 
 
-def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:
+def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool, ...]:
     tools = []
     for tool in members.objects("tools"):
         kind = tool.text("type")
@@ -105,7 +96,7 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
         if not name:
             raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
         tools.append(
-            Tool(
+            model.Tool(
                 name,
                 description=tool.text("description"),
                 parameters=tool.mapping("input_schema"),
@@ -118,7 +109,7 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
 
 def _read_tool_choice(
     members: Members, left_over: dict[str, Any]
-) -> tuple[ToolChoice | None, bool | None]:
+) -> tuple[model.ToolChoice | None, bool | None]:
     stated = members.object("tool_choice")
     if stated is None:
         return None, None
@@ -126,11 +117,11 @@ def _read_tool_choice(
     disabled = stated.boolean("disable_parallel_tool_use")
     choice = None
     if kind in ("auto", "none"):
-        choice = ToolChoice(kind)  # type: ignore[arg-type]
+        choice = model.ToolChoice(kind)  # type: ignore[arg-type]
     elif kind == "any":
-        choice = ToolChoice("required")
+        choice = model.ToolChoice("required")
     elif kind == "tool" and name:
-        choice = ToolChoice("named", name)
+        choice = model.ToolChoice("named", name)
     else:
         left_over["tool_choice"] = members.any("tool_choice")
     return choice, None if disabled is None else not disabled
@@ -145,7 +136,7 @@ def _read_stop(members: Members) -> tuple[str, ...]:
 
 def _read_output(
     members: Members, left_over: dict[str, Any]
-) -> tuple[Effort | None, Format | None]:
+) -> tuple[model.Effort | None, model.Format | None]:
     """Read effort and format from their common member; the format has an older one too."""
     config = members.object("output_config")
     older = members.object("output_format")
@@ -154,7 +145,7 @@ def _read_output(
     if config is not None:
         word = config.text("effort")
         if word in _EFFORTS:
-            effort = cast(Effort, word)
+            effort = cast(model.Effort, word)
         elif word is not None:
             left_over["output_config.effort"] = word
         form = _read_format(config.object("format"), "output_config.format", left_over)
@@ -165,29 +156,31 @@ def _read_output(
     return effort, form
 
 
-def _read_format(stated: Members | None, path: str, left_over: dict[str, Any]) -> Format | None:
+def _read_format(
+    stated: Members | None, path: str, left_over: dict[str, Any]
+) -> model.Format | None:
     if stated is None:
         return None
     schema = stated.mapping("schema")
     if stated.text("type") == "json_schema" and schema is not None:
-        return Format("schema", schema=schema, is_strict=True)
+        return model.Format("schema", schema=schema, is_strict=True)
     left_over[path] = True
     return None
 
 
 def _read_reasoning(
-    members: Members, effort: Effort | None, left_over: dict[str, Any]
-) -> Reasoning | None:
+    members: Members, effort: model.Effort | None, left_over: dict[str, Any]
+) -> model.Reasoning | None:
     stated = members.object("thinking")
     if stated is None:
-        return None if effort is None else Reasoning(effort=effort)
+        return None if effort is None else model.Reasoning(effort=effort)
     kind = stated.text("type")
     if kind not in ("enabled", "adaptive", "disabled"):
         left_over["thinking"] = members.any("thinking")
-        return None if effort is None else Reasoning(effort=effort)
+        return None if effort is None else model.Reasoning(effort=effort)
     budget = stated.integer("budget_tokens") if kind == "enabled" else None
     display = stated.text("display")
-    return Reasoning(
+    return model.Reasoning(
         effort=effort,
         budget_tokens=budget,
         is_enabled=kind != "disabled",

@@ -7,11 +7,11 @@ from dataclasses import replace
 from channels.credentials import KEY_HEADERS
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, Counting
+from channels.dialects.messages import request
 from channels.dialects.messages.decode import decode_request
 from channels.dialects.messages.encode import encode_request, tool_names
 from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.meter import MessagesMeter, ends
-from channels.dialects.messages.request import options_of, read_request, upstream_body, without_body
 from channels.dialects.messages.response import decode_response, encode_response
 from channels.dialects.messages.signatures import without_foreign
 from channels.dialects.messages.stream import (
@@ -35,10 +35,10 @@ _ADDRESS = Address(
 DIALECT = ChatDialect(
     family=MESSAGES,
     address=_ADDRESS,
-    read_request=read_request,
-    upstream_body=upstream_body,
-    without_body=without_body,
-    options=options_of,
+    read_request=request.read_request,
+    upstream_body=request.upstream_body,
+    without_body=request.without_body,
+    options=request.options_of,
     without_foreign=without_foreign,
     header_prefix="anthropic-",
     new_meter=MessagesMeter,

@@ -14,15 +14,9 @@ from channels.dialects.messages.media import write_block
 from channels.dialects.messages.members import ORIGIN
 from channels.dialects.messages.thinking import write_thinking
 from channels.families import MESSAGES
+from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.identifiers import USER_EXTRA, IdentifierLimits
-from channels.translation.losses import (
-    LossReport,
-    report_extras,
-    report_media,
-    report_members,
-    spelled,
-)
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -62,7 +56,7 @@ class TurnWriter:
     def __init__(
         self,
         origin: ClientProtocol,
-        report: LossReport,
+        report: losses.LossReport,
         limits: IdentifierLimits,
         *,
         has_system_turns: bool,
@@ -90,7 +84,7 @@ class TurnWriter:
             if not blocks:
                 raise unsayable(self._origin)
             # The protocol has no conversation of instructions alone: they become the user's.
-            self._report.drop(spelled(self._origin, "turn.role"))
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
             return None, [{"role": "user", "content": _shortest(blocks)}]
         self._open(messages)
         for message in messages:
@@ -116,7 +110,7 @@ class TurnWriter:
         if self._origin is ORIGIN or not messages:
             return
         if messages[0]["role"] == "assistant":
-            self._report.drop(spelled(self._origin, "turn.role"))
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
             opening = [{"type": "text", "text": _OPENING}]
             messages.insert(0, {"role": "user", "content": opening})
         last = messages[-1]
@@ -127,7 +121,7 @@ class TurnWriter:
     def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
         """Return the messages of a turn: one, unless instructions are within it."""
         if turn.name is not None:
-            self._report.drop(spelled(self._origin, "turn.name"))
+            self._report.drop(losses.spelled(self._origin, "turn.name"))
         if turn.role == "assistant":
             return [("assistant", self._blocks(turn.parts, role="assistant"))]
         results = [part for part in turn.parts if isinstance(part, ToolResult)]
@@ -138,7 +132,7 @@ class TurnWriter:
             if is_instruction and self._has_system_turns:
                 role = "system"
             elif is_instruction:
-                self._report.drop(spelled(self._origin, "turn.role"))
+                self._report.drop(losses.spelled(self._origin, "turn.role"))
             written.append((role, self._blocks(list(group), role="user")))
         return written
 
@@ -159,16 +153,16 @@ class TurnWriter:
             return self._text(Text(part.text))
         block = write_block(part) if role == "user" or self._origin is ORIGIN else None
         if block is None:
-            report_media(self._origin, part, self._report)
+            losses.report_media(self._origin, part, self._report)
             return None
         self._report_media(part, block)
         return {**block, **self._extras(part.extras)}
 
     def _report_media(self, media: Media, block: Mapping[str, Any]) -> None:
         if media.detail not in (None, "auto"):
-            self._report.drop(spelled(self._origin, "media.detail"))
+            self._report.drop(losses.spelled(self._origin, "media.detail"))
         if media.name is not None and "title" not in block:
-            self._report.drop(spelled(self._origin, "media.name"))
+            self._report.drop(losses.spelled(self._origin, "media.name"))
 
     def _text(self, text: Text) -> dict[str, Any] | None:
         extras = self._extras(text.extras)
@@ -182,10 +176,10 @@ class TurnWriter:
     def _call(self, call: ToolCall) -> dict[str, Any]:
         arguments = object_in(call.arguments)
         if arguments is None:
-            self._report.drop(spelled(self._origin, "call.arguments"))
+            self._report.drop(losses.spelled(self._origin, "call.arguments"))
             arguments = raw_arguments(call.arguments)
         if call.signature is not None:
-            self._report.drop(spelled(self._origin, "call.signature"))
+            self._report.drop(losses.spelled(self._origin, "call.signature"))
         return {
             "type": "tool_use",
             "id": self._limits.call_id(call.id),
@@ -210,13 +204,13 @@ class TurnWriter:
         """Encode thinking that this provider can check; as received, if it is of this protocol."""
         signer = part.signer
         if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
-            self._report.drop(spelled(self._origin, "thinking"))
+            self._report.drop(losses.spelled(self._origin, "thinking"))
             return None
         if part.redacted:
             data = sealed(part.redacted, signer, own=MESSAGES.protocol)
             return {"type": "redacted_thinking", "data": data}
         if not part.signature:
-            self._report.drop(spelled(self._origin, "thinking"))
+            self._report.drop(losses.spelled(self._origin, "thinking"))
             return None
         signature = sealed(part.signature, signer, own=MESSAGES.protocol)
         return {"type": "thinking", "thinking": part.text, "signature": signature}
@@ -226,7 +220,7 @@ class TurnWriter:
         if self._origin is ORIGIN or not extras:
             return extras
         mark, rest = split_mark(extras, takes_breakpoint=self._takes_breakpoints)
-        report_extras(self._origin, self._origin.parts, rest, self._report)
+        losses.report_extras(self._origin, self._origin.parts, rest, self._report)
         return {} if mark is None else {"cache_control": mark}
 
 
@@ -256,7 +250,7 @@ def encode_request(
     model: str,
     stream: bool,
     max_tokens: int | None,
-    report: LossReport,
+    report: losses.LossReport,
     has_system_turns: bool = False,
     is_session: bool | None = None,
     is_repeated: bool = False,
@@ -298,25 +292,25 @@ def encode_request(
     return body
 
 
-def _drop_unsayable(request: Request, report: LossReport) -> None:
+def _drop_unsayable(request: Request, report: losses.LossReport) -> None:
     """Report the members that this protocol does not have."""
     for name in _UNSAYABLE:
         if getattr(request, name):  # a penalty of 0 is none
-            report.drop(spelled(request.origin, name))
+            report.drop(losses.spelled(request.origin, name))
     if request.seed == 0:
-        report.drop(spelled(request.origin, "seed"))
+        report.drop(losses.spelled(request.origin, "seed"))
     if request.count is not None and request.count > 1:
-        report.drop(spelled(request.origin, "count"))
+        report.drop(losses.spelled(request.origin, "count"))
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> bool:
+def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> bool:
     """Write tools and their choice; return whether the model has to call one."""
     choice = request.tool_choice
     tools = request.allowed_tools()
     if not tools:
         # The protocol refuses a choice without tools. Calling none is the default.
         if choice is not None and (choice.forces_call or choice.allowed):
-            report.drop(spelled(request.origin, "tool_choice"))
+            report.drop(losses.spelled(request.origin, "tool_choice"))
         return False
     body["tools"] = [_tool(tool, request, report) for tool in tools]
     if choice is not None or request.parallel_tools is False:
@@ -333,7 +327,7 @@ def _choice(choice: ToolChoice, parallel: bool | None) -> dict[str, Any]:
     return stated
 
 
-def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
@@ -345,17 +339,17 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
     mark, rest = split_mark(tool.extras, takes_breakpoint=False)
     if mark is not None:
         written["cache_control"] = mark
-    report_extras(request.origin, request.origin.tools, rest, report)
+    losses.report_extras(request.origin, request.origin.tools, rest, report)
     return written
 
 
-def _schema(tool: Tool, request: Request, report: LossReport) -> Mapping[str, Any]:
+def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[str, Any]:
     """Return the schema of a tool's input, which has to be one object."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
     if request.origin is ORIGIN:
         return tool.parameters
-    path = spelled(request.origin, "tools.parameters")
+    path = losses.spelled(request.origin, "tools.parameters")
     schema = one_object(tool.parameters, path, lambda keyword: report.drop(f"{path}.{keyword}"))
     kind = schema.get("type")
     if kind == "object":
@@ -365,22 +359,24 @@ def _schema(tool: Tool, request: Request, report: LossReport) -> Mapping[str, An
     return {**schema, "type": "object"}
 
 
-def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_stop(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
     stop = request.stop
     if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text.strip())  # the protocol refuses blank ones
         if len(stop) < len(request.stop):
-            report.drop(spelled(request.origin, "stop"))
+            report.drop(losses.spelled(request.origin, "stop"))
     if stop:
         body["stop_sequences"] = list(stop)
 
 
-def _write_format(form: Format, request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_format(
+    form: Format, request: Request, body: dict[str, Any], report: losses.LossReport
+) -> None:
     """Write a schema, which is always enforced; JSON without a schema cannot be requested."""
     if form.kind == "text":
         return
     if form.schema is None:
-        report.drop(spelled(request.origin, "format"))
+        report.drop(losses.spelled(request.origin, "format"))
         return
     schema = dict(form.schema)
     for name, field, value in (
@@ -388,15 +384,15 @@ def _write_format(form: Format, request: Request, body: dict[str, Any], report: 
         ("description", "format.description", form.description),
     ):
         if value is not None and schema.setdefault(name, value) != value:
-            report.drop(spelled(request.origin, field))
+            report.drop(losses.spelled(request.origin, field))
     if form.is_strict is False and request.origin is not ORIGIN:
-        report.drop(spelled(request.origin, "format.is_strict"))
+        report.drop(losses.spelled(request.origin, "format.is_strict"))
     config = body.setdefault("output_config", {})
     config["format"] = {"type": "json_schema", "schema": schema}
 
 
 def _write_members(
-    request: Request, body: dict[str, Any], report: LossReport, tiers: Mapping[str, str]
+    request: Request, body: dict[str, Any], report: losses.LossReport, tiers: Mapping[str, str]
 ) -> None:
     """Write the user, and members of the client's protocol that this one shares."""
     carried = set()
@@ -419,4 +415,4 @@ def _write_members(
             carried.add("prompt_cache_options")  # nothing but its breakpoints is marked
     if user is not None:
         body["metadata"] = {"user_id": user}
-    report_members(request, report, carried=carried)
+    losses.report_members(request, report, carried=carried)

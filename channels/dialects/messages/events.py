@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.loose_members import loosely
-from channels.json.lenient import NULL, UNREADABLE, length_of, read_loosely
+from channels.json import lenient
 from channels.json.weight import is_heavy_event
 
 
@@ -24,8 +24,8 @@ class Delta(Struct, gc=False):
     signature: str | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
-    stop_details: msgspec.Raw = NULL
-    container: msgspec.Raw = NULL
+    stop_details: msgspec.Raw = lenient.NULL
+    container: msgspec.Raw = lenient.NULL
 
 
 class MessagesEvent(Struct, gc=False):
@@ -34,10 +34,10 @@ class MessagesEvent(Struct, gc=False):
     type: str = ""
     index: int | None = None
     delta: Delta | None = None
-    usage: msgspec.Raw = NULL
-    message: msgspec.Raw = NULL
-    content_block: msgspec.Raw = NULL
-    error: msgspec.Raw = NULL
+    usage: msgspec.Raw = lenient.NULL
+    message: msgspec.Raw = lenient.NULL
+    content_block: msgspec.Raw = lenient.NULL
+    error: msgspec.Raw = lenient.NULL
 
 
 class StatedMessage(Struct, gc=False):
@@ -46,19 +46,19 @@ class StatedMessage(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
-    content: msgspec.Raw = NULL
-    usage: msgspec.Raw = NULL
-    error: msgspec.Raw = NULL
-    container: msgspec.Raw = NULL
+    content: msgspec.Raw = lenient.NULL
+    usage: msgspec.Raw = lenient.NULL
+    error: msgspec.Raw = lenient.NULL
+    container: msgspec.Raw = lenient.NULL
 
 
 class _CountedBlock(Struct, gc=False):
     """Members of a block that count as output; encrypted and search results have none of them."""
 
-    text: msgspec.Raw = NULL
-    thinking: msgspec.Raw = NULL
-    name: msgspec.Raw = NULL
-    input: msgspec.Raw = NULL
+    text: msgspec.Raw = lenient.NULL
+    thinking: msgspec.Raw = lenient.NULL
+    name: msgspec.Raw = lenient.NULL
+    input: msgspec.Raw = lenient.NULL
 
 
 class _ToolBlock(Struct, gc=False):
@@ -66,7 +66,7 @@ class _ToolBlock(Struct, gc=False):
 
     type: str | None = None
     name: str | None = None
-    content: msgspec.Raw = NULL
+    content: msgspec.Raw = lenient.NULL
 
 
 # Decodes a documented event; raises the errors in UNREADABLE.
@@ -81,16 +81,16 @@ def read_event(data: bytes) -> MessagesEvent | None:
     """Decode an event as far as possible; None if it is not a JSON object. Never raises."""
     try:
         return decode_event(data)
-    except UNREADABLE:
-        return None if is_heavy_event(data) else loosely(MessagesEvent, read_loosely(data))
+    except lenient.UNREADABLE:
+        return None if is_heavy_event(data) else loosely(MessagesEvent, lenient.read_loosely(data))
 
 
 def read_message(data: bytes | msgspec.Raw) -> StatedMessage | None:
     """Decode a whole response, or its part in a `message_start`; as `read_event`."""
     try:
         return _MESSAGE.decode(data)
-    except UNREADABLE:
-        return loosely(StatedMessage, read_loosely(bytes(data)))
+    except lenient.UNREADABLE:
+        return loosely(StatedMessage, lenient.read_loosely(bytes(data)))
 
 
 def block_characters(block: msgspec.Raw) -> int:
@@ -100,10 +100,10 @@ def block_characters(block: msgspec.Raw) -> int:
     except (msgspec.DecodeError, RecursionError):
         return 0
     return (
-        length_of(fields.text)
-        + length_of(fields.thinking)
-        + length_of(fields.name)
-        + length_of(fields.input)
+        lenient.length_of(fields.text)
+        + lenient.length_of(fields.thinking)
+        + lenient.length_of(fields.name)
+        + lenient.length_of(fields.input)
     )
 
 

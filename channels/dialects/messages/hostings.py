@@ -15,13 +15,8 @@ from msgspec import Struct
 
 from channels.dialects.address import MODEL, Address
 from channels.dialects.hosting import Hosting, TierHeader
+from channels.dialects.messages import converse_response
 from channels.dialects.messages.converse_request import TIERS, converse_body
-from channels.dialects.messages.converse_response import (
-    TIERED,
-    ConverseStream,
-    error_event,
-    messages_body,
-)
 from channels.errors import UpstreamMalformed
 from channels.http.event_stream import EventMessage, server_sent
 from channels.json.json_object import InvalidJson, JsonObject
@@ -49,7 +44,7 @@ def stated(data: bytes, tier: str, within: str = "") -> bytes:
 
     `within` names the member that has the response. What cannot be read is left to the meter.
     """
-    if tier not in TIERED:
+    if tier not in converse_response.TIERED:
         return data
     try:
         members = JsonObject.parse(data)
@@ -80,7 +75,7 @@ class InvokeStream:
     def take(self, message: EventMessage) -> bytes:
         """Return the dialect's event in a message. Raises UpstreamMalformed."""
         if message.kind != "event":
-            return error_event(message)
+            return converse_response.error_event(message)
         if message.headers.get(":event-type") != "chunk":
             return b""  # of an unknown kind
         try:
@@ -136,8 +131,8 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
             adds={},
             moves={BETA_HEADER: "anthropic_beta"},
             rewrite=converse_body,
-            new_render=lambda name, model, tier: ConverseStream(name, model),
-            whole=messages_body,
+            new_render=lambda name, model, tier: converse_response.ConverseStream(name, model),
+            whole=converse_response.messages_body,
         ),
     }
 )

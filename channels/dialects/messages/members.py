@@ -12,13 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from channels.dialects.validation import (
-    INTEGER_MAX,
-    MODEL_CHARACTERS_MAX,
-    TOOL_TYPE_CHARACTERS_MAX,
-    AnyObject,
-    Count,
-)
+from channels.dialects import validation
 from channels.families import MESSAGES
 from channels.translation.model import ClientProtocol
 
@@ -30,9 +24,11 @@ class Block(Struct, gc=False):
     text: str | UnsetType = UNSET
     id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
-    input: AnyObject | UnsetType = UNSET
+    input: validation.AnyObject | UnsetType = UNSET
     tool_use_id: str | UnsetType = UNSET
-    source: AnyObject | str | UnsetType = UNSET  # a string only in a search result: its origin
+    source: validation.AnyObject | str | UnsetType = (
+        UNSET  # a string only in a search result: its origin
+    )
 
 
 class InputMessage(Struct, gc=False):
@@ -45,10 +41,12 @@ class InputMessage(Struct, gc=False):
 class MessagesTool(Struct, gc=False):
     """A tool of the client's, or, with a type other than `custom`, one defined by the provider."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+    type: (
+        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
+    ) = None
     name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
-    input_schema: AnyObject | UnsetType = UNSET
+    input_schema: validation.AnyObject | UnsetType = UNSET
 
 
 class MessagesToolChoice(Struct, gc=False):
@@ -69,8 +67,8 @@ class ThinkingOptions(Struct, gc=False):
 class MessagesBody(Struct, gc=False):
     """The members that the gateway reads, and their types."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    max_tokens: Count
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
+    max_tokens: validation.Count
     messages: Annotated[list[InputMessage], Meta(min_length=1)]
     system: str | list[Block] | None = None
     stream: bool | None = None
@@ -81,7 +79,7 @@ class MessagesBody(Struct, gc=False):
     top_p: float | None = None
     top_k: int | None = None
     stop_sequences: list[str] | None = None
-    metadata: AnyObject | None = None
+    metadata: validation.AnyObject | None = None
     inference_geo: str | None = None
 
 
@@ -95,19 +93,21 @@ class LenientMessage(Struct, gc=False):
 class LenientMessagesTool(Struct, gc=False):
     """A tool, of which only the type is needed."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+    type: (
+        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
+    ) = None
 
 
 class LenientMessagesBody(Struct, gc=False):
     """The members that the gateway needs, whether or not the upstream accepts the rest."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    max_tokens: Count
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
+    max_tokens: validation.Count
     messages: Annotated[list[LenientMessage], Meta(min_length=1)]
     system: str | list[Raw] | None = None
     stream: bool | None = None
     tools: list[LenientMessagesTool] | None = None
-    tool_choice: AnyObject | None = None
+    tool_choice: validation.AnyObject | None = None
     temperature: float | None = None
     inference_geo: str | None = None  # priced
 
@@ -125,8 +125,8 @@ _BLOCK = {
 
 # The allowed values of each member, in words; `[]` stands for any index.
 ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
-    "max_tokens": f"an integer from 1 to {INTEGER_MAX}",
+    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
+    "max_tokens": f"an integer from 1 to {validation.INTEGER_MAX}",
     "messages": "a non-empty array of messages",
     "messages[]": "an object with role and content",
     "messages[].role": "one of user, assistant, system",
@@ -137,7 +137,9 @@ ALLOWED = {
     "stream": "a boolean",
     "tools": "an array of tools",
     "tools[]": "an object with name and input_schema",
-    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as custom",
+    "tools[].type": (
+        f"a string of 1 to {validation.TOOL_TYPE_CHARACTERS_MAX} characters such as custom"
+    ),
     "tools[].name": "a non-empty string",
     "tools[].description": "a string",
     "tools[].input_schema": "an object that holds a JSON schema",

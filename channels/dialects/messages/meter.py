@@ -14,25 +14,18 @@ from typing import ClassVar
 
 import msgspec
 
-from channels.dialects.messages.events import (
-    TOOL_BLOCK,
-    MessagesEvent,
-    StatedMessage,
-    block_characters,
-    content_characters,
-    read_event,
-    read_message,
-)
+from channels.dialects.messages import events
+from channels.dialects.messages.events import read_event
 from channels.dialects.messages.usage import MessagesUsageReader
 from channels.dialects.meter import StatedMeter, fit_name
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NULL, UNREADABLE, is_stated, read_loosely
+from channels.json import lenient
 
 _END = "message_stop"
-_NO_CONTENT = (NULL, msgspec.Raw(b"[]"))
+_NO_CONTENT = (lenient.NULL, msgspec.Raw(b"[]"))
 
 
-class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
+class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
     """Meters one response. `finished`: `message_stop` was received, or the response is whole.
 
     Some upstreams leave the terminator out: a stream that has stated why it stopped is complete if
@@ -49,14 +42,14 @@ class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
 
     def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
-        message = read_message(body)
+        message = events.read_message(body)
         if message is None:
             raise UpstreamMalformed("not a JSON object")
         self._take_message(message, is_whole=True)
         self._note_error(message.error)
         self.finished = True
 
-    def take_event(self, event: MessagesEvent | None) -> bool:
+    def take_event(self, event: events.MessagesEvent | None) -> bool:
         """Meter a decoded event. True: every client gets it."""
         if event is None:
             self.malformed_events += 1
@@ -73,20 +66,20 @@ class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
                 self.finish_reason = fit_name(delta.stop_reason)
                 self._has_stopped = True
         # The default is shared, so an absent member costs no comparison of bytes.
-        if event.usage is not NULL:
-            container = NULL if delta is None else delta.container
+        if event.usage is not lenient.NULL:
+            container = lenient.NULL if delta is None else delta.container
             self._take_usage(event.usage, is_start=False, container=container)
-        if event.content_block is not NULL:
+        if event.content_block is not lenient.NULL:
             self.has_choice = True
-            self.characters += block_characters(event.content_block)
+            self.characters += events.block_characters(event.content_block)
             self._see_search(event.content_block)
-        if event.message is not NULL:
-            message = read_message(event.message)
+        if event.message is not lenient.NULL:
+            message = events.read_message(event.message)
             if message is None:
                 self.malformed_events += 1
             else:
                 self._take_message(message, is_whole=False)
-        if event.error is not NULL:
+        if event.error is not lenient.NULL:
             self._note_error(event.error)
         if event.type == _END:
             self.finished = True
@@ -96,16 +89,16 @@ class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
         if self.error_seen is None and self._has_stopped:
             self.finished = True
 
-    def _take_message(self, message: StatedMessage, *, is_whole: bool) -> None:
+    def _take_message(self, message: events.StatedMessage, *, is_whole: bool) -> None:
         self._note_names(message.id, message.model)
         if message.stop_reason is not None:
             self.finish_reason = fit_name(message.stop_reason)
         self.has_choice = self.has_choice or message.content not in _NO_CONTENT
-        self.characters += content_characters(message.content)
+        self.characters += events.content_characters(message.content)
         self._take_usage(message.usage, is_start=not is_whole, container=message.container)
 
     def _take_usage(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw) -> None:
-        if not is_stated(stated):
+        if not lenient.is_stated(stated):
             return
         if not self._stated.take_usage(
             stated, is_start=is_start, container=container, characters=self.characters
@@ -115,8 +108,8 @@ class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
     def _see_search(self, block: msgspec.Raw) -> None:
         """Count a search of a stream, whose usage may never be stated."""
         try:
-            found = TOOL_BLOCK.decode(block)
-        except UNREADABLE:
+            found = events.TOOL_BLOCK.decode(block)
+        except lenient.UNREADABLE:
             return
         if found.type == "server_tool_use" and found.name == "web_search":
             self._stated.saw_search()
@@ -126,5 +119,5 @@ class MessagesMeter(StatedMeter[MessagesEvent, MessagesUsageReader]):
 
 def ends(data: bytes) -> bool:
     """Whether an event without its final blank line ends the stream."""
-    value = read_loosely(data, mends=False)
+    value = lenient.read_loosely(data, mends=False)
     return isinstance(value, dict) and value.get("type") == _END

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects import validation
 from channels.dialects.faults import described
 from channels.dialects.logged_parameters import counts, names_of, settings
 from channels.dialects.messages.billing_header import body_without
@@ -27,7 +28,6 @@ from channels.dialects.messages.members import (
     MessagesTool,
     MessagesToolChoice,
 )
-from channels.dialects.validation import Tables, check_model, lookalikes_of, read_members
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
 from channels.registry import ChannelSpec, ModelSpec
@@ -88,8 +88,8 @@ def _images(read: MessagesBody) -> int:
     return found
 
 
-_TABLES = Tables(MessagesBody, LenientMessagesBody, ALLOWED)
-_NAMES = lookalikes_of((*MessagesBody.__struct_fields__, "thread"))
+_TABLES = validation.Tables(MessagesBody, LenientMessagesBody, ALLOWED)
+_NAMES = validation.lookalikes_of((*MessagesBody.__struct_fields__, "thread"))
 
 # A provider's tools have the date of their version in their type: web_search_20250305.
 _DATE = re.compile(r"_\d{8}\Z")
@@ -132,14 +132,14 @@ class MessagesRequest(Struct, frozen=True):
 
 def read_request(body: bytes) -> MessagesRequest:
     """Check a request body. Raises InvalidRequest with the faulty member."""
-    members = read_members(body, _NAMES)
+    members = validation.read_members(body, _NAMES)
     _refuse_thread(members)
     read, fault = _TABLES.read(members)
     if isinstance(read, MessagesBody):
         fault = _fault(read)
     return MessagesRequest(
         members,
-        check_model(read.model),
+        validation.check_model(read.model),
         read.stream is True,
         len(members.raw["messages"]),
         read.max_tokens,

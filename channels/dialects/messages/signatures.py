@@ -9,19 +9,19 @@ import msgspec
 
 from channels.families import MESSAGES
 from channels.json.json_object import JsonObject
+from channels.translation import signatures
 from channels.translation.model import Thinking
-from channels.translation.signatures import TAG, UNSIGNED, RawTurn, edited, opened, sealed
 
 
 def thinking_block(part: Thinking) -> dict[str, Any] | None:
     """Return the block of a thought; None for one that says nothing."""
     if part.redacted:
-        data = sealed(part.redacted, part.signer, own=MESSAGES.protocol)
+        data = signatures.sealed(part.redacted, part.signer, own=MESSAGES.protocol)
         return {"type": "redacted_thinking", "data": data}
     if part.signature:
-        signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
+        signature = signatures.sealed(part.signature, part.signer, own=MESSAGES.protocol)
     elif part.text:
-        signature = UNSIGNED
+        signature = signatures.UNSIGNED
     else:
         return None
     return {"type": "thinking", "thinking": part.text, "signature": signature}
@@ -32,19 +32,19 @@ _SIGNED = {"thinking": "signature", "redacted_thinking": "data"}
 
 def without_foreign(body: bytes, outline: bytes) -> bytes:
     """Return the body without foreign signatures; the same object if there are none."""
-    if TAG.encode() not in outline:
+    if signatures.TAG.encode() not in outline:
         return body
-    return edited(body, "messages", _without_in_message, _switched_off)
+    return signatures.edited(body, "messages", _without_in_message, _switched_off)
 
 
-def _switched_off(members: JsonObject, kept: list[RawTurn]) -> dict[str, bytes]:
+def _switched_off(members: JsonObject, kept: list[signatures.RawTurn]) -> dict[str, bytes]:
     """Disable thinking if a turn that continues after tool results has lost its thoughts."""
     if _must_think(members) and _is_amid_calls(kept):
         return {"thinking": b'{"type":"disabled"}'}
     return {}
 
 
-def _without_in_message(message: RawTurn) -> RawTurn | None:
+def _without_in_message(message: signatures.RawTurn) -> signatures.RawTurn | None:
     content = message.get("content")
     if not isinstance(content, list):
         return message
@@ -59,7 +59,10 @@ def _is_foreign(block: Any) -> bool:
     proof = block.get(_SIGNED[kind]) if isinstance(kind, str) and kind in _SIGNED else None
     if not isinstance(proof, str):
         return False
-    return proof == UNSIGNED or opened(proof, own=MESSAGES.protocol)[1] != MESSAGES.protocol
+    return (
+        proof == signatures.UNSIGNED
+        or signatures.opened(proof, own=MESSAGES.protocol)[1] != MESSAGES.protocol
+    )
 
 
 def _must_think(members: JsonObject) -> bool:
@@ -68,7 +71,7 @@ def _must_think(members: JsonObject) -> bool:
     return isinstance(stated, Mapping) and stated.get("type") == "enabled"
 
 
-def _is_amid_calls(messages: list[RawTurn]) -> bool:
+def _is_amid_calls(messages: list[signatures.RawTurn]) -> bool:
     """Whether the model's last turn called tools and has no thoughts, or none any more."""
     last = next((one for one in reversed(messages) if one.get("role") == "assistant"), None)
     content = None if last is None else last.get("content")

@@ -19,7 +19,7 @@ from channels.dialects.messages.signatures import thinking_block
 from channels.dialects.messages.stop_reasons import read_explanation, read_finish, write_finish
 from channels.dialects.messages.usage import MessagesUsageReader, write_usage
 from channels.families import MESSAGES
-from channels.json.lenient import NULL, dumps, read_json, read_loosely, text_of
+from channels.json import lenient
 from channels.translation.call_arguments import Arguments
 from channels.translation.error_names import UNNAMED, failure_in, failure_named
 from channels.translation.event_encoder import EventEncoder
@@ -74,8 +74,8 @@ class MessagesStreamDecoder:
             return []
         is_delta = read.type == "content_block_delta"
         events = self._take_delta(read) if is_delta else self._take(read)
-        if read.usage is not NULL:
-            container = NULL if read.delta is None else read.delta.container
+        if read.usage is not lenient.NULL:
+            container = lenient.NULL if read.delta is None else read.delta.container
             self._take_usage(read.usage, container, events)
         return events
 
@@ -127,9 +127,11 @@ class MessagesStreamDecoder:
         if kind == "message_stop":
             self._ended = True
             return [*self._close(), Ended()]
-        if kind == "error" or read.error is not NULL:
+        if kind == "error" or read.error is not lenient.NULL:
             self._ended = True
-            return [failure_in(read_loosely(bytes(read.error)), ("type", "code")) or UNNAMED]
+            return [
+                failure_in(lenient.read_loosely(bytes(read.error)), ("type", "code")) or UNNAMED
+            ]
         return []
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
@@ -144,15 +146,15 @@ class MessagesStreamDecoder:
         return events
 
     def _start_block(self, read: MessagesEvent) -> list[Event]:
-        block = read_json(bytes(read.content_block))
+        block = lenient.read_json(bytes(read.content_block))
         if not isinstance(block, dict):
             return []
         kind = block.get("type")
-        if kind == "text" and (text := text_of(block.get("text"))):
+        if kind == "text" and (text := lenient.text_of(block.get("text"))):
             return [TextDelta(text)]
         if kind == "thinking":
             return _thinking_of(block)
-        if kind == "redacted_thinking" and (data := text_of(block.get("data"))):
+        if kind == "redacted_thinking" and (data := lenient.text_of(block.get("data"))):
             data, signer = opened(data, own=MESSAGES.protocol)
             return [ThinkingDelta(redacted=data, signer=signer)]
         if kind == "tool_use":
@@ -160,8 +162,8 @@ class MessagesStreamDecoder:
             call = _OpenToolUse(self._count, arguments_of(given))
             self._count += 1
             self._calls[read.index or 0] = call
-            call_id = text_of(block.get("id")) or made_id(self._id, str(call.index))
-            name = text_of(block.get("name")) or ""
+            call_id = lenient.text_of(block.get("id")) or made_id(self._id, str(call.index))
+            name = lenient.text_of(block.get("name")) or ""
             return [CallBegan(call.index, call_id, name)]
         return []
 
@@ -169,8 +171,8 @@ class MessagesStreamDecoder:
         events: list[Event] = []
         delta = read.delta
         if delta is not None and delta.stop_reason:
-            details = None if delta.stop_details is NULL else delta.stop_details
-            explanation = None if details is None else read_json(bytes(details))
+            details = None if delta.stop_details is lenient.NULL else delta.stop_details
+            explanation = None if details is None else lenient.read_json(bytes(details))
             self._has_stopped = True
             events.extend(self._close())
             events.append(
@@ -202,7 +204,10 @@ def _signed(text: str, signature: str) -> ThinkingDelta:
 
 
 def _thinking_of(block: dict[str, Any]) -> list[Event]:
-    text, signature = text_of(block.get("thinking")) or "", text_of(block.get("signature"))
+    text, signature = (
+        lenient.text_of(block.get("thinking")) or "",
+        lenient.text_of(block.get("signature")),
+    )
     if signature:
         return [_signed(text, signature)]
     return [ThinkingDelta(text)] if text else []
@@ -267,7 +272,7 @@ class MessagesStreamEncoder(EventEncoder):
     def _words(self, kind: str, text: str) -> bytes:
         if not text:
             return b""
-        delta = b'{"type":"text_delta","text":' + dumps(text) + b"}"
+        delta = b'{"type":"text_delta","text":' + lenient.dumps(text) + b"}"
         block = self._queue.last()
         if block is not None and block.kind == kind:
             return self._queue.write(block, delta)
@@ -288,7 +293,7 @@ class MessagesStreamEncoder(EventEncoder):
             written = self._add(block)
             self._thought = block
         if event.text:
-            delta = b'{"type":"thinking_delta","thinking":' + dumps(event.text) + b"}"
+            delta = b'{"type":"thinking_delta","thinking":' + lenient.dumps(event.text) + b"}"
             written += self._queue.write(block, delta)
         if event.signature:
             written += self._sign(sealed(event.signature, event.signer, own=MESSAGES.protocol))
@@ -299,7 +304,7 @@ class MessagesStreamEncoder(EventEncoder):
         block, self._thought = self._thought, None
         if block is None:
             return b""
-        delta = b'{"type":"signature_delta","signature":' + dumps(signature) + b"}"
+        delta = b'{"type":"signature_delta","signature":' + lenient.dumps(signature) + b"}"
         return self._queue.write(block, delta)
 
     def _call_began(self, event: CallBegan) -> bytes:
@@ -325,7 +330,7 @@ class MessagesStreamEncoder(EventEncoder):
             return b""
         self._has_started = True
         message = {**self._message, "usage": write_usage(self._usage)}
-        start = dumps({"type": "message_start", "message": message})
+        start = lenient.dumps({"type": "message_start", "message": message})
         return b"event: message_start\ndata: " + start + b"\n\n"
 
     def _end(self) -> bytes:
@@ -338,10 +343,10 @@ class MessagesStreamEncoder(EventEncoder):
             has_refusal=self._has_refusal,
         )
         last = {"type": "message_delta", "delta": delta, "usage": write_usage(self._usage)}
-        ending = b"event: message_delta\ndata: " + dumps(last) + b"\n\n" + _TERMINATOR
+        ending = b"event: message_delta\ndata: " + lenient.dumps(last) + b"\n\n" + _TERMINATOR
         return self._start() + self._sign(UNSIGNED) + self._queue.close() + ending
 
 
 def _error(event: StreamFailed) -> bytes:
     error = {"type": failure_named(event.code).messages_type, "message": event.message}
-    return b"event: error\ndata: " + dumps({"type": "error", "error": error}) + b"\n\n"
+    return b"event: error\ndata: " + lenient.dumps({"type": "error", "error": error}) + b"\n\n"

@@ -13,22 +13,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.token_counts import (
-    TOKENS_MAX,
-    PartialUsage,
-    Tokens,
-    Usage,
-    UsageParts,
-    served_region,
-    served_tier,
-    tool_calls,
-)
+from channels.dialects import token_counts
 from channels.dialects.usage import Counts, RunningUsage, UsageType, usage_of
 from channels.dialects.usage_details import hour_member, tools_member
 from channels.json.lenient import NULL, is_stated
 
 
-def write_usage(usage: Usage | None) -> dict[str, Any]:
+def write_usage(usage: token_counts.Usage | None) -> dict[str, Any]:
     """Return the `usage` member, which the protocol requires; zeros if it is unknown yet."""
     if usage is None:
         return {"input_tokens": 0, "output_tokens": 0}
@@ -45,7 +36,7 @@ def write_usage(usage: Usage | None) -> dict[str, Any]:
     return members
 
 
-def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
+def _write_parts(usage: token_counts.Usage, parts: token_counts.UsageParts) -> dict[str, Any]:
     """Return the members for parts of the usage; there are none for audio and images."""
     members = {**hour_member(usage), **tools_member(parts)}
     if parts.service_tier == "fast":
@@ -56,22 +47,22 @@ def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
 
 
 class _WrittenByLifetime(Struct, gc=False):
-    ephemeral_5m_input_tokens: Tokens | None = None
-    ephemeral_1h_input_tokens: Tokens | None = None
+    ephemeral_5m_input_tokens: token_counts.Tokens | None = None
+    ephemeral_1h_input_tokens: token_counts.Tokens | None = None
 
 
 class _Thought(Struct, gc=False):
-    thinking_tokens: Tokens | None = None
+    thinking_tokens: token_counts.Tokens | None = None
 
 
 class _Counts(Struct, gc=False):
     """The counts of a usage, or of one of its iterations."""
 
-    input_tokens: Tokens | None = None
-    cache_read_input_tokens: Tokens | None = None
-    cache_creation_input_tokens: Tokens | None = None
+    input_tokens: token_counts.Tokens | None = None
+    cache_read_input_tokens: token_counts.Tokens | None = None
+    cache_creation_input_tokens: token_counts.Tokens | None = None
     cache_creation: _WrittenByLifetime | None = None
-    output_tokens: Tokens | None = None
+    output_tokens: token_counts.Tokens | None = None
     output_tokens_details: _Thought | None = None
 
     def written_tokens(self) -> int | None:
@@ -87,8 +78,8 @@ class _Iteration(_Counts, gc=False):
 
 
 class _RequestsOfTools(Struct, gc=False):
-    web_search_requests: Tokens | None = None
-    web_fetch_requests: Tokens | None = None
+    web_search_requests: token_counts.Tokens | None = None
+    web_fetch_requests: token_counts.Tokens | None = None
 
 
 class _MessagesUsage(_Counts, gc=False):
@@ -133,12 +124,12 @@ def _advised_tokens(stated: _MessagesUsage) -> int:
     every = [one for one in stated.iterations or () if one.type == _ADVISER]
     names = ("input_tokens", "cache_read_input_tokens", "output_tokens")
     written = sum(one.written_tokens() or 0 for one in every)
-    return min(written + sum(_sum_of(name, every) for name in names), TOKENS_MAX)
+    return min(written + sum(_sum_of(name, every) for name in names), token_counts.TOKENS_MAX)
 
 
 def _sum_of(name: str, iterations: Iterable[_Iteration]) -> int:
     counts: Iterable[int | None] = (getattr(one, name) for one in iterations)
-    return min(sum(count or 0 for count in counts), TOKENS_MAX)
+    return min(sum(count or 0 for count in counts), token_counts.TOKENS_MAX)
 
 
 class MessagesUsageReader(RunningUsage):
@@ -155,17 +146,17 @@ class MessagesUsageReader(RunningUsage):
         self._fresh: int | None = None
         self._read = 0
         self._written = 0
-        self._parts: UsageParts | None = None  # the tools, tier and region stated
+        self._parts: token_counts.UsageParts | None = None  # the tools, tier and region stated
         self._fetches = 0
         self._searches = 0  # seen to run
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> token_counts.Usage | None:
         """The whole usage, once input and output are known."""
         return self.usage_with(self._known())
 
     @property
-    def displayed(self) -> Usage | None:
+    def displayed(self) -> token_counts.Usage | None:
         """The usage shown to a client: also the output of a response without a stated input."""
         usage, counts = self.usage, self.counts
         if usage is not None or counts is None or counts.output_tokens is None:
@@ -173,13 +164,13 @@ class MessagesUsageReader(RunningUsage):
         return usage_of(replace(counts, input_tokens=self._read + self._written))
 
     @property
-    def partial(self) -> PartialUsage | None:
+    def partial(self) -> token_counts.PartialUsage | None:
         """The counts stated while the usage is incomplete; None without any."""
         counts = self.counts
         if counts is not None and counts.input_tokens is None and not counts.output_tokens:
             # An output of 0 alone states nothing.
             parts = self._known()
-            return None if parts is None else PartialUsage(None, None, parts=parts)
+            return None if parts is None else token_counts.PartialUsage(None, None, parts=parts)
         return None if self.usage is not None else self.partial_with(self._known())
 
     def take_usage(
@@ -230,23 +221,23 @@ class MessagesUsageReader(RunningUsage):
             cached_tokens=cached,
             cache_write_tokens=written,
             reasoning_tokens=0 if is_start else thought,
-            parts=UsageParts(cache_write_1h_tokens=hour) if hour else None,
+            parts=token_counts.UsageParts(cache_write_1h_tokens=hour) if hour else None,
         )
 
-    def _known(self) -> UsageParts | None:
+    def _known(self) -> token_counts.UsageParts | None:
         """Return tools, tier and region: those stated, and the searches seen if none is stated."""
         parts = self._parts
         if self._searches > 0 and (parts is None or not parts.web_searches):
-            return replace(parts or UsageParts(), web_searches=self._searches)
+            return replace(parts or token_counts.UsageParts(), web_searches=self._searches)
         return parts
 
     def _take_more(self, stated: _MessagesUsage, container: msgspec.Raw) -> None:
         """Take the tier, the region, the tools and the adviser, if stated."""
         tools = stated.server_tool_use
-        tier = "fast" if stated.speed == "fast" else served_tier(stated.service_tier)
-        region = served_region(stated.inference_geo)
+        tier = "fast" if stated.speed == "fast" else token_counts.served_tier(stated.service_tier)
+        region = token_counts.served_region(stated.inference_geo)
         if stated.iterations is not None and (advised := _advised_tokens(stated)):
-            self._parts = replace(self._parts or UsageParts(), advisor_tokens=advised)
+            self._parts = replace(self._parts or token_counts.UsageParts(), advisor_tokens=advised)
         known = self._parts
         has_code = is_stated(container) or (known is not None and known.code_sessions > 0)
         if tools is None and not has_code:
@@ -255,14 +246,14 @@ class MessagesUsageReader(RunningUsage):
             return
         searches = 0 if known is None else known.web_searches
         if tools is not None:
-            searches = max(searches, tool_calls(tools.web_search_requests))
-            self._fetches = max(self._fetches, tool_calls(tools.web_fetch_requests))
+            searches = max(searches, token_counts.tool_calls(tools.web_search_requests))
+            self._fetches = max(self._fetches, token_counts.tool_calls(tools.web_fetch_requests))
         # Code run by searches and fetches of the same response is free of charge.
         is_billed = has_code and not searches and not self._fetches
         self._note(tier, region, web_searches=searches, code_sessions=int(is_billed))
 
     def _note(self, tier: str | None, region: str | None, **tools: int) -> None:
-        known = self._parts or UsageParts()
+        known = self._parts or token_counts.UsageParts()
         self._parts = replace(
             known,
             service_tier=tier or known.service_tier,

@@ -13,11 +13,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from channels.dialects import validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option
 from channels.dialects.error_body import failure_of
 from channels.dialects.logged_parameters import counts
-from channels.dialects.validation import MODEL_CHARACTERS_MAX, check_model, lookalikes_of, read_body
 from channels.errors import UpstreamMalformed
 from channels.families import MODERATIONS
 from channels.json.json_object import NOTHING, JsonObject
@@ -33,16 +33,18 @@ class ModerationBody(Struct, gc=False):
         str
         | Annotated[list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=INPUTS_MAX)]
     )
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)] | None = None
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)] | None = (
+        None
+    )
 
 
 ALLOWED = {
     "input": f"a string, or an array of 1 to {INPUTS_MAX} strings or parts",
     "input[]": "a string, or an object of type text or image_url",
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
 }
 _DECODER = msgspec.json.Decoder(ModerationBody)
-_NAMES = lookalikes_of(ModerationBody.__struct_fields__)
+_NAMES = validation.lookalikes_of(ModerationBody.__struct_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +59,10 @@ class ModerationRequest:
 
 def read_request(body: bytes, usual: str = "") -> ModerationRequest:
     """Parse a request body. Raises InvalidRequest with the member at fault."""
-    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    members, read = validation.read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
     return ModerationRequest(
         object=members,
-        model=check_model(read.model or usual),
+        model=validation.check_model(read.model or usual),
         names_model="model" in members.raw,
         parameters=counts(inputs=1 if isinstance(read.input, str) else len(read.input)),
     )

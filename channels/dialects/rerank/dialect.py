@@ -14,19 +14,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from channels.dialects import validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option, renamed_body
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts, settings
 from channels.dialects.meter import fit_name
 from channels.dialects.token_counts import count_of
-from channels.dialects.validation import (
-    MODEL_CHARACTERS_MAX,
-    Count,
-    check_model,
-    lookalikes_of,
-    read_body,
-)
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import RERANK
 from channels.json.json_object import NOTHING, JsonObject
@@ -42,23 +36,23 @@ _Query = Annotated[str, Meta(min_length=1)]
 class RerankBody(Struct, gc=False):
     """The members that the gateway parses."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
     query: _Query
     documents: Annotated[
         list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=DOCUMENTS_MAX)
     ]
-    top_n: Count | None = None
+    top_n: validation.Count | None = None
 
 
 ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
     "query": "a string",
     "documents": f"an array of 1 to {DOCUMENTS_MAX} texts",
     "documents[]": "a string, or an object with the text in it",
     "top_n": "a whole number above 0",
 }
 _DECODER = msgspec.json.Decoder(RerankBody)
-_NAMES = lookalikes_of(RerankBody.__struct_fields__)
+_NAMES = validation.lookalikes_of(RerankBody.__struct_fields__)
 _SETTINGS = frozenset(("top_n", "top_k", "return_documents", "max_tokens_per_doc", "truncation"))
 
 
@@ -76,12 +70,12 @@ class RerankRequest:
 
 def read_request(body: bytes) -> RerankRequest:
     """Parse a request body. Raises InvalidRequest with the member at fault."""
-    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    members, read = validation.read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
     if not read.query.strip():
         raise InvalidRequest("query: expected a string.", "query")
     return RerankRequest(
         object=members,
-        model=check_model(read.model),
+        model=validation.check_model(read.model),
         documents=len(read.documents),
         query_bytes=len(members.raw["query"]),
         documents_bytes=len(members.raw["documents"]),

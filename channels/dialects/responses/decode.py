@@ -12,45 +12,17 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from channels.dialects.chat.content import read_audio, read_file, read_url
-from channels.dialects.responses.client_tools import (
-    BY_CALL,
-    CLIENT_TOOLS,
-    RESULTS,
-    is_run_by_client,
-)
+from channels.dialects.responses import client_tools, tool_calls, tool_names
 from channels.dialects.responses.members import ORIGIN
 from channels.dialects.responses.signatures import proven
-from channels.dialects.responses.tool_calls import (
-    INPUT,
-    custom_parameters,
-    result_text,
-    stated_arguments,
-)
-from channels.dialects.responses.tool_names import CUSTOM, FUNCTION, ToolNames, own_name
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.lenient import dumps
+from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
 from channels.translation.media import linked_media
-from channels.translation.model import (
-    Effort,
-    Format,
-    Media,
-    Part,
-    Reasoning,
-    Refusal,
-    Request,
-    Role,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Turn,
-)
 from channels.translation.turns import EMPTY, merged
 
 # Items that add tools to the request's.
@@ -84,13 +56,13 @@ class ItemsDecoder:
         "system",
     )
 
-    def __init__(self, names: ToolNames, left_over: dict[str, Any]) -> None:
-        self.system: list[Text] = []
+    def __init__(self, names: tool_names.ToolNames, left_over: dict[str, Any]) -> None:
+        self.system: list[model.Text] = []
         self.left_over = left_over
         self.empty: list[str] = []
         self.more_tools: list[Members] = []
         self._names = names
-        self._turns: list[Turn] = []
+        self._turns: list[model.Turn] = []
         self._call_names: dict[str, str] = {}  # by the calls' ids
         self._call_ids: dict[str, str] = {}  # by the ids of their items
         self._has_spoken = False
@@ -98,7 +70,7 @@ class ItemsDecoder:
     def __repr__(self) -> str:
         return f"<ItemsDecoder {len(self._turns)} turns, {len(self.left_over)} left over>"
 
-    def turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> tuple[model.Turn, ...]:
         """Return the turns so far, with adjacent ones merged."""
         return merged(self._turns)
 
@@ -111,11 +83,11 @@ class ItemsDecoder:
         read = _READERS.get(kind)
         if read is not None:
             read(self, item)
-        elif kind in BY_CALL:
+        elif kind in client_tools.BY_CALL:
             self._read_client_call(item, kind)
         elif kind in _LISTS:
             self.more_tools.append(Members(item, path))
-        elif kind in RESULTS:
+        elif kind in client_tools.RESULTS:
             self._read_client_result(item, kind, path)
         elif kind == "computer_call":
             self.left_over[f"input.{kind}"] = True
@@ -126,9 +98,9 @@ class ItemsDecoder:
         else:
             self.left_over[f"input.{kind}"] = True
 
-    def _add(self, role: Role, *parts: Part) -> None:
+    def _add(self, role: model.Role, *parts: model.Part) -> None:
         self._has_spoken = True
-        self._turns.append(Turn(role, parts))
+        self._turns.append(model.Turn(role, parts))
 
     def _leave_over(self, item: Mapping[str, Any], *known: str) -> None:
         for name, value in item.items():
@@ -143,16 +115,16 @@ class ItemsDecoder:
             self._read_system(parts)
         elif not parts:
             self.empty.append(f"{path}.content")
-            self._turns.append(Turn("assistant" if role == "assistant" else "user", (EMPTY,)))
+            self._turns.append(model.Turn("assistant" if role == "assistant" else "user", (EMPTY,)))
         elif role == "assistant":
             self._add("assistant", *parts)
         else:
             self._add("user", *_spoken(parts))
 
-    def _read_system(self, parts: Iterable[Text | Media | Refusal]) -> None:
+    def _read_system(self, parts: Iterable[model.Text | model.Media | model.Refusal]) -> None:
         texts = []
         for part in _spoken(parts):
-            if isinstance(part, Text):
+            if isinstance(part, model.Text):
                 texts.append(part)
             else:
                 self.left_over[f"input.content.input_{part.kind}"] = True
@@ -160,27 +132,27 @@ class ItemsDecoder:
             self.system.extend(texts)
         elif texts:  # no instructions are equivalent to empty ones
             spoken = tuple(replace(text, is_system=True) for text in texts)
-            self._turns.append(Turn("user", spoken))
+            self._turns.append(model.Turn("user", spoken))
 
     def _read_function_call(self, item: Mapping[str, Any]) -> None:
         self._leave_over(item, "call_id", "name", "namespace", "arguments")
         self._add_call(item, self._named(item), item.get("arguments"))
 
     def _read_custom_call(self, item: Mapping[str, Any]) -> None:
-        self._leave_over(item, "call_id", "name", "namespace", INPUT)
-        given = item.get(INPUT)
-        self._add_call(item, self._named(item), {INPUT: "" if given is None else given})
+        self._leave_over(item, "call_id", "name", "namespace", tool_calls.INPUT)
+        given = item.get(tool_calls.INPUT)
+        self._add_call(item, self._named(item), {tool_calls.INPUT: "" if given is None else given})
 
     def _read_client_call(self, item: Mapping[str, Any], kind: str) -> None:
         """Decode a call of a tool that the client runs, as a call of the tool's function."""
-        tool = BY_CALL[kind]
+        tool = client_tools.BY_CALL[kind]
         if item.get("execution") == "server":  # a search that the provider ran
             self.left_over[f"input.{kind}"] = True
             return
         call_id, item_id = _call_id(item), _string(item, "id")
         if item_id:
             self._call_ids[item_id] = call_id
-        arguments = stated_arguments(CLIENT_TOOLS[tool], item)
+        arguments = tool_calls.stated_arguments(client_tools.CLIENT_TOOLS[tool], item)
         self._add_call(item, self._names.of_type(tool), arguments)
 
     def _read_client_result(self, item: Mapping[str, Any], kind: str, path: str) -> None:
@@ -194,9 +166,9 @@ class ItemsDecoder:
             call_id = self._call_ids.get(item_id, item_id)
         if isinstance(item.get("tools"), list):
             self.more_tools.append(Members(item, path))
-        text = result_text(item)
-        parts = (Text(text),) if text else ()
-        self._add("user", ToolResult(call_id, self._call_names.get(call_id), parts))
+        text = tool_calls.result_text(item)
+        parts = (model.Text(text),) if text else ()
+        self._add("user", model.ToolResult(call_id, self._call_names.get(call_id), parts))
 
     def _named(self, item: Mapping[str, Any]) -> str:
         return self._names.of(_string(item, "namespace"), _string(item, "name"))
@@ -206,7 +178,7 @@ class ItemsDecoder:
             arguments = dumps({} if arguments is None else arguments).decode()
         call_id = _call_id(item) or made_id(RESPONSES.protocol, str(len(self._turns)), name)
         self._call_names[call_id] = name
-        self._add("assistant", ToolCall(call_id, name, call_arguments(arguments)))
+        self._add("assistant", model.ToolCall(call_id, name, call_arguments(arguments)))
 
     def _read_result(self, item: Mapping[str, Any]) -> None:
         self._leave_over(item, "call_id", "name", "namespace", "output")
@@ -215,7 +187,7 @@ class ItemsDecoder:
             output = dumps(output).decode()
         call_id = _call_id(item)
         parts = _spoken(self.read_content(output))
-        self._add("user", ToolResult(call_id, self._call_names.get(call_id), parts))
+        self._add("user", model.ToolResult(call_id, self._call_names.get(call_id), parts))
 
     def _read_reasoning(self, item: Mapping[str, Any]) -> None:
         self._leave_over(item, "summary", "content", "encrypted_content")
@@ -224,30 +196,32 @@ class ItemsDecoder:
         if proof:
             self._add("assistant", proven(text, proof))
         elif text:
-            self._add("assistant", Thinking(text))
+            self._add("assistant", model.Thinking(text))
 
-    def read_content(self, content: Any) -> tuple[Text | Media | Refusal, ...]:
+    def read_content(self, content: Any) -> tuple[model.Text | model.Media | model.Refusal, ...]:
         """Return the parts of a content; unknown ones go to `left_over` by name."""
         if isinstance(content, str):
-            return (Text(content),) if content else ()
-        parts: list[Text | Media | Refusal] = []
+            return (model.Text(content),) if content else ()
+        parts: list[model.Text | model.Media | model.Refusal] = []
         for part in content if isinstance(content, list) else ():
             if isinstance(part, str):
-                parts.append(Text(part))
+                parts.append(model.Text(part))
             elif isinstance(part, Mapping) and (read := self._read_part(part)) is not None:
                 parts.append(read)
-        return tuple(part for part in parts if not isinstance(part, Text) or part.text)
+        return tuple(part for part in parts if not isinstance(part, model.Text) or part.text)
 
-    def _read_part(self, part: Mapping[str, Any]) -> Text | Media | Refusal | None:
+    def _read_part(
+        self, part: Mapping[str, Any]
+    ) -> model.Text | model.Media | model.Refusal | None:
         kind = part.get("type")
         if kind in _TEXTS and isinstance(part.get("text"), str):
-            return Text(part["text"], _extras(part, "text"))
+            return model.Text(part["text"], _extras(part, "text"))
         if kind == "refusal" and isinstance(part.get("refusal"), str):
-            return Refusal(part["refusal"])
+            return model.Refusal(part["refusal"])
         if part.get("file_id") is not None:  # stored at the provider
             self.left_over[f"input.content.{kind}.file_id"] = part["file_id"]
             return None
-        media: Media | None = None
+        media: model.Media | None = None
         if kind == "input_image":
             media = read_url(
                 {"url": part.get("image_url"), "detail": part.get("detail")},
@@ -273,7 +247,7 @@ _READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, Any]], None]] = {
 }
 
 
-def _read_file(part: Mapping[str, Any]) -> Media | None:
+def _read_file(part: Mapping[str, Any]) -> model.Media | None:
     extras = _extras(part, "file_data", "file_url", "filename")
     address, name = part.get("file_url"), part.get("filename")
     if isinstance(address, str) and part.get("file_data") is None:
@@ -282,9 +256,13 @@ def _read_file(part: Mapping[str, Any]) -> Media | None:
     return read_file(part, extras, member="input_file")
 
 
-def _spoken(parts: Iterable[Text | Media | Refusal]) -> tuple[Text | Media, ...]:
+def _spoken(
+    parts: Iterable[model.Text | model.Media | model.Refusal],
+) -> tuple[model.Text | model.Media, ...]:
     """Return the parts of a user or a tool, in which a refusal is text."""
-    return tuple(Text(part.text) if isinstance(part, Refusal) else part for part in parts)
+    return tuple(
+        model.Text(part.text) if isinstance(part, model.Refusal) else part for part in parts
+    )
 
 
 def _thought_in(parts: Any) -> str:
@@ -314,21 +292,21 @@ def _string(value: Mapping[str, Any], name: str) -> str:
     return payload if isinstance(payload, str) else ""
 
 
-_EFFORTS = frozenset(get_args(Effort))
+_EFFORTS = frozenset(get_args(model.Effort))
 _SUMMARIES = ("auto", "concise", "detailed")
 # A thought always includes its proof, whether requested or not.
 _ALWAYS_INCLUDED = "reasoning.encrypted_content"
 
 
-def decode_request(body: Mapping[str, Any]) -> Request:
+def decode_request(body: Mapping[str, Any]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, Any] = {}
-    names = ToolNames()
+    names = tool_names.ToolNames()
     tools = _read_tools(members, names, left_over)
     items = ItemsDecoder(names, left_over)
     if instructions := members.text("instructions"):
-        items.system.append(Text(instructions))
+        items.system.append(model.Text(instructions))
     stated = members.any("input")
     if isinstance(stated, str):
         stated = [{"role": "user", "content": stated}]
@@ -346,7 +324,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
             left_over[f"include.{one}" if isinstance(one, str) else "include"] = True
     form = _read_text(members, left_over)
     _read_inner(members.object("stream_options"), left_over)
-    return Request(
+    return model.Request(
         origin=ORIGIN,
         system=tuple(items.system),
         turns=items.turns(),
@@ -375,8 +353,8 @@ def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
 
 
 def _added_tools(
-    lists: Iterable[Members], names: ToolNames, left_over: dict[str, Any]
-) -> Iterator[Tool]:
+    lists: Iterable[Members], names: tool_names.ToolNames, left_over: dict[str, Any]
+) -> Iterator[model.Tool]:
     """Yield the functions that items of the conversation add, which count as loaded."""
     for members in lists:
         for tool in _read_tools(members, names, left_over):
@@ -384,8 +362,10 @@ def _added_tools(
             yield replace(tool, extras=extras)
 
 
-def _read_tools(members: Members, names: ToolNames, left_over: dict[str, Any]) -> list[Tool]:
-    tools: list[Tool] = []
+def _read_tools(
+    members: Members, names: tool_names.ToolNames, left_over: dict[str, Any]
+) -> list[model.Tool]:
+    tools: list[model.Tool] = []
     for tool in members.objects("tools"):
         kind = tool.text("type")
         if kind == "namespace":
@@ -397,63 +377,63 @@ def _read_tools(members: Members, names: ToolNames, left_over: dict[str, Any]) -
             found = [("", tool)]
         for namespace, one in found:
             kind = one.text("type") or ""
-            if kind in (FUNCTION, CUSTOM):
+            if kind in (tool_names.FUNCTION, tool_names.CUSTOM):
                 tools.append(_read_tool(one, kind, namespace, names))
-            elif kind in CLIENT_TOOLS and is_run_by_client(one.whole()):
+            elif kind in client_tools.CLIENT_TOOLS and client_tools.is_run_by_client(one.whole()):
                 tools.append(_read_client_tool(one, kind, names))
             else:
                 left_over[f"tools.{kind}"] = True
     return tools
 
 
-def _read_tool(tool: Members, kind: str, namespace: str, names: ToolNames) -> Tool:
+def _read_tool(tool: Members, kind: str, namespace: str, names: tool_names.ToolNames) -> model.Tool:
     name = tool.text("name")
     if not name:
         raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
     parameters = tool.mapping("parameters")
-    if kind == CUSTOM:
-        parameters = custom_parameters(tool.whole().get("format"))
-    return Tool(
+    if kind == tool_names.CUSTOM:
+        parameters = tool_calls.custom_parameters(tool.whole().get("format"))
+    return model.Tool(
         names.of(namespace, name),
         description=tool.text("description"),
         parameters=parameters,
         is_strict=tool.boolean("strict"),
         extras=tool.rest(),
-        own_name=own_name(kind, namespace, name),
+        own_name=tool_names.own_name(kind, namespace, name),
     )
 
 
-def _read_client_tool(tool: Members, kind: str, names: ToolNames) -> Tool:
+def _read_client_tool(tool: Members, kind: str, names: tool_names.ToolNames) -> model.Tool:
     """Decode a tool that the client runs to its function, which is known, or described in it."""
-    described = CLIENT_TOOLS[kind]
+    described = client_tools.CLIENT_TOOLS[kind]
     for name in ("execution", "environment"):
         tool.any(name)
-    return Tool(
+    return model.Tool(
         names.of_type(kind),
         description=tool.text("description") or described.description,
         parameters=tool.mapping("parameters") or described.parameters,
         extras=tool.rest(),
-        own_name=own_name(kind, None, kind),
+        own_name=tool_names.own_name(kind, None, kind),
     )
 
 
 def _read_tool_choice(
-    members: Members, names: ToolNames, left_over: dict[str, Any]
-) -> ToolChoice | None:
+    members: Members, names: tool_names.ToolNames, left_over: dict[str, Any]
+) -> model.ToolChoice | None:
     choice = members.any("tool_choice")
     if choice is None:
         return None
     if choice in ("auto", "none", "required"):
-        return ToolChoice(choice)
+        return model.ToolChoice(choice)
     if isinstance(choice, Mapping):
         if name := _chosen(choice, names):
-            return ToolChoice("named", name)
+            return model.ToolChoice("named", name)
         if choice.get("type") == "allowed_tools":
             allowed = [_chosen(tool, names) for tool in _objects(choice.get("tools"))]
             if not all(allowed):
                 left_over["tool_choice.tools"] = True
             mode = choice.get("mode")
-            return ToolChoice(
+            return model.ToolChoice(
                 "required" if mode == "required" else "auto",
                 allowed=tuple(name for name in allowed if name),
             )
@@ -461,17 +441,17 @@ def _read_tool_choice(
     return None
 
 
-def _chosen(choice: Mapping[str, Any], names: ToolNames) -> str:
+def _chosen(choice: Mapping[str, Any], names: tool_names.ToolNames) -> str:
     """Return the function that a choice names; empty if it names none."""
     kind, name = choice.get("type"), _string(choice, "name")
-    if isinstance(kind, str) and kind in CLIENT_TOOLS:
+    if isinstance(kind, str) and kind in client_tools.CLIENT_TOOLS:
         return names.of_type(kind)
-    if kind not in (FUNCTION, CUSTOM) or not name:
+    if kind not in (tool_names.FUNCTION, tool_names.CUSTOM) or not name:
         return ""
     return names.of(_string(choice, "namespace"), name)
 
 
-def _read_text(members: Members, left_over: dict[str, Any]) -> Format | None:
+def _read_text(members: Members, left_over: dict[str, Any]) -> model.Format | None:
     text = members.object("text")
     if text is None:
         return None
@@ -480,14 +460,14 @@ def _read_text(members: Members, left_over: dict[str, Any]) -> Format | None:
     return form
 
 
-def _read_format(stated: Members | None, left_over: dict[str, Any]) -> Format | None:
+def _read_format(stated: Members | None, left_over: dict[str, Any]) -> model.Format | None:
     kind = None if stated is None else stated.text("type")
     if stated is None or kind == "text":
-        return None if stated is None else Format("text")
+        return None if stated is None else model.Format("text")
     if kind == "json_object":
-        return Format("json")
+        return model.Format("json")
     if kind == "json_schema":
-        return Format(
+        return model.Format(
             "schema",
             name=stated.text("name"),
             schema=stated.mapping("schema"),
@@ -498,7 +478,7 @@ def _read_format(stated: Members | None, left_over: dict[str, Any]) -> Format | 
     return None
 
 
-def _read_reasoning(members: Members, left_over: dict[str, Any]) -> Reasoning | None:
+def _read_reasoning(members: Members, left_over: dict[str, Any]) -> model.Reasoning | None:
     stated = members.object("reasoning")
     if stated is None:
         return None
@@ -510,8 +490,8 @@ def _read_reasoning(members: Members, left_over: dict[str, Any]) -> Reasoning | 
     if summary is not None and summary not in _SUMMARIES:
         left_over["reasoning.summary"] = summary
     _read_inner(stated, left_over)
-    reasoning = Reasoning(
-        effort=cast(Effort | None, effort),
+    reasoning = model.Reasoning(
+        effort=cast(model.Effort | None, effort),
         shows_thoughts=True if summary in _SUMMARIES else None,
     )
-    return None if reasoning == Reasoning() else reasoning
+    return None if reasoning == model.Reasoning() else reasoning

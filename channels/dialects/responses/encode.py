@@ -10,20 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from channels.dialects.chat.encode import effort_word, is_strict, schema_format, write_tier
+from channels.dialects.chat import encode
 from channels.dialects.chat.members import PROVIDER
 from channels.dialects.validation import unversioned
 from channels.families import RESPONSES
 from channels.registry import BUILTIN_TOOLS
+from channels.translation import losses
 from channels.translation.identifiers import CACHE_KEY, IdentifierLimits, cache_key_of
-from channels.translation.losses import (
-    LossReport,
-    report_extras,
-    report_media,
-    report_members,
-    report_part,
-    spelled,
-)
 from channels.translation.media import data_uri, is_text, split_markdown, text_of
 from channels.translation.model import (
     ClientProtocol,
@@ -59,7 +52,7 @@ class ItemWriter:
     __slots__ = ("_items", "_limits", "_origin", "_report")
 
     def __init__(
-        self, origin: ClientProtocol, report: LossReport, limits: IdentifierLimits
+        self, origin: ClientProtocol, report: losses.LossReport, limits: IdentifierLimits
     ) -> None:
         self._origin = origin
         self._report = report
@@ -74,12 +67,12 @@ class ItemWriter:
     ) -> tuple[str, list[dict[str, Any]]]:
         """Return the instructions, and all items in order: at least one, as upstreams require."""
         for text in system:
-            report_extras(
+            losses.report_extras(
                 self._origin, self._origin.system or self._origin.parts, text.extras, self._report
             )
         for turn in turns:
             if turn.name is not None:
-                self._report.drop(spelled(self._origin, "turn.name"))
+                self._report.drop(losses.spelled(self._origin, "turn.name"))
             if turn.role == "user":
                 self._write_user(turn)
             else:
@@ -103,7 +96,7 @@ class ItemWriter:
             elif isinstance(part, Refusal):
                 spoken.append(("user", {"type": "input_text", "text": part.text}))
             else:
-                report_part(self._origin, part, self._report)
+                losses.report_part(self._origin, part, self._report)
         for role, parts in groupby(spoken, lambda one: one[0]):
             self._put(role, [written for _, written in parts])
 
@@ -128,7 +121,7 @@ class ItemWriter:
                 self._put_spoken(spoken, shown)
                 self._items.append(_reasoning(part.text, part.signature))
             else:
-                report_part(self._origin, part, self._report)
+                losses.report_part(self._origin, part, self._report)
             is_written = is_written or bool(spoken or shown)
         if not is_written:
             spoken.append({"type": "output_text", "text": ""})  # it was all thinking
@@ -150,8 +143,8 @@ class ItemWriter:
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         if call.signature is not None:
-            self._report.drop(spelled(self._origin, "call.signature"))
-        report_extras(self._origin, self._origin.parts, call.extras, self._report)
+            self._report.drop(losses.spelled(self._origin, "call.signature"))
+        losses.report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return {
             "type": "function_call",
             "call_id": self._limits.call_id(call.id),
@@ -160,9 +153,9 @@ class ItemWriter:
         }
 
     def _write_result(self, result: ToolResult) -> None:
-        report_extras(self._origin, self._origin.parts, result.extras, self._report)
+        losses.report_extras(self._origin, self._origin.parts, result.extras, self._report)
         if result.is_error:
-            self._report.drop(spelled(self._origin, "is_error"))
+            self._report.drop(losses.spelled(self._origin, "is_error"))
         parts = [written for part in result.parts if (written := self._content(part)) is not None]
         output: str | list[dict[str, Any]] = parts
         if all(part["type"] == "input_text" for part in parts):
@@ -189,10 +182,10 @@ class ItemWriter:
         elif part.kind == "document" and (document := self._document(part)):
             written = document
         else:
-            report_media(self._origin, part, self._report)
+            losses.report_media(self._origin, part, self._report)
             return None
         if isinstance(part, Media) and part.name is not None and "filename" not in written:
-            self._report.drop(spelled(self._origin, "media.name"))
+            self._report.drop(losses.spelled(self._origin, "media.name"))
         if part.extras.get(_BREAKPOINT) is not None:
             written[_BREAKPOINT] = part.extras[_BREAKPOINT]
         return written
@@ -209,7 +202,7 @@ class ItemWriter:
 
     def _lose_extras(self, part: Text | Media, *, carried: tuple[str, ...] = ()) -> None:
         extras, origin = part.extras, self._origin
-        report_extras(origin, origin.parts, extras, self._report, carried=carried)
+        losses.report_extras(origin, origin.parts, extras, self._report, carried=carried)
 
 
 def _text_and_images(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -266,7 +259,7 @@ def encode_request(
     model: str,
     stream: bool,
     max_tokens: int | None,
-    report: LossReport,
+    report: losses.LossReport,
     cache_key: str | None = None,
 ) -> dict[str, Any]:
     """Return the body for the upstream.
@@ -291,9 +284,9 @@ def encode_request(
             body[name] = value
     for name in ("stop", "seed", "top_k"):
         if getattr(request, name) not in (None, ()):
-            report.drop(spelled(request.origin, name))
+            report.drop(losses.spelled(request.origin, name))
     if request.count is not None and request.count > 1:
-        report.drop(spelled(request.origin, "count"))
+        report.drop(losses.spelled(request.origin, "count"))
     carried = _write_tools(request, body, report)
     if request.reasoning is not None:
         _write_reasoning(request.reasoning, request.origin, body, report)
@@ -303,16 +296,16 @@ def encode_request(
         carried |= _write_shared(request, body)
     if CACHE_KEY not in carried and (key := cache_key_of(request, report, cache_key)):
         body[CACHE_KEY] = key
-    carried |= write_tier(request, body)
-    report_members(request, report, carried=carried)
+    carried |= encode.write_tier(request, body)
+    losses.report_members(request, report, carried=carried)
     return body
 
 
 def _write_reasoning(
-    reasoning: Reasoning, origin: ClientProtocol, body: dict[str, Any], report: LossReport
+    reasoning: Reasoning, origin: ClientProtocol, body: dict[str, Any], report: losses.LossReport
 ) -> None:
     """Write the level of thinking, and if there may be thoughts, request their proof."""
-    effort = effort_word(reasoning, origin, report)
+    effort = encode.effort_word(reasoning, origin, report)
     shows = reasoning.shows_thoughts
     thinks = effort != "none" and reasoning != Reasoning(shows_thoughts=shows)
     if shows is None and origin.shows_thoughts and thinks:
@@ -326,7 +319,7 @@ def _write_reasoning(
         body["include"] = _PROOFS
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> set[str]:
+def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> set[str]:
     """Write functions, then the built-in tools as the client described them; return the extras."""
     carried = set()
     tools = [_function(tool, request, report) for tool in request.tools]
@@ -341,7 +334,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
     if choice is not None and not tools:
         # Calling none is the default.
         if choice.forces_call or choice.allowed:
-            report.drop(spelled(request.origin, "tool_choice"))
+            report.drop(losses.spelled(request.origin, "tool_choice"))
     elif choice is not None:
         body["tool_choice"] = _choice(choice, request.extras.get(_ALLOWED, []))
         carried.add(_ALLOWED)
@@ -382,23 +375,23 @@ def _named(name: str) -> dict[str, Any]:
     return {"type": "function", "name": LIMITS.name(name)}
 
 
-def _function(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
-    report_extras(request.origin, request.origin.tools, tool.extras, report)
+def _function(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
+    losses.report_extras(request.origin, request.origin.tools, tool.extras, report)
     function = {
         **_named(tool.name),
         "parameters": _NO_PARAMETERS if tool.parameters is None else tool.parameters,
         # The default is true here, and false in the client's protocol.
-        "strict": is_strict(tool, request, report),
+        "strict": encode.is_strict(tool, request, report),
     }
     if tool.description is not None:
         function["description"] = tool.description
     return function
 
 
-def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
+def _format(form: Format, request: Request, report: losses.LossReport) -> dict[str, Any]:
     if form.kind != "schema":
         return {"type": "text" if form.kind == "text" else "json_object"}
-    return {"type": "json_schema", "schema": {}, **schema_format(form, request, report)}
+    return {"type": "json_schema", "schema": {}, **encode.schema_format(form, request, report)}
 
 
 def _write_shared(request: Request, body: dict[str, Any]) -> set[str]:

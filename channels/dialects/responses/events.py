@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.loose_members import loosely
-from channels.json.lenient import NULL, UNREADABLE, read_json, read_loosely
+from channels.json import lenient
 from channels.json.weight import is_heavy_event
 
 
@@ -30,11 +30,11 @@ class ResponsesEvent(Struct, gc=False):
     text: str | None = None
     refusal: str | None = None
     arguments: str | None = None
-    annotation: msgspec.Raw = NULL
-    part: msgspec.Raw = NULL
-    item: msgspec.Raw = NULL
-    response: msgspec.Raw = NULL
-    error: msgspec.Raw = NULL
+    annotation: msgspec.Raw = lenient.NULL
+    part: msgspec.Raw = lenient.NULL
+    item: msgspec.Raw = lenient.NULL
+    response: msgspec.Raw = lenient.NULL
+    error: msgspec.Raw = lenient.NULL
     code: str | None = None
     message: str | None = None
 
@@ -52,23 +52,23 @@ class StatedResponse(Struct, gc=False):
     model: str | None = None
     status: str | None = None
     incomplete_details: IncompleteDetails | None = None
-    output: msgspec.Raw = NULL
-    usage: msgspec.Raw = NULL
-    error: msgspec.Raw = NULL
+    output: msgspec.Raw = lenient.NULL
+    usage: msgspec.Raw = lenient.NULL
+    error: msgspec.Raw = lenient.NULL
     service_tier: str | None = None
-    tools: msgspec.Raw = NULL
+    tools: msgspec.Raw = lenient.NULL
 
 
 class _CountedItem(Struct, gc=False):
     """Members of an output item that count as output, without an image's `result`."""
 
-    type: msgspec.Raw = NULL
-    content: msgspec.Raw = NULL
-    summary: msgspec.Raw = NULL
-    name: msgspec.Raw = NULL
-    arguments: msgspec.Raw = NULL
-    input: msgspec.Raw = NULL
-    code: msgspec.Raw = NULL
+    type: msgspec.Raw = lenient.NULL
+    content: msgspec.Raw = lenient.NULL
+    summary: msgspec.Raw = lenient.NULL
+    name: msgspec.Raw = lenient.NULL
+    arguments: msgspec.Raw = lenient.NULL
+    input: msgspec.Raw = lenient.NULL
+    code: msgspec.Raw = lenient.NULL
 
 
 # Decodes a documented event; raises the errors in UNREADABLE.
@@ -89,8 +89,8 @@ def read_event(data: bytes) -> ResponsesEvent | None:
     """
     try:
         return decode_event(data)
-    except UNREADABLE:
-        value = None if is_heavy_event(data) else read_loosely(data)
+    except lenient.UNREADABLE:
+        value = None if is_heavy_event(data) else lenient.read_loosely(data)
     return (
         ResponsesEvent() if data.strip() == _FOREIGN_TERMINATOR else loosely(ResponsesEvent, value)
     )
@@ -100,13 +100,13 @@ def read_response(data: bytes | msgspec.Raw, *, mends: bool = True) -> StatedRes
     """Decode a response, also an undocumented one if `mends`; None on failure."""
     try:
         return _RESPONSE.decode(data)
-    except UNREADABLE:
-        return loosely(StatedResponse, read_loosely(bytes(data))) if mends else None
+    except lenient.UNREADABLE:
+        return loosely(StatedResponse, lenient.read_loosely(bytes(data))) if mends else None
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any]:
     """Return the object in a member; empty without one."""
-    value = None if raw is NULL else read_json(bytes(raw))
+    value = None if raw is lenient.NULL else lenient.read_json(bytes(raw))
     return value if isinstance(value, dict) else {}
 
 

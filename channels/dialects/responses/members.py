@@ -12,14 +12,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from channels.dialects import validation
 from channels.dialects.chat.members import PROVIDER
-from channels.dialects.validation import (
-    INTEGER_MAX,
-    MODEL_CHARACTERS_MAX,
-    TOOL_TYPE_CHARACTERS_MAX,
-    AnyObject,
-    Count,
-)
 from channels.families import RESPONSES
 from channels.translation.model import ClientProtocol
 
@@ -46,10 +40,10 @@ class InputItem(Struct, gc=False):
 class ResponsesTool(Struct, gc=False):
     """A function, or a built-in tool such as web_search."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)]
+    type: Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)]
     name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
-    parameters: AnyObject | UnsetType | None = UNSET
+    parameters: validation.AnyObject | UnsetType | None = UNSET
     execution: Any = None
     environment: Any = None
 
@@ -71,11 +65,11 @@ class ReasoningOptions(Struct, gc=False):
 class ResponsesBody(Struct, gc=False):
     """Every member that the gateway reads. `Any` is used if only presence matters."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
     input: str | Annotated[list[InputItem], Meta(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
-    max_output_tokens: Count | None = None
+    max_output_tokens: validation.Count | None = None
     reasoning: ReasoningOptions | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -100,7 +94,9 @@ class LenientItem(Struct, gc=False):
 class LenientResponsesTool(Struct, gc=False):
     """A tool, of which only the type is needed, and where it runs."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+    type: (
+        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
+    ) = None
     execution: Any = None
     environment: Any = None
 
@@ -108,18 +104,18 @@ class LenientResponsesTool(Struct, gc=False):
 class LenientResponsesBody(Struct, gc=False):
     """The members that the gateway needs, whether or not the upstream accepts the rest."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
     input: str | Annotated[list[LenientItem], Meta(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
-    max_output_tokens: Count | None = None
-    reasoning: AnyObject | None = None
+    max_output_tokens: validation.Count | None = None
+    reasoning: validation.AnyObject | None = None
     temperature: float | None = None
     top_p: float | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     tools: list[LenientResponsesTool] | None = None
-    tool_choice: str | AnyObject | None = None
+    tool_choice: str | validation.AnyObject | None = None
     parallel_tool_calls: bool | None = None
     previous_response_id: Any = None
     conversation: Any = None
@@ -128,7 +124,7 @@ class LenientResponsesBody(Struct, gc=False):
 
 # The allowed values of each member, in words; `[]` stands for any index.
 ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
     "input": "a string or a non-empty array of items",
     "input[]": "an object with role and content, or with type",
     "input[].type": "a string such as message",
@@ -143,7 +139,7 @@ ALLOWED = {
     "input[].name": "a string",
     "instructions": "a string",
     "stream": "a boolean",
-    "max_output_tokens": f"an integer from 1 to {INTEGER_MAX}",
+    "max_output_tokens": f"an integer from 1 to {validation.INTEGER_MAX}",
     "reasoning": "an object",
     "reasoning.effort": "a string such as low, medium or high",
     "reasoning.summary": "a string",
@@ -153,7 +149,9 @@ ALLOWED = {
     "presence_penalty": "a number",
     "tools": "an array of tools",
     "tools[]": "an object with type",
-    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as web_search",
+    "tools[].type": (
+        f"a string of 1 to {validation.TOOL_TYPE_CHARACTERS_MAX} characters such as web_search"
+    ),
     "tools[].name": "a non-empty string",
     "tools[].description": "a string",
     "tools[].parameters": "an object that holds a JSON schema",

@@ -15,18 +15,11 @@ from typing import ClassVar
 import msgspec
 
 from channels.dialects.meter import StatedMeter, fit_name
-from channels.dialects.responses.events import (
-    ENDS,
-    ITEM,
-    ResponsesEvent,
-    StatedResponse,
-    items_in,
-    read_event,
-    read_response,
-)
+from channels.dialects.responses import events
+from channels.dialects.responses.events import read_event
 from channels.dialects.responses.usage import ResponsesUsageReader, ToolCounter
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NULL, characters_of, length_of, raw_of, read_loosely, text_of
+from channels.json import lenient
 from channels.json.weight import is_heavy_event
 
 
@@ -36,15 +29,15 @@ def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
     A call of a tool that the provider ran is counted in `tools`, if that is given.
     """
     try:
-        fields = ITEM.decode(item)
+        fields = events.ITEM.decode(item)
     except (msgspec.DecodeError, RecursionError):
         return 0
     if tools is not None:
         tools.take(fields.type, item)
-    count = sum(map(length_of, (fields.name, fields.arguments, fields.input, fields.code)))
+    count = sum(map(lenient.length_of, (fields.name, fields.arguments, fields.input, fields.code)))
     for parts in (fields.content, fields.summary):
-        if parts is not NULL:
-            count += characters_of(read_loosely(bytes(parts)))
+        if parts is not lenient.NULL:
+            count += lenient.characters_of(lenient.read_loosely(bytes(parts)))
     return count
 
 
@@ -52,7 +45,7 @@ def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
 
-class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
+class ResponsesMeter(StatedMeter[events.ResponsesEvent, ResponsesUsageReader]):
     """Meters one response. `finished`: its last event was received, or it is whole.
 
     `finish_reason` is the status of the response, or why it is incomplete.
@@ -72,12 +65,12 @@ class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
 
     def take_body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
-        response = read_response(body)
+        response = events.read_response(body)
         if response is None:
             raise UpstreamMalformed("not a JSON object")
         self._end(response)
 
-    def take_event(self, event: ResponsesEvent | None) -> bool:
+    def take_event(self, event: events.ResponsesEvent | None) -> bool:
         """Meter a decoded event. True: every client gets it."""
         if event is None:
             self.malformed_events += 1
@@ -91,24 +84,24 @@ class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
             self._take_whole(event)
         return True
 
-    def _take_whole(self, event: ResponsesEvent) -> None:
+    def _take_whole(self, event: events.ResponsesEvent) -> None:
         """Meter an event without a delta: an item, an error, or the response."""
-        if event.item is not NULL:
+        if event.item is not lenient.NULL:
             self.has_choice = True
             self._take_item(event)
-        if event.error is not NULL:
+        if event.error is not lenient.NULL:
             self._note_error(event.error)
         elif event.type == "error":
-            self._note_error(raw_of({"code": event.code, "message": event.message}))
-        is_end = event.type in ENDS
-        if event.response is not NULL and (is_end or self.response_id is None):
+            self._note_error(lenient.raw_of({"code": event.code, "message": event.message}))
+        is_end = event.type in events.ENDS
+        if event.response is not lenient.NULL and (is_end or self.response_id is None):
             is_heavy = is_heavy_event(bytes(event.response))
-            response = read_response(event.response, mends=not is_heavy)
+            response = events.read_response(event.response, mends=not is_heavy)
             if response is None:
                 self.malformed_events += 1
             else:
                 if is_heavy:
-                    response.output = NULL
+                    response.output = lenient.NULL
                 if is_end:
                     self._end(response)
                 else:
@@ -116,9 +109,9 @@ class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
         if is_end:
             self.finished = True
             if event.type == "response.failed" and self.error_seen is None:
-                self._note_error(raw_of({"code": "failed"}))
+                self._note_error(lenient.raw_of({"code": "failed"}))
 
-    def _take_item(self, event: ResponsesEvent) -> None:
+    def _take_item(self, event: events.ResponsesEvent) -> None:
         is_done = event.type == "response.output_item.done"
         tools = self._stated.counter if is_done else None
         if is_heavy_event(bytes(event.item)):
@@ -134,16 +127,18 @@ class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
             self.characters += count
             self._counted[event.output_index] = self._counted.get(event.output_index, 0) + count
 
-    def _take_response(self, response: StatedResponse, listed: ToolCounter | None = None) -> None:
+    def _take_response(
+        self, response: events.StatedResponse, listed: ToolCounter | None = None
+    ) -> None:
         self._note_names(response.id, response.model)
         self._note_error(response.error)
         if not self._stated.take_usage(response, listed, self.characters):
             self.malformed_events += 1
 
-    def _end(self, response: StatedResponse) -> None:
+    def _end(self, response: events.StatedResponse) -> None:
         self.finished = True
         listed = ToolCounter()
-        items = items_in(response.output)
+        items = events.items_in(response.output)
         self.has_choice = self.has_choice or bool(items)
         characters = sum(item_characters(item, listed) for item in items)
         self.characters = max(self.characters, characters)
@@ -153,10 +148,10 @@ class ResponsesMeter(StatedMeter[ResponsesEvent, ResponsesUsageReader]):
         if reason is not None:
             self.finish_reason = fit_name(reason)
         if response.status == "failed" and self.error_seen is None:
-            self._note_error(raw_of({"code": "failed"}))
+            self._note_error(lenient.raw_of({"code": "failed"}))
 
 
 def ends(data: bytes) -> bool:
     """Whether an event without its final blank line ends the stream."""
-    value = read_loosely(data, mends=False)
-    return isinstance(value, dict) and text_of(value.get("type")) in ENDS
+    value = lenient.read_loosely(data, mends=False)
+    return isinstance(value, dict) and lenient.text_of(value.get("type")) in events.ENDS

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
-from channels.dialects.logged_parameters import counts, names_of, setting, settings
+from channels.dialects import logged_parameters, validation
 from channels.dialects.responses.client_tools import CLIENT_TOOLS, is_run_by_client
 from channels.dialects.responses.members import (
     ALLOWED,
@@ -23,13 +23,6 @@ from channels.dialects.responses.members import (
     LenientResponsesTool,
     ResponsesBody,
     ResponsesTool,
-)
-from channels.dialects.validation import (
-    Tables,
-    check_model,
-    lookalikes_of,
-    read_members,
-    unversioned,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
@@ -60,21 +53,21 @@ def parameters(
 
     Tools and images are only recognised in a documented body.
     """
-    shown = settings(raw, _SETTINGS)
+    shown = logged_parameters.settings(raw, _SETTINGS)
     if isinstance(read, LenientResponsesBody):
-        return shown | counts(input=len(read.input))
+        return shown | logged_parameters.counts(input=len(read.input))
     if read.reasoning is not None:
         for name in ("effort", "summary"):
             value = getattr(read.reasoning, name)
             if isinstance(value, str):
-                shown[f"reasoning.{name}"] = setting(value)
+                shown[f"reasoning.{name}"] = logged_parameters.setting(value)
     if "text" in raw:
         shown |= _text(raw["text"])
     if read.tools:
-        shown["tools"] = names_of([_name(tool) for tool in read.tools])
+        shown["tools"] = logged_parameters.names_of([_name(tool) for tool in read.tools])
     if isinstance(read.input, str):
         return shown | {"input": "a string"}
-    return shown | counts(input=len(read.input), images=_images(read))
+    return shown | logged_parameters.counts(input=len(read.input), images=_images(read))
 
 
 def _text(raw: msgspec.Raw) -> dict[str, str]:
@@ -82,7 +75,7 @@ def _text(raw: msgspec.Raw) -> dict[str, str]:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
         return {}  # not an object: the upstream refuses it
-    return settings(config, ("format", "verbosity"), within="text.")
+    return logged_parameters.settings(config, ("format", "verbosity"), within="text.")
 
 
 def _name(tool: ResponsesTool) -> str:
@@ -97,8 +90,8 @@ def _images(read: ResponsesBody) -> int:
     return found
 
 
-_TABLES = Tables(ResponsesBody, LenientResponsesBody, ALLOWED)
-_NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
+_TABLES = validation.Tables(ResponsesBody, LenientResponsesBody, ALLOWED)
+_NAMES = validation.lookalikes_of(ResponsesBody.__struct_fields__)
 
 # Tools that the client runs itself; the provider only trained its models for them.
 _RUN_BY_CLIENT = frozenset(("function", "custom", "namespace", "computer", "computer_use"))
@@ -124,14 +117,14 @@ class ResponsesRequest(Struct, frozen=True):
 
 def read_request(body: bytes) -> ResponsesRequest:
     """Check a request body. Raises InvalidRequest with the faulty member."""
-    members = read_members(body, _NAMES)
+    members = validation.read_members(body, _NAMES)
     read, fault = _TABLES.read(members)
     _refuse_stored(read)
     if isinstance(read.input, list):
         _check_items(read.input)
     return ResponsesRequest(
         members,
-        check_model(read.model),
+        validation.check_model(read.model),
         read.stream is True,
         len(members.raw["input"]),
         read.max_output_tokens,
@@ -214,7 +207,7 @@ def _check_items(items: Iterable[InputItem | LenientItem]) -> None:
 
 def _builtin_tools(tools: Iterable[ResponsesTool | LenientResponsesTool]) -> tuple[str, ...]:
     kinds = dict.fromkeys(
-        unversioned(tool.type)
+        validation.unversioned(tool.type)
         for tool in tools
         if tool.type is not None and not _is_run_by_client(tool)
     )

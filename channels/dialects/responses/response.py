@@ -8,15 +8,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from channels.dialects.responses import items
 from channels.dialects.responses.events import ENDS, read_response
-from channels.dialects.responses.items import (
-    REFUSAL,
-    TEXT,
-    image_members,
-    message_part,
-    new_item,
-    summary_part,
-)
 from channels.dialects.responses.response_object import ending_of, response_object
 from channels.dialects.responses.signatures import proof_member
 from channels.dialects.responses.stream import ResponsesStreamDecoder
@@ -54,7 +47,9 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
 
 def _kind_of_words(part: Part) -> str:
     """Return the kind of message part that a part becomes; empty for other items."""
-    return TEXT if isinstance(part, Text) else REFUSAL if isinstance(part, Refusal) else ""
+    return (
+        items.TEXT if isinstance(part, Text) else items.REFUSAL if isinstance(part, Refusal) else ""
+    )
 
 
 class _Output:
@@ -79,14 +74,14 @@ class _Output:
             kind, members = call_item(part.name, part.id, call_arguments(part.arguments))
             self._add(kind, status="completed", **members)
         elif isinstance(part, Media):
-            image = image_members(part)
+            image = items.image_members(part)
             if image is None:
-                self.add_words(TEXT, markdown(part))
+                self.add_words(items.TEXT, markdown(part))
             else:
                 self._add("image_generation_call", **image)
 
     def _add(self, kind: str, **members: Any) -> None:
-        self.items.append(new_item(self._id, len(self.items), kind, **members))
+        self.items.append(items.new_item(self._id, len(self.items), kind, **members))
 
     def add_words(self, kind: str, text: str) -> None:
         """Add a part of a message."""
@@ -94,12 +89,14 @@ class _Output:
             return
         if not self.items or self.items[-1]["type"] != "message":
             self._add("message", status="completed", role="assistant", content=[])
-        self.items[-1]["content"].append(message_part(kind, text))
+        self.items[-1]["content"].append(items.message_part(kind, text))
 
     def _add_thought(self, part: Thinking) -> None:
         if part.text or part.signature or part.redacted:
             proof = proof_member(part.signature, part.redacted, part.signer)
-            self._add("reasoning", summary=[summary_part(part.text)] if part.text else [], **proof)
+            self._add(
+                "reasoning", summary=[items.summary_part(part.text)] if part.text else [], **proof
+            )
 
 
 def decode_response(body: bytes) -> model.Response:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.families import RESPONSES
+from channels.translation import signatures
 from channels.translation.model import Protocol, Thinking
-from channels.translation.signatures import TAG, UNSIGNED, edited, opened, sealed
 
 _REDACTED = "redacted:"
 # The alphabet of other providers' proofs: base64, in either variant.
@@ -20,9 +20,9 @@ _PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
 
 def proven(text: str, proof: str) -> Thinking:
     """Return the thought proven by an `encrypted_content`, which may be another protocol's."""
-    if proof == UNSIGNED:
+    if proof == signatures.UNSIGNED:
         return Thinking(text)
-    signature, signer = opened(proof, own=RESPONSES.protocol)
+    signature, signer = signatures.opened(proof, own=RESPONSES.protocol)
     if signer == RESPONSES.protocol:
         return Thinking(text, signature=signature, signer=signer)
     data = signature.removeprefix(_REDACTED)
@@ -40,9 +40,9 @@ def redacted_proof(data: str) -> str:
 
 def without_foreign(body: bytes, outline: bytes) -> bytes:
     """Return the body without foreign thoughts; the same object if there are none."""
-    if TAG.encode() not in outline:
+    if signatures.TAG.encode() not in outline:
         return body
-    return edited(body, "input", _without_foreign_thought)
+    return signatures.edited(body, "input", _without_foreign_thought)
 
 
 def _without_foreign_thought(item: Any) -> Any:
@@ -50,7 +50,7 @@ def _without_foreign_thought(item: Any) -> Any:
     if not isinstance(item, Mapping) or item.get("type") != "reasoning":
         return item
     proof = item.get("encrypted_content")
-    return None if isinstance(proof, str) and proof.startswith(TAG) else item
+    return None if isinstance(proof, str) and proof.startswith(signatures.TAG) else item
 
 
 def proof_member(
@@ -62,5 +62,5 @@ def proof_member(
     """
     proof = redacted_proof(redacted) if redacted else signature
     if not proof:
-        return {"encrypted_content": UNSIGNED}
-    return {"encrypted_content": sealed(proof, signer, own=RESPONSES.protocol)}
+        return {"encrypted_content": signatures.UNSIGNED}
+    return {"encrypted_content": signatures.sealed(proof, signer, own=RESPONSES.protocol)}

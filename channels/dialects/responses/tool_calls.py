@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from channels.dialects.responses.client_tools import (
-    CLIENT_TOOLS,
-    OPERATIONS,
-    ClientTool,
-    object_schema,
-    text_schema,
-)
+from channels.dialects.responses import client_tools
 from channels.dialects.responses.tool_names import CUSTOM, named_call
 from channels.json.lenient import dumps
 from channels.translation.call_arguments import object_in
@@ -28,10 +22,10 @@ def custom_parameters(form: Any) -> dict[str, Any]:
     words = "The input of the tool as a whole, as plain text."
     if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
         words = f"{words} It has to follow this {form.get('syntax')} grammar:\n{form['definition']}"
-    return object_schema((INPUT,), **{INPUT: text_schema(words)})
+    return client_tools.object_schema((INPUT,), **{INPUT: client_tools.text_schema(words)})
 
 
-def stated_arguments(tool: ClientTool, call: Mapping[str, Any]) -> Any:
+def stated_arguments(tool: client_tools.ClientTool, call: Mapping[str, Any]) -> Any:
     """Return the arguments of a call returned by the client, as a model writes them."""
     stated = call.get(tool.member)
     if not isinstance(stated, Mapping) or tool.member != "action":
@@ -66,7 +60,7 @@ def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
 def call_item(name: str, call_id: str, arguments: str | None) -> tuple[str, dict[str, Any]]:
     """Return the kind and the members of a call's item; `arguments` are None at its beginning."""
     kind, namespace, name = named_call(name)
-    if tool := CLIENT_TOOLS.get(kind):
+    if tool := client_tools.CLIENT_TOOLS.get(kind):
         given = _client_arguments(kind, object_in(arguments or "{}") or {})
         members = {"call_id": call_id, tool.member: given}
         return tool.item, {**members, "execution": "client"} if kind == "tool_search" else members
@@ -94,7 +88,7 @@ def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
         return dict(given)
     if kind == "apply_patch":
         stated = given.get("type")
-        operation = {"type": stated if stated in OPERATIONS else "update_file"}
+        operation = {"type": stated if stated in client_tools.OPERATIONS else "update_file"}
         operation["path"] = _string(given, "path")
         if stated != "delete_file":
             operation["diff"] = _string(given, "diff")

@@ -11,28 +11,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from channels.dialects import token_counts, usage_details
 from channels.dialects.responses.events import ITEM, StatedResponse, items_in
-from channels.dialects.token_counts import (
-    TOOL_CALLS_MAX,
-    PartialUsage,
-    Tokens,
-    Usage,
-    UsageParts,
-    search_size,
-    served_tier,
-)
 from channels.dialects.usage import Counts, RunningUsage, UsageType
-from channels.dialects.usage_details import (
-    InputDetails,
-    OutputDetails,
-    ToolUsage,
-    add_parts,
-    tools_member,
-)
 from channels.json.lenient import NULL, UNREADABLE, is_stated
 
 
-def write_usage(usage: Usage | None) -> dict[str, Any] | None:
+def write_usage(usage: token_counts.Usage | None) -> dict[str, Any] | None:
     """Return the `usage` member; None if it is unknown."""
     if usage is None:
         return None
@@ -47,19 +32,21 @@ def write_usage(usage: Usage | None) -> dict[str, Any] | None:
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }
     if usage.parts is not None:
-        add_parts(usage, written["input_tokens_details"], written["output_tokens_details"])
-        written.update(tools_member(usage.parts))
+        usage_details.add_parts(
+            usage, written["input_tokens_details"], written["output_tokens_details"]
+        )
+        written.update(usage_details.tools_member(usage.parts))
     return written
 
 
-class _ResponsesUsage(ToolUsage, gc=False):
+class _ResponsesUsage(usage_details.ToolUsage, gc=False):
     """A usage with the parts that may have their own prices."""
 
-    input_tokens: Tokens | None = None
-    output_tokens: Tokens | None = None
-    total_tokens: Tokens | None = None
-    input_tokens_details: InputDetails | None = None
-    output_tokens_details: OutputDetails | None = None
+    input_tokens: token_counts.Tokens | None = None
+    output_tokens: token_counts.Tokens | None = None
+    total_tokens: token_counts.Tokens | None = None
+    input_tokens_details: usage_details.InputDetails | None = None
+    output_tokens_details: usage_details.OutputDetails | None = None
 
 
 class _Action(Struct, gc=False):
@@ -139,7 +126,7 @@ class ToolCounter:
         else:
             run = stated.environment
             container = stated.container_id or (None if run is None else run.container_id)
-            if container is not None and len(self._containers) < TOOL_CALLS_MAX:
+            if container is not None and len(self._containers) < token_counts.TOOL_CALLS_MAX:
                 self._containers.add(container)
 
 
@@ -159,12 +146,12 @@ class ResponsesUsageReader(RunningUsage):
         self._size: str | None = None
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> token_counts.Usage | None:
         """The usage; None while it is incomplete."""
         return self.usage_with(self._parts())
 
     @property
-    def partial(self) -> PartialUsage | None:
+    def partial(self) -> token_counts.PartialUsage | None:
         """What is known while the usage is incomplete."""
         return self.partial_with(self._parts())
 
@@ -185,9 +172,9 @@ class ResponsesUsageReader(RunningUsage):
         self.add(counts, characters)
         return is_whole
 
-    def _parts(self) -> UsageParts | None:
+    def _parts(self) -> token_counts.UsageParts | None:
         """Return the tier, and the tools of items if the usage itself counts none."""
-        tier = served_tier(self._tier)
+        tier = token_counts.served_tier(self._tier)
         stated = None if self.counts is None else self.counts.parts
         is_counted = stated is not None and (
             stated.web_searches or stated.file_searches or stated.code_sessions
@@ -199,7 +186,7 @@ class ResponsesUsageReader(RunningUsage):
             web = files = sessions = 0
         if tier is None and not (is_counted or web or files or sessions):
             return None
-        return UsageParts(
+        return token_counts.UsageParts(
             web_searches=web,
             file_searches=files,
             code_sessions=sessions,
@@ -218,7 +205,7 @@ def _size_in(tools: msgspec.Raw) -> str | None:
     except UNREADABLE:
         return None
     sizes = (one.search_context_size for one in stated if one.type.startswith("web_search"))
-    return search_size(next(sizes, None))
+    return token_counts.search_size(next(sizes, None))
 
 
 def read_usage(usage: msgspec.Raw) -> tuple[Counts | None, bool]:

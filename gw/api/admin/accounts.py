@@ -6,46 +6,45 @@ from msgspec import UNSET, Struct, UnsetType
 
 from actors.store.session import Session
 from actors.wallet.money import format_usd
-from gw.admin import accounts
+from gw.admin import accounts, values
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.pagination import Page, PageQuery
-from gw.admin.values import label, read_chat_model, read_reason, usd
-from gw.api.admin.member_types import Limit, Model, Models, Name, Reason, SignedUsd, Usd, models_of
+from gw.api.admin import member_types
 from gw.api.admin.table import AdminCall, Route
 
 
 class NewAccount(Struct, forbid_unknown_fields=True):
     """A new account, with its first credit."""
 
-    name: Name
-    credit_usd: Usd = "0"
+    name: member_types.Name
+    credit_usd: member_types.Usd = "0"
     trial: bool = False
-    rpm_limit: Limit | None = None
-    concurrency_limit: Limit | None = None
+    rpm_limit: member_types.Limit | None = None
+    concurrency_limit: member_types.Limit | None = None
 
 
 class AccountSettings(Struct, forbid_unknown_fields=True):
     """New settings of an account; absent members stay, null removes a limit."""
 
     enabled: bool | UnsetType = UNSET
-    rpm_limit: Limit | UnsetType | None = UNSET
-    concurrency_limit: Limit | UnsetType | None = UNSET
-    default_model: Model | UnsetType | None = UNSET
-    allowed_models: Models | UnsetType | None = UNSET
+    rpm_limit: member_types.Limit | UnsetType | None = UNSET
+    concurrency_limit: member_types.Limit | UnsetType | None = UNSET
+    default_model: member_types.Model | UnsetType | None = UNSET
+    allowed_models: member_types.Models | UnsetType | None = UNSET
 
 
 class TopUp(Struct, forbid_unknown_fields=True):
     """Credit for an account: 1 USD or more."""
 
-    amount_usd: Usd
-    reference: Name | None = None
+    amount_usd: member_types.Usd
+    reference: member_types.Name | None = None
 
 
 class Correction(Struct, forbid_unknown_fields=True):
     """An amount to book, negative too, that no top-up and no call explains."""
 
-    amount_usd: SignedUsd
-    reason: Reason
+    amount_usd: member_types.SignedUsd
+    reason: member_types.Reason
 
 
 class CorrectionView(Struct, frozen=True):
@@ -81,10 +80,10 @@ async def create_account(call: AdminCall, session: Session) -> AccountView:
     return await accounts.create(
         session,
         call.actor,
-        label(body.name),
+        values.label(body.name),
         rpm_limit=body.rpm_limit,
         concurrency_limit=body.concurrency_limit,
-        credit_nano_usd=usd(body.credit_usd),
+        credit_nano_usd=values.usd(body.credit_usd),
         with_trial=body.trial,
     )
 
@@ -99,16 +98,16 @@ async def set_account(call: AdminCall, session: Session) -> AccountView:
     if body.concurrency_limit is not UNSET:
         changes["concurrency_limit"] = body.concurrency_limit
     if body.default_model is not UNSET:
-        changes["default_model"] = read_chat_model(body.default_model, call.registry)
+        changes["default_model"] = values.read_chat_model(body.default_model, call.registry)
     if body.allowed_models is not UNSET:
-        changes["allowed_models"] = models_of(body.allowed_models, call.registry)
+        changes["allowed_models"] = member_types.models_of(body.allowed_models, call.registry)
     return await accounts.change(session, call.actor, call.path["account_id"], changes)
 
 
 async def top_up(call: AdminCall, session: Session) -> TopUpView:
     body: TopUp = call.body
-    reference = None if body.reference is None else label(body.reference)
-    amount = usd(body.amount_usd)
+    reference = None if body.reference is None else values.label(body.reference)
+    amount = values.usd(body.amount_usd)
     account = await accounts.top_up(
         session, call.actor, call.path["account_id"], amount, reference=reference
     )
@@ -119,7 +118,7 @@ async def top_up(call: AdminCall, session: Session) -> TopUpView:
 
 async def correct(call: AdminCall, session: Session) -> CorrectionView:
     body: Correction = call.body
-    amount, reason = usd(body.amount_usd), read_reason(body.reason)
+    amount, reason = values.usd(body.amount_usd), values.read_reason(body.reason)
     account = await accounts.correct(
         session, call.actor, call.path["account_id"], amount, reason=reason
     )

@@ -7,28 +7,27 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from actors.store.session import Session
-from gw.admin import agents
+from gw.admin import agents, values
 from gw.admin.agents import AgentQuery, AgentView
 from gw.admin.pagination import Page
-from gw.admin.values import PROMPT_BYTES_MAX, label, prompt, read_chat_model, user_name
 from gw.agents.table import AgentChanges, NewAgent
 from gw.agents.table import show as show_record
-from gw.api.admin.member_types import BaseId, Id, Model, Name, User
+from gw.api.admin import member_types
 from gw.api.admin.table import AdminCall, Route
 
-Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
+Prompt = Annotated[str, Meta(min_length=1, max_length=values.PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
-Bases = Annotated[list[BaseId], Meta(max_length=100)]
+Bases = Annotated[list[member_types.BaseId], Meta(max_length=100)]
 
 
 class NewAgentBody(Struct, forbid_unknown_fields=True):
     """A new agent. `user`: the reader of its bases; `model`: null is the account's."""
 
-    account_id: Id
-    name: Name
+    account_id: member_types.Id
+    name: member_types.Name
     system_prompt: Prompt
-    user: User = "owner"
-    model: Model | None = None
+    user: member_types.User = "owner"
+    model: member_types.Model | None = None
     temperature: Temperature | None = None
     web_search: bool = False
     image_generation: bool = False
@@ -38,11 +37,11 @@ class NewAgentBody(Struct, forbid_unknown_fields=True):
 class AgentSettings(Struct, forbid_unknown_fields=True):
     """New settings of an agent; absent members stay, `kbs` is the whole list."""
 
-    name: Name | UnsetType = UNSET
+    name: member_types.Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
     system_prompt: Prompt | UnsetType = UNSET
-    user: User | UnsetType = UNSET
-    model: Model | UnsetType | None = UNSET
+    user: member_types.User | UnsetType = UNSET
+    model: member_types.Model | UnsetType | None = UNSET
     temperature: Temperature | UnsetType | None = UNSET
     web_search: bool | UnsetType = UNSET
     image_generation: bool | UnsetType = UNSET
@@ -66,10 +65,10 @@ async def create_agent(call: AdminCall, session: Session) -> AgentView:
     body: NewAgentBody = call.body
     wish = NewAgent(
         account_id=body.account_id,
-        name=label(body.name),
-        user_name=user_name(body.user),
-        system_prompt=prompt(body.system_prompt),
-        model=read_chat_model(body.model, call.registry),
+        name=values.label(body.name),
+        user_name=values.user_name(body.user),
+        system_prompt=values.prompt(body.system_prompt),
+        model=values.read_chat_model(body.model, call.registry),
         temperature=body.temperature,
         web_search=body.web_search,
         image_generation=body.image_generation,
@@ -82,15 +81,15 @@ async def set_agent(call: AdminCall, session: Session) -> AgentView:
     body: AgentSettings = call.body
     changes = AgentChanges()
     if body.name is not UNSET:
-        changes["name"] = label(body.name)
+        changes["name"] = values.label(body.name)
     if body.enabled is not UNSET:
         changes["enabled"] = body.enabled
     if body.system_prompt is not UNSET:
-        changes["system_prompt"] = prompt(body.system_prompt)
+        changes["system_prompt"] = values.prompt(body.system_prompt)
     if body.user is not UNSET:
-        changes["user_name"] = user_name(body.user)
+        changes["user_name"] = values.user_name(body.user)
     if body.model is not UNSET:
-        changes["model"] = read_chat_model(body.model, call.registry)
+        changes["model"] = values.read_chat_model(body.model, call.registry)
     if body.temperature is not UNSET:
         changes["temperature"] = body.temperature
     if body.web_search is not UNSET:

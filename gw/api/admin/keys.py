@@ -9,12 +9,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from actors.store.session import Session
 from channels.registry import Registry
-from gw.admin import keys
+from gw.admin import keys, values
 from gw.admin.keys import KEYS_AT_ONCE_MAX, KeyQuery, KeyView, KeyWithText, WishRefused, with_text
 from gw.admin.pagination import Page
 from gw.admin.refusals import Invalid, Refused
-from gw.admin.values import Instant, label, usd, user_name
-from gw.api.admin.member_types import Id, Kind, Models, Name, Usd, models_of
+from gw.api.admin import member_types
 from gw.api.admin.table import AdminCall, Route
 from gw.keys.issue import KeyWish
 from gw.keys.principal import OWNER
@@ -26,14 +25,14 @@ from gw.keys.views import views_of
 class NewKey(Struct, forbid_unknown_fields=True):
     """A new key. `allowed_models`: null is every model, an empty list none."""
 
-    account_id: Id
-    name: Name
-    kind: Kind = "console"
-    agent_id: Id | None = None
+    account_id: member_types.Id
+    name: member_types.Name
+    kind: member_types.Kind = "console"
+    agent_id: member_types.Id | None = None
     user: str = OWNER
-    allowed_models: Models | None = None
-    expires_at: Instant | None = None
-    spend_cap_usd: Usd | None = None
+    allowed_models: member_types.Models | None = None
+    expires_at: values.Instant | None = None
+    spend_cap_usd: member_types.Usd | None = None
     account_logs: bool = False
 
 
@@ -58,19 +57,19 @@ class KeysWithTexts(Struct, frozen=True):
 class KeySettings(Struct, forbid_unknown_fields=True):
     """New settings of a key; absent members stay, null removes a limit."""
 
-    name: Name | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
+    name: member_types.Name | UnsetType = UNSET
+    kind: member_types.Kind | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
-    allowed_models: Models | UnsetType | None = UNSET
-    expires_at: Instant | UnsetType | None = UNSET
-    spend_cap_usd: Usd | UnsetType | None = UNSET
+    allowed_models: member_types.Models | UnsetType | None = UNSET
+    expires_at: values.Instant | UnsetType | None = UNSET
+    spend_cap_usd: member_types.Usd | UnsetType | None = UNSET
     account_logs: bool | UnsetType = UNSET
 
 
 class KeyViewed(Struct, frozen=True):
     """One view of a key's text after its creation."""
 
-    viewed_at: Instant
+    viewed_at: values.Instant
     os_user: str
     host: str
 
@@ -137,14 +136,14 @@ def _wish(body: NewKey, registry: Registry) -> KeyWish:
     cap = body.spend_cap_usd
     return KeyWish(
         account_id=body.account_id,
-        name=label(body.name),
+        name=values.label(body.name),
         kind=body.kind,
         agent_id=body.agent_id,
-        allowed_models=models_of(body.allowed_models, registry),
+        allowed_models=member_types.models_of(body.allowed_models, registry),
         expires_at=body.expires_at,
         account_logs=body.account_logs,
-        spend_cap_nano_usd=None if cap is None else usd(cap),
-        user=user_name(body.user),
+        spend_cap_nano_usd=None if cap is None else values.usd(cap),
+        user=values.user_name(body.user),
     )
 
 
@@ -152,18 +151,18 @@ async def set_key(call: AdminCall, session: Session) -> KeyView:
     body: KeySettings = call.body
     changes = KeyChanges()
     if body.name is not UNSET:
-        changes["name"] = label(body.name)
+        changes["name"] = values.label(body.name)
     if body.kind is not UNSET:
         changes["kind"] = body.kind
     if body.enabled is not UNSET:
         changes["enabled"] = body.enabled
     if body.allowed_models is not UNSET:
-        changes["allowed_models"] = models_of(body.allowed_models, call.registry)
+        changes["allowed_models"] = member_types.models_of(body.allowed_models, call.registry)
     if body.expires_at is not UNSET:
         changes["expires_at"] = body.expires_at
     if body.spend_cap_usd is not UNSET:
         cap = body.spend_cap_usd
-        changes["spend_cap_nano_usd"] = None if cap is None else usd(cap)
+        changes["spend_cap_nano_usd"] = None if cap is None else values.usd(cap)
     if body.account_logs is not UNSET:
         changes["account_logs"] = body.account_logs
     return keys.view(await keys.change(session, call.actor, call.path["key_id"], changes))

@@ -23,8 +23,8 @@ from gw.admin import tokens
 from gw.admin.audit import Actor
 from gw.admin.refusals import Invalid, Refused, refusal_of
 from gw.admin.tokens import TokenView
+from gw.api.admin import table
 from gw.api.admin.idempotency import once, read_key
-from gw.api.admin.table import AdminCall, AdminServices, Route, by_path
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
@@ -87,8 +87,8 @@ class AdminApi:
 
     def __init__(
         self,
-        routes: Sequence[Route],
-        services: AdminServices,
+        routes: Sequence[table.Route],
+        services: table.AdminServices,
         *,
         limiter: Limiter,
         description: Callable[[], bytes],
@@ -101,7 +101,7 @@ class AdminApi:
         metrics.routes_served([ROUTE])
         self._failures = FailedAuthentications(services.clock)
         self._log = EventLog("gw.api.admin")
-        self._paths = by_path(routes)
+        self._paths = table.by_path(routes)
 
     def __repr__(self) -> str:
         return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"
@@ -142,7 +142,7 @@ class AdminApi:
             raise Refused("This token may only read.", "permission_denied", http_status=403)
         query = _read_query(request.query, route.query)
         body = None if route.body is None else _read_body(request.body, route.body)
-        call = AdminCall(
+        call = table.AdminCall(
             services=self._services,
             actor=Actor("token", f"{token.name} ({token.id})", request.address),
             path=path,
@@ -172,7 +172,7 @@ class AdminApi:
             )
         return token
 
-    def _find(self, request: AdminRequest) -> tuple[Route, Mapping[str, str]]:
+    def _find(self, request: AdminRequest) -> tuple[table.Route, Mapping[str, str]]:
         segments = request.path.split("/")
         for parts, methods in self._paths.items():
             path = _matched(parts, segments)
@@ -185,7 +185,7 @@ class AdminApi:
         raise Refused("There is no such path.", "not_found", http_status=404)
 
     async def _carry_out(
-        self, route: Route, call: AdminCall, request: AdminRequest
+        self, route: table.Route, call: table.AdminCall, request: AdminRequest
     ) -> AdminResponse:
         database = self._services.database
         headers: dict[str, str] = {}

@@ -27,6 +27,7 @@ from channels.dialects.chat.request import ChatRequest
 from channels.errors import InvalidRequest
 from channels.json.weight import weight_of
 from channels.registry import ModelSpec
+from gw import errors
 from gw.agents.excerpts import framed
 from gw.agents.permission import AgentRefused, model_of
 from gw.agents.retrieval import QUESTION_CHARACTERS, retrieve
@@ -35,7 +36,6 @@ from gw.api.chat.conversation import converse
 from gw.api.model_call import ModelCall
 from gw.api.response_writer import HandlerWriter
 from gw.calls.builtin_tools import lacking_tool
-from gw.errors import MODEL_NO_VISION, PERMISSION_DENIED, GatewayError, invalid_request
 from gw.keys.principal import Agent
 from metrics.logs import EventLog
 
@@ -69,8 +69,8 @@ class AgentCall:
                 key=principal.key_id,
                 reason=outcome,
             )
-            kind = MODEL_NO_VISION if outcome == "no_vision" else PERMISSION_DENIED
-            raise GatewayError(kind, str(refused)) from None
+            kind = errors.MODEL_NO_VISION if outcome == "no_vision" else errors.PERMISSION_DENIED
+            raise errors.GatewayError(kind, str(refused)) from None
         finally:
             self._metrics.called(outcome)
 
@@ -147,7 +147,7 @@ class AgentCall:
                 return read_turn(self._handler.request.body, text_characters=characters)
             turn, _ = await self._call.offload(turn_job, characters)
         except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
+            raise errors.invalid_request(invalid) from None
         return cast(InstructedTurn, turn)
 
     async def _reading(self, agent: Agent, model: ModelSpec, turn: InstructedTurn) -> str:

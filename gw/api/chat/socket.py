@@ -36,28 +36,14 @@ from channels.errors import InvalidRequest
 from channels.http.sse import SseSplitter
 from channels.json.weight import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import rewritten
+from gw import errors
 from gw.api.application import GatewayApplication
 from gw.api.handler import ApiHandler
 from gw.api.model_call import ModelCall
 from gw.calls.offloading import offloaded
 from gw.error_bodies import dumps
-from gw.errors import (
-    METHOD_NOT_ALLOWED,
-    PREVIOUS_RESPONSE_NOT_FOUND,
-    REQUEST_TOO_LARGE,
-    GatewayError,
-    invalid_request,
-)
+from gw.http import websocket
 from gw.http.tornado.handler import TornadoHandler
-from gw.http.websocket import (
-    Kept,
-    Message,
-    Socket,
-    SocketBook,
-    SocketRequest,
-    check_handshake,
-    is_handshake,
-)
 
 # The longest life of a socket, as with the protocol's provider, and its longest idle time.
 SOCKET_SECONDS_MAX = 3600.0
@@ -77,20 +63,20 @@ _LIMITS = "x-ratelimit-"
 class Conversation:
     """The last response of a socket: its input and output items."""
 
-    def __init__(self, book: SocketBook) -> None:
+    def __init__(self, book: websocket.SocketBook) -> None:
         self._book = book
         self._id: str | None = None
-        self._kept: Kept | None = None
+        self._kept: websocket.Kept | None = None
 
     def __repr__(self) -> str:
         return f"<Conversation {self._id} {self._kept}>"
 
-    def items_of(self, response_id: str) -> Kept:
+    def items_of(self, response_id: str) -> websocket.Kept:
         """Return the items of a response. Raises GatewayError if they are not kept."""
         kept = self._kept
         if kept is None or kept.is_gone or response_id != self._id:
-            raise GatewayError(
-                PREVIOUS_RESPONSE_NOT_FOUND,
+            raise errors.GatewayError(
+                errors.PREVIOUS_RESPONSE_NOT_FOUND,
                 "The response to be continued is not kept here: send the whole input.",
                 param="previous_response_id",
             )
@@ -136,9 +122,11 @@ class Turn:
     `continued` are the items of the response that it continues, `kept` those of its own.
     """
 
-    def __init__(self, socket: Socket, book: SocketBook, account_id: str) -> None:
-        self.continued: Kept | None = None
-        self.kept = Kept(account_id)
+    def __init__(
+        self, socket: websocket.Socket, book: websocket.SocketBook, account_id: str
+    ) -> None:
+        self.continued: websocket.Kept | None = None
+        self.kept = websocket.Kept(account_id)
         self.response_id = ""
         self.is_complete = False  # a terminal event has been sent
         self._socket = socket
@@ -256,10 +244,10 @@ async def warm_up(handler: ApiHandler) -> None:
 async def serve_socket(handler: ApiHandler) -> None:
     """Open a WebSocket and serve its calls until it is closed. Raises GatewayError before."""
     headers = handler.request.headers
-    if not is_handshake(headers):
+    if not websocket.is_handshake(headers):
         message = "Use POST on this endpoint, or a WebSocket hand-shake."
-        raise GatewayError(METHOD_NOT_ALLOWED, message, headers={"Allow": "POST"})
-    check_handshake(headers)
+        raise errors.GatewayError(errors.METHOD_NOT_ALLOWED, message, headers={"Allow": "POST"})
+    websocket.check_handshake(headers)
     application = cast(GatewayApplication, handler.application)
     account_id = handler.principal.account_id
     application.sockets.enter(account_id)
@@ -278,7 +266,7 @@ class _SocketServer:
         # Message and body of a call exist side by side for a moment, and have to fit.
         fitting = services.bodies.limit_bytes // 2
         limit = min(MESSAGE_BYTES_MAX, services.config.max_body_bytes, fitting)
-        self._socket = Socket(
+        self._socket = websocket.Socket(
             handler.request,  # type: ignore[arg-type]
             message_bytes_max=limit,
             bodies=handler.services.bodies,
@@ -287,7 +275,7 @@ class _SocketServer:
         self._limit = limit
         self._application = cast(GatewayApplication, handler.application)
         self._conversation = Conversation(self._application.sockets)
-        self._call: SocketRequest | None = None
+        self._call: websocket.SocketRequest | None = None
         self._is_leaving = False
 
     def __repr__(self) -> str:
@@ -312,7 +300,7 @@ class _SocketServer:
             reading.cancel()
             await asyncio.wait((reading,))
 
-    async def _next(self, reading: asyncio.Task[None], seconds: float) -> Message | None:
+    async def _next(self, reading: asyncio.Task[None], seconds: float) -> websocket.Message | None:
         """Return the next message; None once the socket is closed or timed out."""
         getting = asyncio.ensure_future(self._socket.message())
         try:
@@ -339,14 +327,16 @@ class _SocketServer:
             self._socket.send(_error_message(400, error))
         self._socket.close(GOING_AWAY, "time is over")
 
-    async def _serve(self, message: Message, reading: asyncio.Task[None]) -> None:
+    async def _serve(self, message: websocket.Message, reading: asyncio.Task[None]) -> None:
         """Serve one message. A disconnect of the client ends its call."""
         if self._socket.is_closing or _is_processed(message):
             message.forget()
             return
         handler, account_id = self._handler, self._handler.principal.account_id
         turn = Turn(self._socket, self._application.sockets, account_id)
-        call = self._call = SocketRequest(handler.request, self._application, message, turn)
+        call = self._call = websocket.SocketRequest(
+            handler.request, self._application, message, turn
+        )
         serving = partial(self._run, call, turn)
         running = asyncio.create_task(call.run(handler.endpoint, serving))
         try:
@@ -365,7 +355,9 @@ class _SocketServer:
         if self._is_leaving:
             self._go_away()
 
-    async def _run(self, call: SocketRequest, turn: Turn, handler: TornadoHandler) -> None:
+    async def _run(
+        self, call: websocket.SocketRequest, turn: Turn, handler: TornadoHandler
+    ) -> None:
         """Make the message, which has passed the checks, the body of a call, and serve that.
 
         Raises GatewayError.
@@ -378,7 +370,9 @@ class _SocketServer:
             continued = self._conversation.items_of(created.previous_response_id)
             size += continued.bytes
         if size > self._limit:
-            raise GatewayError(REQUEST_TOO_LARGE, "The conversation is too long to be sent.")
+            raise errors.GatewayError(
+                errors.REQUEST_TOO_LARGE, "The conversation is too long to be sent."
+            )
         call.reserve(len(body) + size)
         if continued is not None:
             # The room for this body may have been theirs.
@@ -404,7 +398,7 @@ class _SocketServer:
             helpers = handler.services.offload.of(handler.principal.account_id)
             created, body = await offloaded(helpers, rewritten, message, read_create)
         except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
+            raise errors.invalid_request(invalid) from None
         assert body is not None
         return created, body
 
@@ -415,7 +409,7 @@ class _SocketServer:
             self._socket.close(RESTARTING, "the gateway restarts")
 
 
-def _is_processed(message: Message) -> bool:
+def _is_processed(message: websocket.Message) -> bool:
     """Whether a message only acknowledges a response, which is no call and passes no check."""
     if message.received_bytes > PROCESSED_BYTES_MAX:
         return False

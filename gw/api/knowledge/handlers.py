@@ -17,8 +17,7 @@ from gw.api.knowledge.query import ids, limit_of, offset_of, search_text, text
 from gw.api.knowledge.services import WikiServices
 from gw.error_bodies import dumps
 from gw.errors import NOT_FOUND, GatewayError
-from gw.knowledge import reading
-from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
+from gw.knowledge import bases, reading
 from gw.knowledge.reading import StoredPage
 from gw.knowledge.search import found_body, search
 
@@ -39,12 +38,12 @@ class WikiHandler(ApiHandler):
         return self.services.wiki
 
     @asynccontextmanager
-    async def base(self) -> AsyncIterator[tuple[Session, Base]]:
+    async def base(self) -> AsyncIterator[tuple[Session, bases.Base]]:
         """Open one snapshot for all reads of the request, with the named base. Raises 404."""
-        kb_id = text(self.request.query_arguments, "kb_id") or PERSONAL
+        kb_id = text(self.request.query_arguments, "kb_id") or bases.PERSONAL
         principal = self.principal
-        async with one_state(self.wiki.database) as session:
-            base = await readable_base(
+        async with bases.one_state(self.wiki.database) as session:
+            base = await bases.readable_base(
                 session, kb_id, account_id=principal.account_id, user=principal.user
             )
             if base is None:
@@ -52,7 +51,7 @@ class WikiHandler(ApiHandler):
             yield session, base
 
     async def page(
-        self, session: Session, base: Base, name: str, *, characters: int = reading.WHOLE
+        self, session: Session, base: bases.Base, name: str, *, characters: int = reading.WHOLE
     ) -> StoredPage:
         """Return the page of an id or alias. Raises 404."""
         page = await reading.read_page(session, base, name, characters=characters)
@@ -66,8 +65,8 @@ class BasesHandler(WikiHandler):
 
     async def on_get(self) -> None:
         principal = self.principal
-        async with one_state(self.wiki.database) as session:
-            found = await readable_bases(
+        async with bases.one_state(self.wiki.database) as session:
+            found = await bases.readable_bases(
                 session, account_id=principal.account_id, user=principal.user
             )
         self.write(dumps({"kbs": [base_entry(base) for base in found]}))

@@ -13,8 +13,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from actors.wallet import receipt
 from actors.wallet.money import format_credits, format_usd
-from actors.wallet.receipt import TOKENS_PER_PRICE, Line, NoPrice, formula, multiplier_of
 from channels.families import DETAIL_KINDS, FAMILIES, PUBLIC_NAMES
 from gw.api.logs.record import CallRecord
 from gw.instants import format_instant
@@ -57,7 +57,9 @@ BASES: Mapping[str, str] = MappingProxyType(
 )
 RECOVERED = "gateway_restarted"
 # A price is for one, for a thousand (milliseconds: one second) or for a million (tokens).
-PER: Mapping[int, str] = MappingProxyType({1: "", 1000: "_per_1000", TOKENS_PER_PRICE: "_per_1m"})
+PER: Mapping[int, str] = MappingProxyType(
+    {1: "", 1000: "_per_1000", receipt.TOKENS_PER_PRICE: "_per_1m"}
+)
 
 
 def kind_of(record: CallRecord) -> str | None:
@@ -224,10 +226,10 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         facts["hold_input_tokens"], facts["hold_output_tokens"] = detail["estimate"]
     try:
         lines = record.lines
-    except NoPrice:
+    except receipt.NoPrice:
         lines = []
     for line in lines:
-        unit = "tokens" if line.per == TOKENS_PER_PRICE else "units"
+        unit = "tokens" if line.per == receipt.TOKENS_PER_PRICE else "units"
         facts[f"{unit}_{line.name}"] = line.count
     if "milliseconds" in detail:
         facts["seconds"] = f"{Decimal(detail['milliseconds']) / 1000:f}"
@@ -242,7 +244,7 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         facts["usage"] = BASES.get(basis, basis)
         facts["characters_delivered"] = detail.get("characters")
     if lines:
-        facts["cost_computed"] = formula(lines, multiplier_of(detail))
+        facts["cost_computed"] = receipt.formula(lines, receipt.multiplier_of(detail))
     facts["cost_usd"] = format_usd(record.cost_nano_usd)
     facts["cost_credits"] = format_credits(record.cost_nano_usd, credits_per_usd)
     return facts
@@ -252,11 +254,11 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
 _CHOSEN_BY = ("service_tier", "region", "above_tokens")
 
 
-def _prices(detail: Mapping[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
+def _prices(detail: Mapping[str, Any], lines: Sequence[receipt.Line]) -> dict[str, Any]:
     """Return the prices used, and which of the model's prices they are."""
     return {
         **{f"price_{line.name}_usd{PER[line.per]}": line.usd for line in lines},
-        "price_multiplier": multiplier_of(detail),
+        "price_multiplier": receipt.multiplier_of(detail),
         **{f"price_{name}": detail["price"].get(name) for name in _CHOSEN_BY},
         "price_agreed": detail.get("account_price"),
     }

@@ -14,13 +14,12 @@ from typing import Any
 
 from actors.clock import Clock
 from gw.api.handler import ApiHandler
+from gw.api.logs import detail, summary
 from gw.api.logs.cursor import LogCursor, PagePosition
-from gw.api.logs.detail import gateway_pairs, kind_of, request_pairs, upstream_pairs
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import find, read_ref
 from gw.api.logs.rows import CURRENCY, LogRow, Rendering
-from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from gw.api.logs.visibility import Scope, Visibility, of_scope, widest
 from gw.api.services import LogServices, until_settled
 from gw.error_bodies import dumps
@@ -96,17 +95,19 @@ class SummaryHandler(LogsHandler):
 
     async def on_get(self) -> None:
         now = _now(self.services.clock)
-        query = read_summary_query(self.request.query_arguments, see=self.visibility, now=now)
+        query = summary.read_summary_query(
+            self.request.query_arguments, see=self.visibility, now=now
+        )
         question = (query.visibility, query.asked)
         self.write(
             await self.logs.summaries.get_summary(question, lambda: self._summary(query, now))
         )
 
-    async def _summary(self, query: SummaryQuery, now: datetime) -> bytes:
+    async def _summary(self, query: summary.SummaryQuery, now: datetime) -> bytes:
         logs = self.logs
         await until_settled(self.services, query.visibility.account_id)
-        sums = await read_sums(logs.database, query.visibility, query.window, now)
-        return dumps(show_summary(query, sums, logs.credits_per_usd))
+        sums = await summary.read_sums(logs.database, query.visibility, query.window, now)
+        return dumps(summary.show_summary(query, sums, logs.credits_per_usd))
 
 
 def _now(clock: Clock) -> datetime:
@@ -127,15 +128,15 @@ class LogDetailHandler(LogsHandler):
             record = await find(logs.database, ref, widest(self.principal))
         if record is None:
             raise self.unknown_path()
-        request, note = request_pairs(record)
+        request, note = detail.request_pairs(record)
         self.write(
             dumps(
                 {
                     "id": record.id,
-                    "kind": kind_of(record),
+                    "kind": detail.kind_of(record),
                     "request": request,
-                    "upstream": upstream_pairs(record, self.services.current.redact),
-                    "gateway": gateway_pairs(
+                    "upstream": detail.upstream_pairs(record, self.services.current.redact),
+                    "gateway": detail.gateway_pairs(
                         record, self.services.current.redact, logs.credits_per_usd
                     ),
                     "request_note": note,

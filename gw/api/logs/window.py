@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from gw import instants
 from gw.api.logs.parameters import Parameters, quoted, refuse
-from gw.instants import EPOCH, NotAnInstant, midnight, read_date, read_instant
 
 PERIODS = ("today", "7d", "30d", "this_month", "all")
 DEFAULT_PERIOD = "30d"
 # No row is outside of these, and arithmetic on both sides does not overflow.
-EARLIEST, LATEST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = instants.EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 
 
@@ -46,13 +46,13 @@ def read_window(
 
 
 def _of_period(period: str, now: datetime) -> Window:
-    today = midnight(now.date())
+    today = instants.midnight(now.date())
     starts = {
         "today": today,
         "7d": now - 7 * _DAY,
         "30d": now - 30 * _DAY,
         "this_month": today.replace(day=1),
-        "all": EPOCH,
+        "all": instants.EPOCH,
     }
     return Window(starts[period], now)
 
@@ -60,9 +60,9 @@ def _of_period(period: str, now: datetime) -> Window:
 def _read(name: str, text: str) -> tuple[datetime, datetime]:
     """Return the start and end of the time named by a text; equal for an instant."""
     try:
-        day = read_date(text)
-        instant = read_instant(text) if day is None else midnight(day)
-    except NotAnInstant:
+        day = instants.read_date(text)
+        instant = instants.read_instant(text) if day is None else instants.midnight(day)
+    except instants.NotAnInstant:
         raise refuse(
             name,
             "is a date (2026-11-21) or an RFC 3339 timestamp with its offset"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gw.api.knowledge.query import IDS_MAX, LIMIT_MAX, OFFSET_MAX, QUERY_CHARACTERS_MAX
+from gw.api.knowledge import query
 from gw.mcp.tools import ToolError
 
 Arguments = Mapping[str, Any]
@@ -22,19 +22,21 @@ def text(arguments: Arguments, name: str) -> str:
 def search_text(arguments: Arguments) -> str:
     """Return the search text. Raises ToolError."""
     value = text(arguments, "q")
-    if len(value) > QUERY_CHARACTERS_MAX:
-        raise ToolError(f"`q` has more than {QUERY_CHARACTERS_MAX} characters: search for less.")
+    if len(value) > query.QUERY_CHARACTERS_MAX:
+        raise ToolError(
+            f"`q` has more than {query.QUERY_CHARACTERS_MAX} characters: search for less."
+        )
     return value
 
 
 def limit_of(arguments: Arguments, default: int) -> int:
     """Return the number of entries, at most LIMIT_MAX. Raises ToolError."""
-    return min(_whole(arguments, "limit", least=1, default=default), LIMIT_MAX)
+    return min(_whole(arguments, "limit", least=1, default=default), query.LIMIT_MAX)
 
 
 def offset_of(arguments: Arguments) -> int:
     """Return the number of entries to skip. Raises ToolError."""
-    return min(_whole(arguments, "offset", least=0, default=0), OFFSET_MAX)
+    return min(_whole(arguments, "offset", least=0, default=0), query.OFFSET_MAX)
 
 
 def ids_of(arguments: Arguments) -> list[str]:
@@ -46,7 +48,7 @@ def ids_of(arguments: Arguments) -> list[str]:
     found.pop("", None)
     if not found:
         raise ToolError("`ids` has no id: give at least one.")
-    return list(found)[:IDS_MAX]
+    return list(found)[: query.IDS_MAX]
 
 
 def _whole(arguments: Arguments, name: str, *, least: int, default: int) -> int:

@@ -18,8 +18,8 @@ from channels.family import ErrorShape
 from channels.registry import ModelSpec
 from channels.translation.paths import upstream_protocols
 from gw.api.handler import ApiHandler
+from gw.api.models import pages
 from gw.api.models.entries import first_detail, messages_entry, native_entry
-from gw.api.models.pages import is_allowed, list_page, model_list, native_page
 from gw.error_bodies import dumps
 from gw.errors import MODEL_NOT_FOUND, NOT_FOUND, GatewayError
 
@@ -40,12 +40,12 @@ class _Models(ApiHandler):
         """Return the models of the key's allowlist, in the file's order, with placeholders."""
         allowed = self.principal.allowed_models
         models = self.services.current.registry.models.values()
-        return [model for model in models if is_allowed(model, allowed)]
+        return [model for model in models if pages.is_allowed(model, allowed)]
 
     def found(self, model_id: str) -> ModelSpec:
         """Return the model of an id or alias. Raises GatewayError: 404, also if not allowed."""
         model = self.services.current.registry.resolve(model_id)
-        if model is None or not is_allowed(model, self.principal.allowed_models):
+        if model is None or not pages.is_allowed(model, self.principal.allowed_models):
             raise self.unknown_path()
         return model
 
@@ -69,8 +69,8 @@ class ModelsHandler(_Models):
     async def on_get(self) -> None:
         names = ("limit", "after_id", "before_id")
         query = {name: self.get_query_argument(name, "") for name in names}
-        models, paging = list_page(self.listed(), **query)
-        listed = model_list(models, for_messages=self.is_of_messages)
+        models, paging = pages.list_page(self.listed(), **query)
+        listed = pages.model_list(models, for_messages=self.is_of_messages)
         self.write(dumps({**listed, **paging}))
 
 
@@ -116,7 +116,7 @@ class NativeModelsHandler(_Models):
     """The list of native-content."""
 
     async def on_get(self) -> None:
-        page, token = native_page(
+        page, token = pages.native_page(
             self.listed(),
             page_size=self.get_query_argument("pageSize", ""),
             page_token=self.get_query_argument("pageToken", ""),

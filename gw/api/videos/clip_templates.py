@@ -10,10 +10,10 @@ from actors.catalogs import CatalogUnavailable
 from channels.dialects.faults import described
 from channels.media.canonical import Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier
+from gw import errors
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
 from gw.error_bodies import dumps
-from gw.errors import INVALID_REQUEST, MODEL_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.media.clips import TEMPLATE_SCENES
 from gw.media.videos import CLIP
 
@@ -22,8 +22,8 @@ def require_clips(handler: ApiHandler) -> None:
     """Raise GatewayError for a key whose allowlist names no clip model."""
     allowed = handler.principal.allowed_models
     if allowed is not None and not any(model.startswith(CLIP) for model in allowed):
-        raise GatewayError(
-            MODEL_NOT_ALLOWED, "This API key may use no clip model.", http_status=403
+        raise errors.GatewayError(
+            errors.MODEL_NOT_ALLOWED, "This API key may use no clip model.", http_status=403
         )
 
 
@@ -33,8 +33,8 @@ class TemplatesHandler(ApiHandler):
     async def on_get(self) -> None:
         scene = self.get_query_argument("scene", "")
         if scene and scene not in TEMPLATE_SCENES:
-            raise GatewayError(
-                INVALID_REQUEST,
+            raise errors.GatewayError(
+                errors.INVALID_REQUEST,
                 f"scene: expected one of {', '.join(TEMPLATE_SCENES)}, found {described(scene)}.",
                 param="scene",
             )
@@ -61,7 +61,7 @@ class TemplateHandler(ApiHandler):
             except CatalogUnavailable as failure:
                 raise unavailable(failure, self.services.current.redactor) from failure
         if template is None:
-            raise GatewayError(NOT_FOUND, "There is no template of this id.")
+            raise errors.GatewayError(errors.NOT_FOUND, "There is no template of this id.")
         shown = _shown(template) | {
             "scene": template.scene,
             "canvas": msgspec.to_builtins(template.canvas or Canvas()),

@@ -13,18 +13,10 @@ from actors.jobs.content import ContentUnavailable
 from actors.jobs.job import Job
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamResponse
+from gw import errors
 from gw.api.handler import ApiHandler
 from gw.api.media_submit import media_of
 from gw.calls.endings import sendable
-from gw.errors import (
-    INVALID_REQUEST,
-    NO_CHANNEL_AVAILABLE,
-    NOT_FOUND,
-    PERMISSION_DENIED,
-    UPSTREAM_TIMEOUT,
-    UPSTREAM_UNREACHABLE,
-    GatewayError,
-)
 from gw.upstream_errors import from_upstream
 from metrics.logs import EventLog
 
@@ -61,10 +53,12 @@ class ContentHandler(ApiHandler):
             task_id, query("expires", ""), query("signature", ""), now=self.services.clock.now()
         )
         if not is_good:
-            raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
+            raise errors.GatewayError(
+                errors.PERMISSION_DENIED, "The link is not valid, or has expired."
+            )
         job = await media.jobs.read_linked(task_id)
         if job is None or job.state != "succeeded":
-            raise GatewayError(NOT_FOUND, "There is no film of this id.")
+            raise errors.GatewayError(errors.NOT_FOUND, "There is no film of this id.")
         return job
 
     async def _opened(self, job: Job) -> UpstreamResponse:
@@ -73,11 +67,15 @@ class ContentHandler(ApiHandler):
         try:
             return await media_of(self).content.open(job, asked)
         except ContentUnavailable as error:
-            raise GatewayError(NO_CHANNEL_AVAILABLE, "The film cannot be read now.") from error
+            raise errors.GatewayError(
+                errors.NO_CHANNEL_AVAILABLE, "The film cannot be read now."
+            ) from error
         except TimeoutError as error:
-            raise GatewayError(UPSTREAM_TIMEOUT, "The upstream did not answer in time.") from error
+            raise errors.GatewayError(
+                errors.UPSTREAM_TIMEOUT, "The upstream did not answer in time."
+            ) from error
         except UpstreamError as error:
-            raise GatewayError(UPSTREAM_UNREACHABLE, str(error)) from error
+            raise errors.GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)) from error
 
     def _take_head(self, response: UpstreamResponse) -> None:
         """Set the head of the response. Raises GatewayError if the upstream returns no film."""
@@ -86,14 +84,16 @@ class ContentHandler(ApiHandler):
         headers = {name: sendable(response.header(name), redactor) for name in PASSED_HEADERS}
         if status == 416:
             content_range = headers["Content-Range"]
-            raise GatewayError(
-                INVALID_REQUEST,
+            raise errors.GatewayError(
+                errors.INVALID_REQUEST,
                 "The film does not have this part.",
                 http_status=416,
                 headers={"Content-Range": content_range} if content_range else {},
             )
         if status in (404, 410):
-            raise GatewayError(NOT_FOUND, "The upstream does not keep the film any more.")
+            raise errors.GatewayError(
+                errors.NOT_FOUND, "The upstream does not keep the film any more."
+            )
         if status not in (200, 206):
             raise from_upstream(429 if status == 429 else 502, "The upstream gave no film.")
         self.set_status(status)

@@ -16,13 +16,13 @@ from actors.jobs.job import Job
 from actors.jobs.service import new_job_id
 from actors.wallet.piece_prices import MediaPrice
 from channels.media.canonical import AvatarVideo, Video, VideoResult
+from gw.api import task_lists
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.model_call import ModelCall
 from gw.api.references import avatar_of, voice_of
-from gw.api.task_lists import Shown, error_of, listed, polled
 from gw.calls.media_calls import Pin
 from gw.errors import GatewayError, unserved
 from gw.media import task_list
@@ -54,7 +54,7 @@ def shown(job: Job, content_link: ContentLink) -> dict[str, Any]:
             members["duration"] = _seconds(result.milliseconds)
         if result.output_files:
             members["output_files"] = result.output_files
-    return members | error_of(job)
+    return members | task_lists.error_of(job)
 
 
 def _seconds(milliseconds: int) -> int | float:
@@ -70,7 +70,7 @@ class VideosHandler(KeyedHandler):
     """Submits videos for their price, and lists them for free."""
 
     async def on_get(self) -> None:
-        self.write(await listed(self, "video", task_list.VIDEOS, _shown_by(self)))
+        self.write(await task_lists.listed(self, "video", task_list.VIDEOS, _shown_by(self)))
 
     async def on_submit(self, begun: ModelCall, /) -> None:
         media, submit = media_of(self), MediaSubmit(begun, "video")
@@ -139,9 +139,9 @@ class VideoHandler(ApiHandler):
     """One task."""
 
     async def on_get(self, task_id: str) -> None:
-        self.write(await polled(self, "video", task_id, _shown_by(self)))
+        self.write(await task_lists.polled(self, "video", task_id, _shown_by(self)))
 
 
-def _shown_by(handler: ApiHandler) -> Shown:
+def _shown_by(handler: ApiHandler) -> task_lists.Shown:
     """Return the rendering of tasks, with our links where the upstream has none."""
     return partial(shown, content_link=media_of(handler).content_links.link)

@@ -13,20 +13,13 @@ from channels.families import FAMILIES, MODEL_TYPES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from channels.registry import Binding
+from gw.config import nodes
 from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
-from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described
 from gw.config.yaml_source import parse
+from gw.moving_in import plan
+from gw.moving_in.litellm import names
 from gw.moving_in.litellm.channels import ChannelReader
-from gw.moving_in.litellm.names import (
-    GENERAL,
-    GUESSES,
-    KIND_OF_PROVIDER,
-    MODES,
-    PARAMS,
-    PRICE_MEMBERS,
-    SETTINGS,
-)
 from gw.moving_in.litellm.nodes import (
     decimal_of,
     is_nothing,
@@ -36,29 +29,30 @@ from gw.moving_in.litellm.nodes import (
     table_of,
     text_of,
 )
-from gw.moving_in.plan import Plan, PlannedChannel, PlannedModel, is_name, is_priced
 from gw.price_list.offers import dearest, price_of
 from gw.price_list.reading import PriceList, PriceRow
 
 _PRICE_STEP = Decimal(1).scaleb(-12)  # the finest step of a price here
 
 
-def read_litellm(path: Path, price_list: PriceList) -> Plan:
+def read_litellm(path: Path, price_list: PriceList) -> plan.Plan:
     """Parse the file at `path`. Raises ConfigFaults, by line."""
     report = FaultReport(str(path))
     root = parse(read_text(path), {}, report)
     reader = _ConfigurationReader(price_list)
-    if isinstance(root, Table):
+    if isinstance(root, nodes.Table):
         reader.read(root, report.top())
-    elif not isinstance(root, Unreadable):
-        report.top().blame(found=described(root), allowed="a configuration of LiteLLM: a mapping")
+    elif not isinstance(root, nodes.Unreadable):
+        report.top().blame(
+            found=nodes.described(root), allowed="a configuration of LiteLLM: a mapping"
+        )
     report.raise_if_any()
     return reader.plan
 
 
 class _ConfigurationReader:
     def __init__(self, price_list: PriceList) -> None:
-        self.plan = Plan()
+        self.plan = plan.Plan()
         self._channels = ChannelReader(self.plan)
         self._price_list = price_list
         # The prices of a model's deployments: the file's own, or rows of the list.
@@ -66,9 +60,9 @@ class _ConfigurationReader:
         self._rows: dict[str, list[PriceRow | None]] = {}
         self._upstream: dict[str, set[str]] = {}
 
-    def read(self, root: Table, at: Location) -> None:
+    def read(self, root: nodes.Table, at: Location) -> None:
         entry = root.entries.get("model_list")
-        if entry is None or not isinstance(entry.value, Items):
+        if entry is None or not isinstance(entry.value, nodes.Items):
             where = at.key("model_list", entry.mark if entry else None)
             where.blame(found="no list", allowed="a list of models, as LiteLLM has it")
             return
@@ -87,7 +81,7 @@ class _ConfigurationReader:
                 self.plan.leave(name, "there is nothing like it here")
         self._prices()
 
-    def _deployment(self, node: Table, at: Location) -> None:
+    def _deployment(self, node: nodes.Table, at: Location) -> None:
         name = text_of(node, "model_name", at)
         params = member_of(node, "litellm_params", at)
         if name is None or params is None:
@@ -99,7 +93,7 @@ class _ConfigurationReader:
             return
         label = f"model {name} ({model})"
         provider, upstream = _split(model, scalar_of(params, "custom_llm_provider"))
-        kind = KIND_OF_PROVIDER.get(provider)
+        kind = names.KIND_OF_PROVIDER.get(provider)
         mode = scalar_of(info, "mode") or "chat"
         reason = _unfit(name, upstream, mode)
         if reason is not None:
@@ -109,29 +103,29 @@ class _ConfigurationReader:
         else:
             channel = self._channels.read(kind, provider, params, where, label)
             if channel is not None:
-                model_type = MODES[mode]
+                model_type = names.MODES[mode]
                 self._add(name, upstream, channel, provider, model_type, params, info, where, label)
         self._leave_settings(node, params, label)
 
-    def _leave_settings(self, node: Table, params: Table, label: str) -> None:
+    def _leave_settings(self, node: nodes.Table, params: nodes.Table, label: str) -> None:
         for param in params.entries:
-            if param not in PARAMS:
+            if param not in names.PARAMS:
                 self.plan.leave(f"{param} of {label}", "requests go as clients write them")
-            elif PARAMS[param]:
-                self.plan.leave(f"{param} of {label}", PARAMS[param])
+            elif names.PARAMS[param]:
+                self.plan.leave(f"{param} of {label}", names.PARAMS[param])
         for limit in ("rpm", "tpm"):
             if limit in node.entries:
-                self.plan.leave(f"{limit} of {label}", PARAMS[limit])
+                self.plan.leave(f"{limit} of {label}", names.PARAMS[limit])
 
     def _add(
         self,
         name: str,
         upstream: str,
-        channel: PlannedChannel,
+        channel: plan.PlannedChannel,
         provider: str,
         endpoint_type: str | None,
-        params: Table,
-        info: Table,
+        params: nodes.Table,
+        info: nodes.Table,
         at: Location,
         label: str,
     ) -> None:
@@ -139,7 +133,7 @@ class _ConfigurationReader:
             self.plan.leave(label, f"its channel does not speak the endpoint of {endpoint_type}")
             return
         model = self.plan.models.setdefault(
-            name, PlannedModel(id=name, endpoint_type=endpoint_type)
+            name, plan.PlannedModel(id=name, endpoint_type=endpoint_type)
         )
         if model.endpoint_type != endpoint_type:
             self.plan.leave(label, "another deployment of the same name is for another endpoint")
@@ -161,11 +155,11 @@ class _ConfigurationReader:
             self._rows.setdefault(name, []).append(row)
 
     def _own_price(
-        self, params: Table, info: Table, endpoint_type: str | None, at: Location
+        self, params: nodes.Table, info: nodes.Table, endpoint_type: str | None, at: Location
     ) -> PriceSpec | None:
         """Return the price in the file; `litellm_params` override `model_info`."""
         members: dict[str, Decimal] = {}
-        for key, (member, times, kind) in PRICE_MEMBERS.items():
+        for key, (member, times, kind) in names.PRICE_MEMBERS.items():
             if kind != endpoint_type:
                 continue
             for table in (info, params):
@@ -175,7 +169,7 @@ class _ConfigurationReader:
                     if cost is not None:
                         members[member] = (cost * times).quantize(_PRICE_STEP).normalize()
         price = PriceSpec(**members)  # type: ignore[arg-type]
-        return price if is_priced(price, endpoint_type) else None
+        return price if plan.is_priced(price, endpoint_type) else None
 
     def _prices(self) -> None:
         for name, model in self.plan.models.items():
@@ -189,8 +183,8 @@ class _ConfigurationReader:
             model.price = dearest(prices) if prices else None
             model.rows = tuple(listed)
 
-    def _settings(self, section: str, node: Node, at: Location) -> None:
-        if isinstance(node, Scalar) and node.is_nothing:
+    def _settings(self, section: str, node: nodes.Node, at: Location) -> None:
+        if isinstance(node, nodes.Scalar) and node.is_nothing:
             return
         table = table_of(node, at)
         for name, entry in table.entries.items() if table is not None else ():
@@ -199,33 +193,33 @@ class _ConfigurationReader:
             elif name == "fallbacks":
                 self._fallbacks(entry.value, at.key(name, entry.mark))
             elif not is_nothing(entry.value):
-                known = GENERAL if section == "general_settings" else SETTINGS
+                known = names.GENERAL if section == "general_settings" else names.SETTINGS
                 reason = known.get(name, "there is nothing like it here")
                 self.plan.leave(f"{section}.{name}", reason)
 
-    def _aliases(self, node: Node) -> None:
-        for alias, entry in node.entries.items() if isinstance(node, Table) else ():
+    def _aliases(self, node: nodes.Node) -> None:
+        for alias, entry in node.entries.items() if isinstance(node, nodes.Table) else ():
             value = entry.value
-            target = value.text if isinstance(value, Scalar) else None
-            if isinstance(value, Table):
+            target = value.text if isinstance(value, nodes.Scalar) else None
+            if isinstance(value, nodes.Table):
                 target = scalar_of(value, "model")
             model = self.plan.models.get(target or "")
-            if model is not None and alias not in self.plan.models and is_name(alias):
+            if model is not None and alias not in self.plan.models and plan.is_name(alias):
                 model.aliases.append(alias)
             else:
                 self.plan.leave(f"the alias {alias}", "its model is not carried over, or has it")
 
-    def _fallbacks(self, node: Node, at: Location) -> None:
+    def _fallbacks(self, node: nodes.Node, at: Location) -> None:
         """Merge fallbacks between deployments of the same upstream model; leave all others."""
-        if not isinstance(node, Items):
-            at.blame(found=described(node), allowed="a list of mappings of a model to models")
+        if not isinstance(node, nodes.Items):
+            at.blame(found=nodes.described(node), allowed="a list of mappings of a model to models")
             return
         for index, one in enumerate(node.items):
             table = table_of(one, at.item(index, one.mark))
             for name, entry in table.entries.items() if table is not None else ():
-                others = entry.value.items if isinstance(entry.value, Items) else ()
+                others = entry.value.items if isinstance(entry.value, nodes.Items) else ()
                 for other in others:
-                    if isinstance(other, Scalar):
+                    if isinstance(other, nodes.Scalar):
                         self._fallback(name, other.text)
 
     def _fallback(self, name: str, other: str) -> None:
@@ -246,12 +240,12 @@ class _ConfigurationReader:
         self._own.setdefault(name, []).extend(self._own.get(other, []))
         self._rows.setdefault(name, []).extend(self._rows.get(other, []))
 
-    def _environment(self, node: Node) -> None:
-        for name in node.entries if isinstance(node, Table) else ():
+    def _environment(self, node: nodes.Node) -> None:
+        for name in node.entries if isinstance(node, nodes.Table) else ():
             self.plan.leave(f"environment_variables.{name}", "set it in the environment")
 
 
-def _is_spoken(channel: PlannedChannel, endpoint_type: str | None) -> bool:
+def _is_spoken(channel: plan.PlannedChannel, endpoint_type: str | None) -> bool:
     if endpoint_type is None:
         return any(FAMILIES[one].is_chat for one in channel.protocols)
     return any(endpoint_type in MODEL_TYPES[one] for one in channel.protocols)
@@ -259,11 +253,11 @@ def _is_spoken(channel: PlannedChannel, endpoint_type: str | None) -> bool:
 
 def _unfit(name: str, upstream: str, mode: str) -> str | None:
     """Return the reason why a deployment cannot be carried over; None if it can."""
-    if mode not in MODES:
+    if mode not in names.MODES:
         return f"mode {mode}: there is no such endpoint here"
     if "*" in name or "*" in upstream:
         return "models have names here: gw models import adds those it knows"
-    if not is_name(name) or not is_name(upstream):
+    if not plan.is_name(name) or not plan.is_name(upstream):
         return "a name here has neither spaces nor commas"
     return None
 
@@ -276,9 +270,9 @@ def _split(model: str, provider: str | None) -> tuple[str, str]:
     if named == "bedrock":
         # The gateway chooses Bedrock's API by the model.
         return named, upstream.removeprefix("converse/").removeprefix("invoke/")
-    if slash and named in KIND_OF_PROVIDER:
+    if slash and named in names.KIND_OF_PROVIDER:
         return named, upstream
-    for beginning, guess in GUESSES.items():
+    for beginning, guess in names.GUESSES.items():
         if not slash and model.startswith(beginning):
             return guess, model
     return (named, upstream) if slash else ("", model)

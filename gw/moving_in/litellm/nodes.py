@@ -5,33 +5,35 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
+from gw.config import nodes
 from gw.config.faults import Location
-from gw.config.nodes import Node, Scalar, Table, Unreadable, described
 from gw.moving_in.litellm.names import ENVIRONMENT
 from gw.moving_in.plan import SecretText, Value, Variable
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def table_of(node: Node, at: Location) -> Table | None:
-    if isinstance(node, Table):
+def table_of(node: nodes.Node, at: Location) -> nodes.Table | None:
+    if isinstance(node, nodes.Table):
         return node
-    if not isinstance(node, Unreadable):
-        at.blame(found=described(node, hidden=True), allowed="a mapping, as LiteLLM has it")
+    if not isinstance(node, nodes.Unreadable):
+        at.blame(found=nodes.described(node, hidden=True), allowed="a mapping, as LiteLLM has it")
     return None
 
 
-def member_of(node: Table, name: str, at: Location, *, is_needed: bool = True) -> Table | None:
+def member_of(
+    node: nodes.Table, name: str, at: Location, *, is_needed: bool = True
+) -> nodes.Table | None:
     entry = node.entries.get(name)
     if entry is None or (not is_needed and is_nothing(entry.value)):
         if not is_needed:
-            return Table({}, node.mark)
+            return nodes.Table({}, node.mark)
         at.key(name).blame(found="nothing", allowed="a mapping, as LiteLLM has it")
         return None
     return table_of(entry.value, at.key(name, entry.mark))
 
 
-def text_of(node: Table, name: str, at: Location) -> str | None:
+def text_of(node: nodes.Table, name: str, at: Location) -> str | None:
     found = scalar_of(node, name)
     if not found:
         entry = node.entries.get(name)
@@ -39,14 +41,14 @@ def text_of(node: Table, name: str, at: Location) -> str | None:
     return found or None
 
 
-def scalar_of(node: Table, name: str) -> str | None:
+def scalar_of(node: nodes.Table, name: str) -> str | None:
     entry = node.entries.get(name)
-    if entry is None or not isinstance(entry.value, Scalar) or entry.value.is_nothing:
+    if entry is None or not isinstance(entry.value, nodes.Scalar) or entry.value.is_nothing:
         return None
     return entry.value.text
 
 
-def value_of(node: Table, name: str) -> Value | None:
+def value_of(node: nodes.Table, name: str) -> Value | None:
     """Return a text: a Variable for os.environ/NAME, else a Secret, since it may be one."""
     text = scalar_of(node, name)
     if not text:
@@ -57,7 +59,7 @@ def value_of(node: Table, name: str) -> Value | None:
     return SecretText(text)
 
 
-def number_of(node: Table, name: str, at: Location) -> int | None:
+def number_of(node: nodes.Table, name: str, at: Location) -> int | None:
     text = scalar_of(node, name)
     if text is None:
         return None
@@ -70,17 +72,17 @@ def number_of(node: Table, name: str, at: Location) -> int | None:
     return int(text)
 
 
-def decimal_of(node: Node, at: Location) -> Decimal | None:
+def decimal_of(node: nodes.Node, at: Location) -> Decimal | None:
     """Return an amount exactly as written, also as 1.5e-06."""
     try:
-        amount = Decimal(node.text) if isinstance(node, Scalar) else None
+        amount = Decimal(node.text) if isinstance(node, nodes.Scalar) else None
     except InvalidOperation:
         amount = None
     if amount is None or not amount.is_finite() or not 0 <= amount <= 1_000_000:
-        at.blame(found=described(node), allowed="a cost in USD, from 0 on")
+        at.blame(found=nodes.described(node), allowed="a cost in USD, from 0 on")
         return None
     return amount
 
 
-def is_nothing(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.is_nothing
+def is_nothing(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Scalar) and node.is_nothing

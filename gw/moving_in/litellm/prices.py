@@ -21,7 +21,7 @@ from gw.config.load import read_text
 from gw.config.prices import SEARCH_SIZES, STEPS_MAX
 from gw.moving_in.litellm.names import KIND_OF_PROVIDER, MODES
 from gw.moving_in.plan import is_name
-from gw.price_list.reading import PriceList, PriceRow, PriceSource, read_list
+from gw.price_list import reading
 
 _PER_TOKEN: Mapping[str, str] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ _MOST = Decimal(1_000_000)
 _PUBLISHED = "https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json"
 
 
-def read_prices(path: Path) -> PriceList:
+def read_prices(path: Path) -> reading.PriceList:
     """Parse the list at `path`, of the form of `bundled.yaml` or of LiteLLM's.
 
     Raises ConfigFaults for a list of neither form.
@@ -65,7 +65,7 @@ def read_prices(path: Path) -> PriceList:
     text = read_text(path)
     entries = _entries(text)
     if entries is None:
-        return read_list(text, source=path)
+        return reading.read_list(text, source=path)
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
     return _ListReader(str(path), changed).read(entries)
 
@@ -87,10 +87,10 @@ class _ListReader:
     def __init__(self, file: str, dated: date) -> None:
         self._file = file
         self._dated = dated
-        self._rows: dict[tuple[str, str], PriceRow] = {}
+        self._rows: dict[tuple[str, str], reading.PriceRow] = {}
         self._unmapped: list[str] = []
 
-    def read(self, entries: Mapping[str, Any]) -> PriceList:
+    def read(self, entries: Mapping[str, Any]) -> reading.PriceList:
         others: Counter[str] = Counter()
         for name, entry in entries.items():
             if name == "sample_spec" or not isinstance(entry, dict):
@@ -105,7 +105,7 @@ class _ListReader:
                 self._add(name, kind, provider, entry)
         counted = [f"{count} {what}" for what, count in sorted(others.items())]
         rows = tuple(self._rows.values())
-        return PriceList(self._file, self._dated, rows, (*self._unmapped, *counted))
+        return reading.PriceList(self._file, self._dated, rows, (*self._unmapped, *counted))
 
     def _add(self, name: str, kind: str, provider: str, entry: Mapping[str, Any]) -> None:
         upstream = name.removeprefix(f"{provider}/")
@@ -121,12 +121,12 @@ class _ListReader:
             self._unmapped.append(f"{name}: no cost of input and output")
             return
         page = entry.get("source")
-        self._rows[kind, upstream] = PriceRow(
+        self._rows[kind, upstream] = reading.PriceRow(
             provider=kind,
             model=model,
             upstream=upstream,
             price=price,
-            source=PriceSource(page if isinstance(page, str) else _PUBLISHED, None),
+            source=reading.PriceSource(page if isinstance(page, str) else _PUBLISHED, None),
             context_size=_whole(entry.get("max_input_tokens")),
             max_output_tokens=_whole(entry.get("max_output_tokens")),
             endpoint_type=None,

@@ -13,20 +13,11 @@ from urllib.parse import urlsplit
 from channels.families import FAMILIES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
+from gw.moving_in import plan
+from gw.moving_in.new_api import channel_types
 from gw.moving_in.new_api.accounts import AccountReader
-from gw.moving_in.new_api.channel_types import BY_HAND, OTHERS, TYPES, ChannelType
 from gw.moving_in.new_api.quota import Quota, numbers_of
 from gw.moving_in.new_api.tables import ENABLED, Row, json_of
-from gw.moving_in.plan import (
-    Plan,
-    PlannedChannel,
-    PlannedModel,
-    SecretText,
-    Value,
-    is_address,
-    is_key,
-    is_name,
-)
 from gw.price_list.offers import price_of
 from gw.price_list.reading import PriceList, PriceRow
 
@@ -45,7 +36,7 @@ _SETTINGS: Mapping[str, str] = {
 
 def plan_of(
     tables: Mapping[str, list[Row]], price_list: PriceList, *, source: str, origin: str
-) -> Plan:
+) -> plan.Plan:
     """Make the plan. `source` separates the accounts of installations; faults name `origin`.
 
     Raises ConfigFaults for amounts that cannot be parsed.
@@ -71,7 +62,7 @@ def _upstream_names(row: Row) -> dict[str, str]:
 
 class _TablesReader:
     def __init__(self, options: Mapping[str, Any], price_list: PriceList, quota: Quota) -> None:
-        self.plan = Plan()
+        self.plan = plan.Plan()
         self._price_list = price_list
         self._quota = quota
         self._ratios = {name: numbers_of(options.get(name)) for name in _RATIOS}
@@ -82,19 +73,21 @@ class _TablesReader:
         for row in rows:
             label = f"channel {row['id']} ({row['name']})"
             number = int(row["type"] or 0)
-            channel_type = TYPES.get(number)
+            channel_type = channel_types.TYPES.get(number)
             if row["status"] != ENABLED:
                 self.plan.leave(label, "it is disabled over there")
-            elif number in BY_HAND:
-                self.plan.leave(label, BY_HAND[number])
+            elif number in channel_types.BY_HAND:
+                self.plan.leave(label, channel_types.BY_HAND[number])
             elif channel_type is None:
-                name = OTHERS.get(number, f"type {number}")
+                name = channel_types.OTHERS.get(number, f"type {number}")
                 self.plan.leave(label, f"no kind of channel is for {name}")
             else:
                 priority = min(highest - int(row["priority"] or 0) + 1, _PRIORITY_MAX)
                 self._channel(row, channel_type, label, priority)
 
-    def _channel(self, row: Row, channel_type: ChannelType, label: str, priority: int) -> None:
+    def _channel(
+        self, row: Row, channel_type: channel_types.ChannelType, label: str, priority: int
+    ) -> None:
         found = self._address(row, channel_type, label)
         if found is None:
             return
@@ -102,13 +95,13 @@ class _TablesReader:
         keys = self._keys(row, label)
         self._leave_settings(row, label)
         version = str(row["other"] or "") if kind == "azure-openai-deployments" else ""
-        organization = SecretText(str(row["openai_organization"] or ""))
+        organization = plan.SecretText(str(row["openai_organization"] or ""))
         # A task is only known to the key that created it, so its channel has one key.
         is_split = kind and any(FAMILIES[one].has_tasks for one in KINDS[kind].protocols)
         parts = [(key,) for key in keys] if is_split else [tuple(keys)]
         upstreams = _upstream_names(row)
         for part in parts:
-            channel = PlannedChannel(
+            channel = plan.PlannedChannel(
                 kind=kind,
                 base_url=address,
                 keys=part,
@@ -130,7 +123,7 @@ class _TablesReader:
             self.plan.leave(f"group {row['group']} of {label}", "channels serve every account")
 
     def _address(
-        self, row: Row, channel_type: ChannelType, label: str
+        self, row: Row, channel_type: channel_types.ChannelType, label: str
     ) -> tuple[str, str, str] | None:
         """Return kind, address and whole path of chat; an empty address is the kind's."""
         kind, written = channel_type.kind, str(row["base_url"] or "").strip().rstrip("/")
@@ -146,7 +139,7 @@ class _TablesReader:
             address += channel_type.suffix
         if address:
             parts = urlsplit(address)
-            if not is_address(written or address) or parts.query or parts.username:
+            if not plan.is_address(written or address) or parts.query or parts.username:
                 self.plan.leave(label, "its address is none that a channel here can have")
                 return None
         elif not kind or not KINDS[kind].base_url:
@@ -154,7 +147,7 @@ class _TablesReader:
             return None
         return kind, address, path
 
-    def _keys(self, row: Row, label: str) -> list[Value]:
+    def _keys(self, row: Row, label: str) -> list[plan.Value]:
         """Return the keys that are enabled, each once."""
         info = json_of(row["channel_info"])
         texts = [str(row["key"] or "").strip()]
@@ -169,15 +162,15 @@ class _TablesReader:
             if len(texts) < len(lines):
                 self.plan.leave(f"some keys of {label}", "they are disabled over there")
         found = [text for text in dict.fromkeys(texts) if text]
-        fitting = [text for text in found if is_key(text)]
+        fitting = [text for text in found if plan.is_key(text)]
         if len(fitting) < len(found):
             self.plan.leave(f"some keys of {label}", "a key is ASCII without spaces")
-        return [SecretText(text) for text in fitting]
+        return [plan.SecretText(text) for text in fitting]
 
     def _model(
-        self, name: str, upstream: str, channel: PlannedChannel, called: str, label: str
+        self, name: str, upstream: str, channel: plan.PlannedChannel, called: str, label: str
     ) -> None:
-        if not is_name(name) or not is_name(upstream):
+        if not plan.is_name(name) or not plan.is_name(upstream):
             self.plan.leave(f"model {name} of {label}", "a name here has neither spaces nor commas")
             return
         row = self._price_list.of(channel.kind, upstream)
@@ -188,7 +181,7 @@ class _TablesReader:
             )
             return
         model = self.plan.models.setdefault(
-            name, PlannedModel(id=name, endpoint_type=endpoint_type)
+            name, plan.PlannedModel(id=name, endpoint_type=endpoint_type)
         )
         if model.endpoint_type == endpoint_type:
             self.plan.bind(model, channel, upstream, called)
