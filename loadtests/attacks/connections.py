@@ -26,9 +26,9 @@ from contextlib import ExitStack, contextmanager
 
 from gw.http.connection import CONNECTION_BYTES_MAX
 from loadtests.attacks.body_shapes import in_chunks
-from loadtests.attacks.houses import fresh_house
+from loadtests.attacks.deployments import fresh_deployment
 from loadtests.rig.machine import resident_mb
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.scrape import Admin
 
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
@@ -136,26 +136,26 @@ class Attack:
         self._selector.close()
 
 
-def resident_bytes(h: House) -> int:
+def resident_bytes(h: Deployment) -> int:
     """The memory of the gateway's process."""
     return round(resident_mb(h.gateway.popen.pid) * 1e6)
 
 
-def wait_ms(h: House) -> float:
+def wait_ms(h: Deployment) -> float:
     """How long another client waits for an answer; infinite where there is none in 20 s."""
     start = time.monotonic()
     try:
-        with urllib.request.urlopen(h.gateway.url + "/api/v1/models/public", timeout=20) as answer:
-            answer.read()
+        with urllib.request.urlopen(h.gateway.url + "/api/v1/models/public", timeout=20) as reply:
+            reply.read()
     except OSError:
         return float("inf")
     return (time.monotonic() - start) * 1000
 
 
 @contextmanager
-def served_house() -> Iterator[House]:
+def served_deployment() -> Iterator[Deployment]:
     """A gateway that has served a stranger and a call."""
-    with fresh_house(template="template0") as h:
+    with fresh_deployment(template="template0") as h:
         wait_ms(h)
         assert h.client.chat().status == 200
         yield h
@@ -163,7 +163,7 @@ def served_house() -> Iterator[House]:
 
 def attack(kind: str, *, connections: int, seconds: float) -> bool:
     """One kind; True when the gateway holds no more than it may."""
-    with served_house() as h:
+    with served_deployment() as h:
         sent, is_slow, ends = kinds(h.key)[kind]
         before = most = resident_bytes(h)
         hostile = Attack(h.gateway.url, sent, connections=connections, is_slow=is_slow, ends=ends)
@@ -192,7 +192,7 @@ def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
 
     And what the allocator keeps of its smaller buffers, which may be none of it.
     """
-    with served_house() as h:
+    with served_deployment() as h:
         bearer = b"Authorization: Bearer " + h.key.encode()
         sent = (
             head(CHAT, bearer, b"Transfer-Encoding: chunked") + in_chunks(b"x" * size_bytes, 2)[:-5]
@@ -212,7 +212,7 @@ def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
     return more <= 1.5 * size_bytes + KEPT_BYTES
 
 
-def files(h: House) -> dict[str, float]:
+def files(h: Deployment) -> dict[str, float]:
     """What the gateway reports of its files and clients."""
     shown = {**h.metrics("gw_files"), **h.metrics("gw_http_connections")}
     shown |= {f"freed {part}": n for part, n in h.metrics("gw_files_freed_total").items()}
@@ -235,7 +235,7 @@ def status_of(connection: http.client.HTTPConnection) -> int:
 
 def idle_with_few_files(connections: int) -> bool:
     """Idle kept connections beyond what the process may have; True when every client is served."""
-    with served_house() as h, ExitStack() as stack:
+    with served_deployment() as h, ExitStack() as stack:
         pid = h.gateway.popen.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
         host, _, port = h.gateway.url.rpartition("/")[2].rpartition(":")

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from gw.cli.main import main as gw
-from loadtests.attacks.houses import fresh_house
+from loadtests.attacks.deployments import fresh_deployment
 from tests.support.client import Client
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.processes import CommandFailed, Process
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
@@ -101,8 +101,8 @@ class Found:
 
 
 @contextmanager
-def gateways(h: House, *, host: str, pace: float) -> Iterator[Gateway]:
-    """One that judges, beside the house's own, and one of `host`, which is yielded."""
+def gateways(h: Deployment, *, host: str, pace: float) -> Iterator[Gateway]:
+    """One that judges, beside the deployment's own, and one of `host`, which is yielded."""
     with (
         closing(Gateway(h.config, host="", pace=pace)) as judge,
         closing(Gateway(h.config, host=host, pace=pace)) as victim,
@@ -115,7 +115,7 @@ def gateways(h: House, *, host: str, pace: float) -> Iterator[Gateway]:
             judge.terminate()
 
 
-def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found:
+def freeze_under_calls(h: Deployment, *, host: str, pace: float, calls: int) -> Found:
     """Stop a process with so many calls under way, and let them be answered meanwhile."""
     tenant = h.tenant()
     with gateways(h, host=host, pace=pace) as victim:
@@ -150,7 +150,7 @@ def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found
         return found(h, tenant, f"stopped, {where}", len(answered), free, statuses)
 
 
-def freeze_under_a_hold(h: House, *, pace: float) -> Found:
+def freeze_under_a_hold(h: Deployment, *, pace: float) -> Found:
     """Stop a process while a hold is being made: it is granted, and no client learns of it."""
     tenant = h.tenant()
     with gateways(h, host="elsewhere", pace=pace) as victim:
@@ -173,7 +173,7 @@ def freeze_under_a_hold(h: House, *, pace: float) -> Found:
         return found(h, tenant, "stopped under a hold", 0, 0, statuses)
 
 
-def wait_for_judgement(h: House, tenant: Tenant, *, seconds: float) -> None:
+def wait_for_judgement(h: Deployment, tenant: Tenant, *, seconds: float) -> None:
     """Until the process of these calls has been silent for so long, by the database's clock."""
     query = (
         "SELECT extract(epoch FROM now() - heartbeat_at) > %s AS is_silent FROM processes"
@@ -186,24 +186,24 @@ def wait_for_judgement(h: House, tenant: Tenant, *, seconds: float) -> None:
     )
 
 
-def heartbeats_of(h: House, tenant: Tenant) -> list[int]:
+def heartbeats_of(h: Deployment, tenant: Tenant) -> list[int]:
     """Open holds of the account, once what the streams among them delivered has been reported."""
     open_holds = holds(h, tenant)
-    told = sum(hold["delivered"] is not None for hold in open_holds)
-    return [len(open_holds)] if told == len(open_holds) // 2 else []
+    result = sum(hold["delivered"] is not None for hold in open_holds)
+    return [len(open_holds)] if result == len(open_holds) // 2 else []
 
 
-def holds(h: House, tenant: Tenant) -> list[dict[str, Any]]:
+def holds(h: Deployment, tenant: Tenant) -> list[dict[str, Any]]:
     """The open holds of the account."""
     return h.query("SELECT * FROM holds WHERE account_id = %s", tenant.account)
 
 
-def rows(h: House, tenant: Tenant) -> list[dict[str, Any]]:
+def rows(h: Deployment, tenant: Tenant) -> list[dict[str, Any]]:
     """The rows of the account as they are at this moment."""
     return h.query("SELECT * FROM call_logs WHERE account_id = %s ORDER BY id", tenant.account)
 
 
-def waiting_batches(h: House) -> int:
+def waiting_batches(h: Deployment) -> int:
     """How many batches of the ledger wait for a lock."""
     query = (
         "SELECT count(*) AS n FROM pg_stat_activity"
@@ -213,7 +213,7 @@ def waiting_batches(h: House) -> int:
 
 
 def found(
-    h: House, tenant: Tenant, attack: str, answered: int, free: int, statuses: Counter[int]
+    h: Deployment, tenant: Tenant, attack: str, answered: int, free: int, statuses: Counter[int]
 ) -> Found:
     """The rows, and the result of the proof."""
     logged = Counter((row["status"], row["cost_nano_usd"]) for row in rows(h, tenant))
@@ -229,9 +229,9 @@ def frozen_process(calls: int = 40, pace: float = 1.0) -> bool:
     """Freeze a process of the same host, of another one, and one under a hold."""
     is_well = True
     for attack in ("same host", "another host", "hold"):
-        # The house demands a clean ledger when it is left, which is what is tried here.
+        # The deployment demands a clean ledger when it is left, which is what is tried here.
         try:
-            with fresh_house(is_funded=False) as h:
+            with fresh_deployment(is_funded=False) as h:
                 if attack == "hold":
                     what = freeze_under_a_hold(h, pace=pace)
                 else:

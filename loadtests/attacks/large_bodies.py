@@ -38,9 +38,9 @@ from loadtests.attacks.body_shapes import (
     body_of,
     film_of,
 )
-from loadtests.attacks.houses import fresh_house
+from loadtests.attacks.deployments import fresh_deployment
 from tests.support.client import Client
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.raw import RawConnection
 
 SPAWN = get_context("spawn")
@@ -76,11 +76,11 @@ class _Answering(BaseHTTPRequestHandler):
         if shape in FRAMED_ANSWERS:
             self.wfile.write(FRAMED_ANSWERS[shape][1](int(size)))
             return
-        answer = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
+        response = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
         if shape != "-":
-            answer = HOSTILE_ANSWERS[shape][1](int(size))
+            response = HOSTILE_ANSWERS[shape][1](int(size))
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        self.wfile.write(head % len(answer) + answer)
+        self.wfile.write(head % len(response) + response)
 
     do_GET = do_POST
 
@@ -156,7 +156,7 @@ def sent_raw(url: str, request: bytes) -> str:
     return ", ".join(f"{one.decode()} ×{count}" for one, count in statuses.most_common()) or "lost"
 
 
-def attack(h: House, only: str, size: int) -> Iterator[Found]:
+def attack(h: Deployment, only: str, size: int) -> Iterator[Found]:
     """One body after the other."""
     tenant, longest = h.tenant(), SPAWN.Value("d", 0.0)
     client, key = tenant.client, tenant.key.encode()
@@ -221,7 +221,7 @@ def large_bodies(megabytes: float = 60.0, only: str = "", longest: float = 0.0) 
     size = int(megabytes * 2**20)
     is_well = True
     port = SPAWN.SimpleQueue()
-    with beside(serve_upstream, port), fresh_house(**settings(port.get(), size)) as h:
+    with beside(serve_upstream, port), fresh_deployment(**settings(port.get(), size)) as h:
         print("| shape | way | size | told | took | prober waited at most |")
         print("|---|---|---|---|---|---|")
         for found in attack(h, only, size):

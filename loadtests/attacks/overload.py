@@ -85,8 +85,8 @@ def quantile(seconds: Sequence[float], share: float) -> float:
 
 def load_on(target: Target, ask: Ask) -> Load:
     """A load of plain calls by all keys."""
-    asked = requests(f"{target.host}:{target.port}", target.keys, chat_body(model_name(1, 0)))
-    return Load(Subject("", target, asked, ask))
+    request = requests(f"{target.host}:{target.port}", target.keys, chat_body(model_name(1, 0)))
+    return Load(Subject("", target, request, ask))
 
 
 async def closed_loop(target: Target, seconds: float) -> float:

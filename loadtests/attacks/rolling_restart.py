@@ -26,13 +26,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
-from loadtests.attacks.houses import fresh_house
+from loadtests.attacks.deployments import fresh_deployment
 from loadtests.rig.machine import free_ports
 from loadtests.rig.processes import gw
 from tests.support.caller import Caller
 from tests.support.client import NANO_PER_USD, Client
+from tests.support.deployment import Deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import House
 from tests.support.processes import CommandFailed, ProcessDied
 from tests.support.tenants import Tenant
 
@@ -44,7 +44,7 @@ COST_NANO_USD = 60 * 1_000 + 20 * 10_000
 STREAM = {"events": 30, "delay_event_ms": 50, "usage": USAGE}
 
 
-def is_verified(h: House) -> bool:
+def is_verified(h: Deployment) -> bool:
     """Whether the ledger adds up."""
     try:
         return bool(h.verify())
@@ -52,7 +52,7 @@ def is_verified(h: House) -> bool:
         return False
 
 
-def restart(h: House, tenant: Tenant, clients: int, restarts: int) -> bool:
+def restart(h: Deployment, tenant: Tenant, clients: int, restarts: int) -> bool:
     """Replace a gateway again and again under clients that only mind a refused connection.
 
     Half of them stream; in the end the last gateway is ended, and each call paid once.
@@ -112,7 +112,9 @@ def rolling_restart(from_: str = "HEAD", restarts: int = 3, clients: int = 20) -
     print(f"from {from_}", flush=True)
     with (
         earlier_program(from_) as environ,
-        fresh_house(template="template0", is_funded=False, environ=environ, listen=listen) as h,
+        fresh_deployment(
+            template="template0", is_funded=False, environ=environ, listen=listen
+        ) as h,
     ):
         owner = earlier_gw(h, environ, "account", "create", "earlier", "--credit-usd", "1000")
         issued = earlier_gw(h, environ, "key", "create", "--account", owner["id"], "--name", "k")
@@ -140,13 +142,13 @@ def earlier_program(commit: str) -> Iterator[Mapping[str, str]]:
         yield {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(folder)}
 
 
-def earlier_gw(h: House, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
+def earlier_gw(h: Deployment, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
     """What a command of the earlier program prints."""
     printed: dict[str, Any] = gw(h.config, *arguments, env={**os.environ, **environ}, check=False)
     return printed
 
 
-def migrations(h: House) -> int:
+def migrations(h: Deployment) -> int:
     """How many the database has had."""
     count: int = h.query("SELECT count(*) FROM schema_migrations")[0]["count"]
     return count

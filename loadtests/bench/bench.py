@@ -318,10 +318,10 @@ class Bench(NamedTuple):
         """A server with what is asked of it; its memory is that of now."""
         model = (f"{MESSAGES}-" if ask.is_translated else "") + model_name(*ask.shape)
         body = chat_body(model, is_stream=bool(ask.events), image_bytes=ask.image_bytes)
-        asked = requests(target.host, keys or target.keys[:1], body)
+        request = requests(target.host, keys or target.keys[:1], body)
         row = name + target.suffix if name else target.name
         memory = of_tree(resident_mb, target.pid)
-        return Subject(row, target, asked, ask, memory, prepare=prepare)
+        return Subject(row, target, request, ask, memory, prepare=prepare)
 
     def compare(self, subjects: Sequence[Subject]) -> list[Row]:
         """Windows of the subjects by turns."""

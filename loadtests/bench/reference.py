@@ -47,16 +47,16 @@ class Mailbox:
         """Put an amount in; the answer is the total."""
         if not self._asked:
             self._loop.call_soon(self._answer)
-        answer: asyncio.Future[int] = self._loop.create_future()
-        self._asked.append((amount, answer))
-        return answer
+        response: asyncio.Future[int] = self._loop.create_future()
+        self._asked.append((amount, response))
+        return response
 
     def _answer(self) -> None:
-        asked, self._asked = self._asked, []
-        for amount, answer in asked:
+        request, self._asked = self._asked, []
+        for amount, response in request:
             self._total += amount
-            if not answer.done():
-                answer.set_result(self._total)
+            if not response.done():
+                response.set_result(self._total)
 
 
 class Upstream(asyncio.Protocol):
@@ -169,10 +169,10 @@ class Completions(web.RequestHandler):
         rooms, began = self._rooms, time.perf_counter()
         span = rooms.tracer.start_span("chat")
         rooms.in_flight.inc()
-        asked = ujson.loads(self.request.body)
+        request = ujson.loads(self.request.body)
         await rooms.mailbox.ask(1)
         try:
-            await self._forward(is_stream=bool(asked.get("stream")))
+            await self._forward(is_stream=bool(request.get("stream")))
         finally:
             await rooms.mailbox.ask(-1)
             rooms.in_flight.dec()

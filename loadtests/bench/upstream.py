@@ -63,12 +63,12 @@ def models(shapes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
 
 def chat_body(model: str, *, is_stream: bool = False, image_bytes: int = 0) -> bytes:
     """A body of chat-completions, with a picture of so many bytes inside."""
-    asked: object = QUESTION
+    request: object = QUESTION
     if image_bytes:
         picture = base64.b64encode(random.Random(7).randbytes(image_bytes)).decode()
         url = {"url": f"data:image/png;base64,{picture}"}
-        asked = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": url}]
-    roles = {"system": SYSTEM, "user": asked}
+        request = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": url}]
+    roles = {"system": SYSTEM, "user": request}
     messages = [{"role": role, "content": content} for role, content in roles.items()]
     stream = {"stream": True} if is_stream else {}
     body = {"model": model, **stream, "messages": messages, "temperature": 0.7, "max_tokens": 256}
@@ -227,12 +227,12 @@ class Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        answer = answer_to(self._path, b"".join(self._body))
+        response = answer_to(self._path, b"".join(self._body))
         self._path, self._body = b"", []
-        if answer is None:
+        if response is None:
             self._transport.write(NOT_FOUND)
             return
-        self._left, self.pause_ms = [*reversed(answer.pieces)], answer.pause_ms
+        self._left, self.pause_ms = [*reversed(response.pieces)], response.pause_ms
         if self.put():
             self._wheel.begin(self) if self.pause_ms else self._loop.call_soon(self._hurry)
 

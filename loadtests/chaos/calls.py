@@ -265,8 +265,8 @@ def conversation(kind: KindName, number: int, *, events: int = 1, **directive: A
     """A chat call whose upstream is given this directive, and states what it used."""
     output = 2 * events + 10  # more than an estimate of the same text comes to
     usage = {"input": INPUT_TOKENS, "output": output}
-    asked = json.dumps({"events": events, "usage": usage, **directive}, separators=(",", ":"))
-    message = {"role": "user", "content": f"{_prompt(number)} [[sim {asked}]]"}
+    requested = json.dumps({"events": events, "usage": usage, **directive}, separators=(",", ":"))
+    message = {"role": "user", "content": f"{_prompt(number)} [[sim {requested}]]"}
     body = {
         "model": "sim-model",
         "max_tokens": TOKENS_OF_NUMBER * number,

@@ -20,7 +20,7 @@ from loadtests.chaos.judge import Terms
 from loadtests.chaos.load import Load, dribble, read_nothing
 from loadtests.chaos.stack import Stack, channels, models
 from loadtests.chaos.wrong_clock import WrongClock
-from tests.support.house import channel
+from tests.support.deployment import channel
 from tests.support.refusals import REFUSALS
 from tests.support.servers import frozen_server
 

@@ -24,8 +24,8 @@ from actors.store.embedded.postgres import EmbeddedPostgres
 from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND, Connection, Seen
 from loadtests.rig.machine import available_cores, children, free_ports
 from loadtests.rig.processes import started
+from tests.support.deployment import SECRET, channel, model
 from tests.support.folders import temporary_folder
-from tests.support.house import SECRET, channel, model
 from tests.support.scrape import Admin, Page
 from tests.support.servers import kill_server
 from tests.support.tenants import Registrar, Tenant

@@ -89,9 +89,9 @@ def _agents(config: Path, accounts: Sequence[str]) -> list[str]:
         persona.flush()
         for account in accounts:
             of = ["--account", account, "--name", "load"]
-            said = ["--system-prompt", persona.name, "--model", "sim-model", "--kb", BASE]
+            message = ["--system-prompt", persona.name, "--model", "sim-model", "--kb", BASE]
             gw(config, "account", "set", account, "--allow", "sim-model")
-            agent = gw(config, "agent", "create", *of, *said)["id"]
+            agent = gw(config, "agent", "create", *of, *message)["id"]
             made = gw(config, "key", "create", *of, "--kind", "agent", "--agent", agent)
             keys.append(made["key"])
     return keys
@@ -233,9 +233,9 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
         tempfile.NamedTemporaryFile("w", prefix="gw-load-") as run,
     ):
         environ[RUN_FILE] = run.name
-        told = {name: getattr(options, name) for name in TOLD}
-        told |= {name: getattr(target, name) for name in ("keys", "agent_keys", "has_simulator")}
-        json.dump({**told, "summary": summary.name}, run)
+        result = {name: getattr(options, name) for name in TOLD}
+        result |= {name: getattr(target, name) for name in ("keys", "agent_keys", "has_simulator")}
+        json.dump({**result, "summary": summary.name}, run)
         run.flush()
         command = [
             *(sys.executable, "-m", "locust", "--locustfile", found.origin),

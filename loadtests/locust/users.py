@@ -62,11 +62,11 @@ class Client(FastHttpUser):
         ((name, kind),) = random.choices(list(self.mix.items()), self.weights)
         name = f"{self.family} {name}"
         began = time.perf_counter()
-        answer = self.request(name, kind)
-        if answer and kind.is_task:
-            self.wait_for(name, kind, answer["id"], began)
-        if answer and kind.detail_of and answer["data"]:
-            path = f"{kind.path.partition('?')[0]}/{answer['data'][0][kind.detail_of]}"
+        reply = self.request(name, kind)
+        if reply and kind.is_task:
+            self.wait_for(name, kind, reply["id"], began)
+        if reply and kind.detail_of and reply["data"]:
+            path = f"{kind.path.partition('?')[0]}/{reply['data'][0][kind.detail_of]}"
             self.request(f"{self.family} detail", Kind(weight=0, path=path, statuses=kind.statuses))
 
     def request(self, name: str, kind: Kind) -> dict[str, Any]:
@@ -107,11 +107,11 @@ class Client(FastHttpUser):
         poll = Kind(weight=0, path=f"{kind.path}/{task_id}")
         for _ in range(POLLS_MAX):
             time.sleep(POLL_SECONDS)  # locust has made it let the others go on
-            answer = self.request(f"{self.family} poll", poll)
-            if not answer or answer["status"] in LOST:
-                self.measured(TASK, name, began, 0, fault=str(answer.get("status", "lost")))
+            reply = self.request(f"{self.family} poll", poll)
+            if not reply or reply["status"] in LOST:
+                self.measured(TASK, name, began, 0, fault=str(reply.get("status", "lost")))
                 return
-            if answer["status"] in MADE:
+            if reply["status"] in MADE:
                 self.measured(TASK, name, began, 0)
                 return
         self.measured(TASK, name, began, 0, fault="never ended")
@@ -188,9 +188,9 @@ def judge(environment: Any, **_: Any) -> None:
     counted = [entry for (_, method), entry in entries if method in {"GET", "POST", TASK}]
     first = [entry for (_, method), entry in entries if method == FIRST]
     measured = _measured(counted, first)
-    asked = [kind for one in RUN.families for kind in FAMILIES[one].kinds.values()]
+    requested = [kind for one in RUN.families for kind in FAMILIES[one].kinds.values()]
     thresholds = Thresholds(
-        p95_first_event_ms=RUN.p95_first_event_ms if any(k.stream for k in asked) else None,
+        p95_first_event_ms=RUN.p95_first_event_ms if any(k.stream for k in requested) else None,
         failure_ratio=RUN.failure_ratio,
     )
     environment.process_exit_code = 0

@@ -168,11 +168,11 @@ def conclusion(
     None for a gateway of unknown processes; `busy_cores`: what all processes took at most, of the
     machine's `cores`.
     """
-    asked = f"{rate:.0f} calls/s of {users} users at p95 {p95_ms:.0f} ms"
+    request = f"{rate:.0f} calls/s of {users} users at p95 {p95_ms:.0f} ms"
     if broken:
-        lines = [f"it does not hold {asked}: {'; '.join(broken)}"]
+        lines = [f"it does not hold {request}: {'; '.join(broken)}"]
     else:
-        lines = [f"it holds at least {asked}: they asked for no more"]
+        lines = [f"it holds at least {request}: they asked for no more"]
     if gateway is None or rate <= 0:
         return [*lines, "what a call costs, and how many users to try next, is seen without --host"]
     share, each = gateway.busiest, gateway.cpu_seconds / max(1, requests)

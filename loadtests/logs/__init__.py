@@ -128,8 +128,8 @@ async def explain(database: Database, now: datetime) -> dict[str, tuple[list[flo
 
 async def _ask(database: Database, name: str, query: str, now: datetime) -> None:
     if name in SUMMARIES:
-        asked = read_summary_query(parse_qs_bytes(query), see=_see, now=now)
-        await read_sums(database, asked.visibility, asked.window, now)
+        request = read_summary_query(parse_qs_bytes(query), see=_see, now=now)
+        await read_sums(database, request.visibility, request.window, now)
     else:
         await read_page(database, _list_query(query, now))
 
@@ -242,12 +242,12 @@ def logs(
 ) -> None:
     """Fill if need be, explain, print."""
     folder.mkdir(parents=True, exist_ok=True)
-    answers = asyncio.run(_explained(folder, rows))
+    responses = asyncio.run(_explained(folder, rows))
     print(f"{'asked for':40} {'first ms':>9} {'then ms':>9}")
-    for name, (times, _) in answers.items():
+    for name, (times, _) in responses.items():
         print(f"{name:40} {times[0]:9.1f} {min(times[1:]):9.1f}")
     if plans is not None:
-        text = "\n\n".join(f"## {name}\n\n" + "\n\n".join(p) for name, (_, p) in answers.items())
+        text = "\n\n".join(f"## {name}\n\n" + "\n\n".join(p) for name, (_, p) in responses.items())
         plans.write_text(text + "\n", encoding="utf-8")
     if pages:
         time_pages(folder)

@@ -261,28 +261,28 @@ def _call(
 def _usage(
     ask: Ask, directive: Directive, text: str, thinking: str, calls: tuple[Call, ...]
 ) -> Tokens:
-    told = directive.usage or UsageSpec()
+    result = directive.usage or UsageSpec()
     spoken = tokens_of(len(text) + sum(len(call.name) + len(call.arguments) for call in calls))
     reasoning = ask.reasoning_tokens or tokens_of(len(thinking))
-    if told.reasoning is not None:
-        reasoning = told.reasoning
-    elif told.output is not None:
-        reasoning = min(reasoning, told.output)
-    total_input = ask.input_tokens if told.input is None else told.input
+    if result.reasoning is not None:
+        reasoning = result.reasoning
+    elif result.output is not None:
+        reasoning = min(reasoning, result.output)
+    total_input = ask.input_tokens if result.input is None else result.input
     cached = total_input // 2 if ask.reads_cache else 0
     written = total_input // 4 if ask.writes_cache else 0
-    cached = cached if told.cached is None else told.cached
-    written = written if told.cache_write is None else told.cache_write
-    if told.input is None:
+    cached = cached if result.cached is None else result.cached
+    written = written if result.cache_write is None else result.cache_write
+    if result.input is None:
         total_input = max(total_input, cached + written)  # a stated input may contradict its parts
     return Tokens(
         input=total_input,
-        output=spoken * ask.choices + reasoning if told.output is None else told.output,
+        output=spoken * ask.choices + reasoning if result.output is None else result.output,
         cached=cached,
         cache_write=written,
         reasoning=reasoning,
-        members=told.members,
-        beside=told.beside,
+        members=result.members,
+        beside=result.beside,
     )
 
 

@@ -155,8 +155,8 @@ class Engine:
         own = self._own_layers(ask)
         directive = directives.merge([*faults, *self.faults.own(own)])
         directive = _situated(directive, dialect, ask.model, exchange.api_key)
-        answer = compose(ask, directive, self._seed_key, exchange.body)
-        found = script.answer_script(dialect, ask, answer, directive)
+        response = compose(ask, directive, self._seed_key, exchange.body)
+        found = script.answer_script(dialect, ask, response, directive)
         is_plain = dialect in self._plain and not (faults or own) and found.whole is not None
         if is_plain and len(exchange.body) <= KNOWN_BYTES_MAX:
             if len(self._known) == KNOWN_MAX:

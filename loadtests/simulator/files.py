@@ -109,8 +109,8 @@ class Files:
         return part_of(File(found[3], int(found[1]), int(found[2])), exchange)
 
     def _signature(self, path: str, expires: int) -> str:
-        told = f"{path}\n{expires}".encode()
-        return blake2b(told, key=self._secret, digest_size=16).hexdigest()
+        result = f"{path}\n{expires}".encode()
+        return blake2b(result, key=self._secret, digest_size=16).hexdigest()
 
 
 def base_of(exchange: Exchange) -> str:

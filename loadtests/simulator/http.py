@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
     def _unsent(self) -> int:
         sock = self._transport.get_extra_info("socket")
         try:  # what the system has, and the other side has not acknowledged
-            answer = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
+            response = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
         except OSError:
-            answer = bytes(4)
-        return self._transport.get_write_buffer_size() + int(struct.unpack("i", answer)[0])
+            response = bytes(4)
+        return self._transport.get_write_buffer_size() + int(struct.unpack("i", response)[0])

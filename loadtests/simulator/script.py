@@ -129,22 +129,22 @@ class Script(msgspec.Struct, kw_only=True):
         )
 
 
-def answer_script(dialect: Dialect, ask: Ask, answer: Answer, directive: Directive) -> Script:
+def answer_script(dialect: Dialect, ask: Ask, response: Answer, directive: Directive) -> Script:
     """The delivery of an answer, or of what the directive has instead of one."""
-    instead = instead_script(dialect.error, directive, answer.id)
+    instead = instead_script(dialect.error, directive, response.id)
     if instead is not None:
         return instead
     status = directive.status or 200
     if ask.stream:
-        return _streamed(dialect, ask, answer, directive, status)
+        return _streamed(dialect, ask, response, directive, status)
     if directive.endless:
-        script = _script(status, JSON, CHUNKED, answer.id, directive)
+        script = _script(status, JSON, CHUNKED, response.id, directive)
         script.more = lambda _: chunk(b"x" * 1024)
         return _deliver(script, [b'{"endless":"'], Ending.ENDLESS, is_chunked=True)
     if directive.error_event is not None:  # what breaks a stream fails a plain answer
         body = dialect.error(500, stated_message(directive, 500))
-        return body_script(500, directive, body, JSON, answer.id)
-    return body_script(status, directive, dialect.plain(ask, answer), JSON, answer.id)
+        return body_script(500, directive, body, JSON, response.id)
+    return body_script(status, directive, dialect.plain(ask, response), JSON, response.id)
 
 
 def instead_script(
@@ -216,9 +216,9 @@ def _stated(error: Callable[[int, str], bytes], digest: str, directive: Directiv
 
 
 def _streamed(
-    dialect: Dialect, ask: Ask, answer: Answer, directive: Directive, status: int
+    dialect: Dialect, ask: Ask, response: Answer, directive: Directive, status: int
 ) -> Script:
-    stream = dialect.stream(ask, answer)
+    stream = dialect.stream(ask, response)
     frames, ending = stream.frames, Ending.FINISH
     if directive.malformed in ("json", "utf8"):
         at = max(0, stream.text_end - 1)
@@ -230,7 +230,7 @@ def _streamed(
     broken_at = directive.error_event
     if broken_at is not None and broken_at <= len(frames):
         message = directive.message or BROKEN_OFF
-        frames = frames[:broken_at] + dialect.error_frames(ask, answer, broken_at, message)
+        frames = frames[:broken_at] + dialect.error_frames(ask, response, broken_at, message)
         ending = Ending.CLOSE
     more = stream.more
     is_crlf = dialect.uses_crlf if directive.crlf is None else directive.crlf
@@ -240,7 +240,7 @@ def _streamed(
     lines = CHUNKED + b"Cache-Control: no-cache\r\n"
     if ending is Ending.CLOSE:
         lines += b"Connection: close\r\n"
-    script = _script(status, content_type, lines, answer.id, directive)
+    script = _script(status, content_type, lines, response.id, directive)
     script.is_stream = True
     script.more = lambda index: chunk(crlf(more(index)) if is_crlf else more(index))
     return _deliver(script, frames, ending, is_chunked=True)
@@ -305,8 +305,8 @@ def _stop_after(directive: Directive) -> int | None:
 
 def stated_message(directive: Directive, status: int) -> str:
     """The message of an error that a directive asks for."""
-    told = f"The simulated upstream answers {status}: {phrase(status)}."
-    return directive.message or told
+    result = f"The simulated upstream answers {status}: {phrase(status)}."
+    return directive.message or result
 
 
 class Wire(Protocol):

@@ -135,8 +135,8 @@ class Simulator:
             async with asyncio.timeout(timeout_seconds):
                 await self.stats.until(is_met)
         except TimeoutError:
-            told = f"{wanted} not seen in {timeout_seconds} s: {self.stats!r}"
-            raise TimeoutError(told) from None
+            result = f"{wanted} not seen in {timeout_seconds} s: {self.stats!r}"
+            raise TimeoutError(result) from None
 
     async def _introspect(self, exchange: Exchange) -> bytes:
         """The whole HTTP answer to a request under `/_sim`."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.tenants import PERSONA, Tenant
 
 RUNS: dict[str, Any] = {
@@ -39,7 +39,9 @@ def said(content: Any, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
-def write_base(h: House, tenant: Tenant, folder: Path, pages: dict[str, str], *more: str) -> None:
+def write_base(
+    h: Deployment, tenant: Tenant, folder: Path, pages: dict[str, str], *more: str
+) -> None:
     """Import pages by their ids as a base."""
     folder.mkdir(exist_ok=True)
     for name, text in pages.items():

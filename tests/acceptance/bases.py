@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 
 PAGES = {
@@ -22,7 +22,7 @@ PAGES = {
 
 
 def imported(
-    h: House, tenant: Tenant, folder: Path, *options: str, pages: Mapping[str, str] = PAGES
+    h: Deployment, tenant: Tenant, folder: Path, *options: str, pages: Mapping[str, str] = PAGES
 ) -> None:
     """Make a base of some files, in a folder that may be there."""
     folder.mkdir(exist_ok=True)

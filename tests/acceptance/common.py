@@ -1,11 +1,11 @@
-"""The channels and models of the house that most modules share: starting one takes a second or two.
+"""The channels and models that most modules share: starting a deployment takes a second or two.
 
-A module that needs other ones, or does to them what others would feel, has a house of its own.
+A module that needs other ones, or does to them what others would feel, has a deployment of its own.
 """
 
 from typing import Any
 
-from tests.support.house import channel, model
+from tests.support.deployment import channel, model
 
 CREATED = 1_750_000_000
 LADDER = ("one", "two", "three")

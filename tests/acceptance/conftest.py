@@ -1,7 +1,7 @@
-"""Fixtures of the acceptance tests: a house, its simulator clean for each test, and a tenant.
+"""Fixtures of the acceptance tests: a deployment, its simulator clean for each test, and a tenant.
 
-Modules share the house of `common.py`. One that has `SETTINGS`, the settings of a `gw.yaml`, gets a
-house of its own, unless they are one of `SHARED`: those modules have one house together.
+Modules share the deployment of `common.py`. One that has `SETTINGS`, those of a `gw.yaml`, gets a
+deployment of its own, unless they are one of `SHARED`: those modules have one deployment together.
 `EXPECTED_LOG` says which errors its gateway may log.
 """
 
@@ -13,7 +13,7 @@ import pytest
 from openai import OpenAI
 
 from tests.acceptance import agents, common, pictures, sounds, translated
-from tests.support.house import House, shared_house
+from tests.support.deployment import Deployment, shared_deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -23,37 +23,39 @@ SHARED = (common.SETTINGS, agents.SETTINGS, pictures.SETTINGS, sounds.SETTINGS, 
 
 
 @pytest.fixture(scope="session")
-def houses(postgres: PostgresForTests) -> Iterator[Callable[[int], House]]:
-    """The houses that modules share, by their place in `SHARED`, each made when it is needed."""
-    built: dict[int, House] = {}
+def deployments(postgres: PostgresForTests) -> Iterator[Callable[[int], Deployment]]:
+    """The deployments that modules share, by their place in `SHARED`, made when needed."""
+    built: dict[int, Deployment] = {}
     with ExitStack() as stack:
 
-        def house_at(place: int) -> House:
+        def deployment_at(place: int) -> Deployment:
             if place not in built:
-                built[place] = stack.enter_context(shared_house(postgres, **SHARED[place]))
+                built[place] = stack.enter_context(shared_deployment(postgres, **SHARED[place]))
             return built[place]
 
-        yield house_at
+        yield deployment_at
 
 
 @pytest.fixture(scope="module")
 def shared(
-    request: pytest.FixtureRequest, postgres: PostgresForTests, houses: Callable[[int], House]
-) -> Iterator[House]:
-    """The house of this module."""
+    request: pytest.FixtureRequest,
+    postgres: PostgresForTests,
+    deployments: Callable[[int], Deployment],
+) -> Iterator[Deployment]:
+    """The deployment of this module."""
     settings: dict[str, Any] = getattr(request.module, "SETTINGS", common.SETTINGS)
     expected_log = getattr(request.module, "EXPECTED_LOG", ())
     places = [place for place, one in enumerate(SHARED) if one is settings]
     if places and not expected_log:
-        yield houses(places[0])
+        yield deployments(places[0])
         return
-    with shared_house(postgres, expected_log=expected_log, **settings) as built:
+    with shared_deployment(postgres, expected_log=expected_log, **settings) as built:
         yield built
 
 
 @pytest.fixture
-def h(shared: House) -> House:
-    """The house of this module, its simulator without faults and its counters at zero."""
+def h(shared: Deployment) -> Deployment:
+    """The deployment of this module, its simulator without faults and its counters at zero."""
     shared.upstream.wait(active=0)
     has_tasks = shared.upstream.stats()["tasks"] > 0
     shared.upstream.reset()
@@ -64,13 +66,13 @@ def h(shared: House) -> House:
 
 
 @pytest.fixture
-def tenant(h: House) -> Tenant:
+def tenant(h: Deployment) -> Tenant:
     """An account with one USD, and a key that may do everything."""
     return h.tenant()
 
 
 @pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+def sdk(h: Deployment, tenant: Tenant) -> Iterator[OpenAI]:
     """The official library with the tenant's key, which tries nothing again."""
     with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
         yield client

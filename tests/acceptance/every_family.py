@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from gw.runtime.database_pools import LOG_CONNECTIONS
 from tests.acceptance import agents, bases, films, pictures, sounds
 from tests.support.client import HELLO, Client, Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.refusals import without_function
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
@@ -72,14 +72,14 @@ class Callers:
     hurried: Tenant
 
 
-def callers(h: House, folder: Path) -> Callers:
+def callers(h: Deployment, folder: Path) -> Callers:
     """Make them."""
     rich = h.tenant(nano_usd=USD_EACH)
     bases.imported(h, rich, folder / "otters", "--kb", "otters")
     return Callers(rich, h.agent(rich, kbs=["otters"]), h.tenant(rpm=1))
 
 
-def call_everything(h: House, who: Callers, *, number: int) -> None:
+def call_everything(h: Deployment, who: Callers, *, number: int) -> None:
     """One round, of which `number` tells it from the others."""
     client = who.rich.client
     _talk(client)
@@ -107,8 +107,8 @@ def _talk(client: Client) -> None:
         served(client.chat(model="sim-latest", stream=stream, sim={"chars": 200}))
         messages = {"model": "sim-model", "messages": [HELLO], "max_tokens": 50, "stream": stream}
         served(client.send("POST", "/v1/messages", messages))
-        said = {"model": "sim-model", "input": "Hello", "stream": stream}
-        served(client.send("POST", "/v1/responses", said))
+        stated = {"model": "sim-model", "input": "Hello", "stream": stream}
+        served(client.send("POST", "/v1/responses", stated))
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
         contents = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
         served(client.send("POST", f"/v1beta/models/sim-model:{verb}", contents))
@@ -139,7 +139,7 @@ def _read(client: Client) -> None:
     served(client.send("POST", "/mcp", json.dumps(message).encode(), headers=accept))
 
 
-def _queue(h: House, tenant: Tenant) -> None:
+def _queue(h: Deployment, tenant: Tenant) -> None:
     """Readers of the call log that find every connection of their pool in use, in some process."""
     client = h.another(tenant).client  # a key reads the log so often in a minute, and not more
     with transaction(h.settings["database_url"]) as cursor:
@@ -150,13 +150,13 @@ def _queue(h: House, tenant: Tenant) -> None:
         served(call.reply())
 
 
-def _locked_out(h: House) -> int:
+def _locked_out(h: Deployment) -> int:
     """How many statements wait for a lock."""
     (row,) = h.query("SELECT count(*) AS waiting FROM pg_locks WHERE NOT granted")
     return int(row["waiting"])
 
 
-def _fail(h: House, client: Client) -> None:
+def _fail(h: Deployment, client: Client) -> None:
     """Refusals of ours, failures of upstreams, a submission that nobody knows anything of."""
     assert client.chat(max_tokens=10**9).status == 402
     h.upstream.fault("flaky", status=503)

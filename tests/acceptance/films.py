@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.acceptance import sounds
 from tests.support.client import Client, Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 
 VIDEOS = "/v1/videos/generations"
 SECOND = 100_000_000  # nano-USD
@@ -66,9 +66,9 @@ def image(url: str = PORTRAIT) -> dict[str, Any]:
 
 def submit(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
     """Ask for a film of four seconds."""
-    asked = {"model": "film", "content": [TEXT], "duration": 4, **more}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    return client.send("POST", VIDEOS, asked, headers=headers)
+    request = {"model": "film", "content": [TEXT], "duration": 4, **more}
+    request = {name: value for name, value in request.items() if value is not None}
+    return client.send("POST", VIDEOS, request, headers=headers)
 
 
 def polled(client: Client, task_id: str) -> dict[str, Any]:
@@ -85,6 +85,6 @@ def ended(client: Client, task_id: str) -> dict[str, Any]:
     return shown
 
 
-def posted(h: House) -> list[dict[str, Any]]:
+def posted(h: Deployment) -> list[dict[str, Any]]:
     """The submits that upstreams have seen."""
     return [one for one in h.upstream.requests() if one["method"] == "POST"]

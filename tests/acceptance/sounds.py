@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.client import Client, Reply
-from tests.support.house import channel, model
+from tests.support.deployment import channel, model
 from tests.support.waiting import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
@@ -98,14 +98,14 @@ def ask(client: Client, kind: str, key: str | None = None, **more: Any) -> Reply
 
 def speak(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
     """One recording."""
-    said = {"model": "tts", "input": "Hello there", "voice": "preset-warm", **more}
-    return post(client, SPEECH, headers, **said)
+    message = {"model": "tts", "input": "Hello there", "voice": "preset-warm", **more}
+    return post(client, SPEECH, headers, **message)
 
 
 def clone(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
     """One cloned voice."""
-    said = {"model": "clone", "name": "Me", "audio_url": RECORDING, **more}
-    return post(client, VOICES, headers, **said)
+    message = {"model": "clone", "name": "Me", "audio_url": RECORDING, **more}
+    return post(client, VOICES, headers, **message)
 
 
 def extract(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:

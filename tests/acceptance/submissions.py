@@ -1,11 +1,11 @@
-"""Submissions with idempotency keys, for the acceptance tests: houses that sell pictures, clients
+"""Submissions with idempotency keys, for acceptance tests: deployments that sell pictures, clients
 that ask for them, and keys that grow old at once.
 """
 
 from typing import Any
 
 from tests.support.client import Call, Client, Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.transactions import transaction
 
 PATH = "/v1/images/generations"
@@ -44,7 +44,7 @@ def conflict(name: str) -> tuple[int, str, str, str | None]:
     return 409, "invalid_request_error", f"idempotency_{name}", "Idempotency-Key"
 
 
-def age_keys(h: House, *, state: str | None = None, **interval: int) -> None:
+def age_keys(h: Deployment, *, state: str | None = None, **interval: int) -> None:
     """Let so much time pass for the idempotency keys (of a state): `age_keys(h, mins=10)`."""
     ((unit, amount),) = interval.items()
     with transaction(h.settings["database_url"]) as cursor:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.telegraph import dialect
+from tests.support.deployment import Deployment, channel, model, shared_deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 
@@ -103,8 +103,8 @@ def wire() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests, wire: str) -> Iterator[House]:
-    """A house whose every process, the command line too, runs from the copy."""
+def shared(postgres: PostgresForTests, wire: str) -> Iterator[Deployment]:
+    """A deployment whose every process, the command line too, runs from the copy."""
     settings: dict[str, Any] = {
         "translations": ["telegraph_to_chat", "chat_to_telegraph"],
         "channels": [channel("wire", protocols=["telegraph"], base_url=wire), channel("one")],
@@ -114,11 +114,13 @@ def shared(postgres: PostgresForTests, wire: str) -> Iterator[House]:
         add_dialect(tree)
         patch.setenv("PYTHONPATH", str(tree))
         patch.setenv("PYTHONSAFEPATH", "1")
-        with shared_house(postgres, **settings) as built:
+        with shared_deployment(postgres, **settings) as built:
             yield built
 
 
-def test_telegram_passes_through_and_is_charged_by_its_own_meter(h: House, tenant: Tenant) -> None:
+def test_telegram_passes_through_and_is_charged_by_its_own_meter(
+    h: Deployment, tenant: Tenant
+) -> None:
     reply = tenant.client.send("POST", "/v1/telegraph", {"model": "morse", **ASKED})
     assert (reply.status, reply.body) == (200, b"".join(SENT))
     row = h.row(reply.trace)
@@ -127,22 +129,22 @@ def test_telegram_passes_through_and_is_charged_by_its_own_meter(h: House, tenan
     assert row["cost_nano_usd"] == 7 * 1000 + 4 * 10_000
 
 
-def test_telegram_reaches_a_channel_of_another_protocol(h: House, tenant: Tenant) -> None:
+def test_telegram_reaches_a_channel_of_another_protocol(h: Deployment, tenant: Tenant) -> None:
     body = {"model": "sim-model", "text": "Hello", "words": 50}
     whole = tenant.client.send("POST", "/v1/telegraph", body)
     assert whole.headers["x-protocol-translation"] == "telegraph_to_chat"
-    told = whole.json
+    result = whole.json
     row = h.row(whole.trace)
-    assert told["text"]
-    assert told["stop"]
-    assert told["counts"] == [row["input_tokens"], row["output_tokens"]]
+    assert result["text"]
+    assert result["stop"]
+    assert result["counts"] == [row["input_tokens"], row["output_tokens"]]
     stream = tenant.client.send("POST", "/v1/telegraph", {**body, "stream": True})
     events = [json.loads(event) for event in stream.events]
-    assert "".join(event.get("text", "") for event in events) == told["text"]
-    assert events[-1] == {"stop": True, "counts": told["counts"]}
+    assert "".join(event.get("text", "") for event in events) == result["text"]
+    assert events[-1] == {"stop": True, "counts": result["counts"]}
 
 
-def test_client_of_another_protocol_reaches_the_telegraph(h: House, tenant: Tenant) -> None:
+def test_client_of_another_protocol_reaches_the_telegraph(h: Deployment, tenant: Tenant) -> None:
     reply = tenant.client.chat(model="morse", stream=True)
     assert reply.headers["x-protocol-translation"] == "chat_to_telegraph"
     assert reply.text == "Hello"
@@ -156,7 +158,7 @@ def test_what_is_no_telegram_is_refused(tenant: Tenant) -> None:
     assert "text" in reply.error["message"]
 
 
-def test_configuration_matrix_and_catalog_know_it(h: House, tenant: Tenant) -> None:
+def test_configuration_matrix_and_catalog_know_it(h: Deployment, tenant: Tenant) -> None:
     matrix = {row["models"][0]: row["protocols"] for row in h.gw("matrix")["rows"]}
     assert matrix["morse"]["telegraph"]["served"] == "native"
     assert matrix["sim-model"]["telegraph"]["translations"] == ["telegraph_to_chat"]

@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.support.client import Client
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 from tests.support.waiting import until
 
@@ -132,13 +132,13 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def admin(shared: House) -> AdminClient:
+def admin(shared: Deployment) -> AdminClient:
     return client(shared, "write")
 
 
-def client(house: House, scope: str) -> AdminClient:
-    made = house.gw("admin", "token", "create", "--name", f"tests {scope}", "--scope", scope)
-    return AdminClient(house.gateway.admin_url, made["token"])
+def client(deployment: Deployment, scope: str) -> AdminClient:
+    made = deployment.gw("admin", "token", "create", "--name", f"tests {scope}", "--scope", scope)
+    return AdminClient(deployment.gateway.admin_url, made["token"])
 
 
 def new_account(admin: AdminClient, **more: Any) -> str:
@@ -147,14 +147,14 @@ def new_account(admin: AdminClient, **more: Any) -> str:
     return str(made.body["id"])
 
 
-def chat(house: House, key: str) -> int:
-    return Client(house.gateway.url, key).chat().status
+def chat(deployment: Deployment, key: str) -> int:
+    return Client(deployment.gateway.url, key).chat().status
 
 
 BEYOND_CALENDAR = "9999-12-31T23:59:59-10:00"  # of the year 10000 in UTC
 
 
-def test_key_is_made_used_revealed_set_and_revoked(shared: House, admin: AdminClient) -> None:
+def test_key_is_made_used_revealed_set_and_revoked(shared: Deployment, admin: AdminClient) -> None:
     account = new_account(admin, credit_usd="2.5", rpm_limit=1000)
     made = admin.post("keys", {"account_id": account, "name": "app", "allowed_models": []}).body
     assert chat(shared, made["key"]) == 400  # no model is allowed
@@ -175,7 +175,7 @@ def test_key_is_made_used_revealed_set_and_revoked(shared: House, admin: AdminCl
     assert made["key"] not in str(trail)
 
 
-def test_keys_in_bulk_under_one_key_are_made_once(shared: House, admin: AdminClient) -> None:
+def test_keys_in_bulk_under_one_key_are_made_once(shared: Deployment, admin: AdminClient) -> None:
     account = new_account(admin, credit_usd="1")
     wishes = [{"account_id": account, "name": f"app {number}"} for number in range(12)]
     body = {"keys": [{**wishes[0], "allowed_models": []}, *wishes[1:]]}
@@ -201,7 +201,7 @@ def test_keys_in_bulk_under_one_key_are_made_once(shared: House, admin: AdminCli
 
 
 def test_every_post_that_changes_rows_has_one_effect_under_one_key(
-    shared: House, admin: AdminClient
+    shared: Deployment, admin: AdminClient
 ) -> None:
     account = new_account(admin)
     key = {"account_id": account, "name": "app"}
@@ -253,7 +253,9 @@ def test_keys_in_bulk_are_all_made_or_none(
     assert admin.get(f"keys?account_id={good['account_id']}").body["data"] == []
 
 
-def test_account_that_is_disabled_is_refused_at_once(shared: House, admin: AdminClient) -> None:
+def test_account_that_is_disabled_is_refused_at_once(
+    shared: Deployment, admin: AdminClient
+) -> None:
     account = new_account(admin, trial=True)
     key = admin.post("keys", {"account_id": account, "name": "app"}).body["key"]
     assert chat(shared, key) == 200
@@ -264,7 +266,7 @@ def test_account_that_is_disabled_is_refused_at_once(shared: House, admin: Admin
     assert (shown["enabled"], shown["rpm_limit"]) == (False, None)
 
 
-def test_top_up_under_one_key_counts_once(shared: House, admin: AdminClient) -> None:
+def test_top_up_under_one_key_counts_once(shared: Deployment, admin: AdminClient) -> None:
     """Also where the calls come at the same instant, to whichever process."""
     account = new_account(admin)
     path, body = f"accounts/{account}/topups", {"amount_usd": "5", "reference": "pay_1"}
@@ -293,7 +295,7 @@ def test_top_up_under_one_key_counts_once(shared: House, admin: AdminClient) -> 
     assert entries[0]["n"] == 3
 
 
-def test_correction_under_one_key_counts_once(shared: House, admin: AdminClient) -> None:
+def test_correction_under_one_key_counts_once(shared: Deployment, admin: AdminClient) -> None:
     account = new_account(admin)
     path, body = f"accounts/{account}/corrections", {"amount_usd": "-5.25", "reason": "refunded"}
     replies = [admin.post(path, body, Idempotency_Key="c_1") for _ in range(2)]
@@ -368,7 +370,7 @@ def test_methods_of_no_route_are_405(admin: AdminClient, method: str) -> None:
     assert send(admin.url, method, "accounts", token=admin.token).status == 405
 
 
-def test_token_that_reads_changes_nothing(shared: House, admin: AdminClient) -> None:
+def test_token_that_reads_changes_nothing(shared: Deployment, admin: AdminClient) -> None:
     reader = client(shared, "read")
     account = new_account(admin)
     assert reader.get(f"accounts/{account}").status == 200
@@ -383,7 +385,9 @@ def test_token_that_reads_changes_nothing(shared: House, admin: AdminClient) -> 
     assert shared.query("SELECT 1 FROM admin_tokens WHERE digest::text LIKE %s", "%gw-admin%") == []
 
 
-def test_channel_that_is_drained_takes_no_call_in_any_process(h: House, admin: AdminClient) -> None:
+def test_channel_that_is_drained_takes_no_call_in_any_process(
+    h: Deployment, admin: AdminClient
+) -> None:
     tenant = h.tenant()
     with tenant.client.begin_chat(stream=True, sim={"events": 9, "pause": 2}) as call:
         h.upstream.wait(paused=1)
@@ -411,7 +415,7 @@ def test_channel_that_is_drained_takes_no_call_in_any_process(h: House, admin: A
     assert actions == ["channel.open", "channel.close", "channel.drain", "channel.drain"]
 
 
-def test_key_that_is_set_aside_is_shown_until_when(h: House, admin: AdminClient) -> None:
+def test_key_that_is_set_aside_is_shown_until_when(h: Deployment, admin: AdminClient) -> None:
     h.upstream.fault("one", status=401)
     assert h.tenant().client.chat().status == 200  # by another channel
     until(lambda: admin.get("channels/one").body["keys_aside"] == 1, what="the key is aside")
@@ -430,7 +434,7 @@ def test_key_that_is_set_aside_is_shown_until_when(h: House, admin: AdminClient)
     assert (opened["keys_aside"], opened["health"]) == (0, "ok")
 
 
-def test_channel_is_tested_and_models_are_listed(shared: House, admin: AdminClient) -> None:
+def test_channel_is_tested_and_models_are_listed(shared: Deployment, admin: AdminClient) -> None:
     tested = admin.post("channels/two/test").body
     assert (tested["channel"], tested["ok"], tested["status"]) == ("two", True, 200)
     assert (tested["models"], tested["not_listed"]) == (1, [])
@@ -448,7 +452,7 @@ def test_channel_is_tested_and_models_are_listed(shared: House, admin: AdminClie
     assert admin.get("models/none").status == 404
 
 
-def test_ledger_is_proved_by_one_at_a_time(shared: House, admin: AdminClient) -> None:
+def test_ledger_is_proved_by_one_at_a_time(shared: Deployment, admin: AdminClient) -> None:
     shared.gw("ledger", "verify")
     replies: list[AdminReply] = []
     threads = [
@@ -468,7 +472,7 @@ def test_ledger_is_proved_by_one_at_a_time(shared: House, admin: AdminClient) ->
     assert state["last"]["proved_by"].startswith("token tests write")
 
 
-def test_requests_without_a_good_token_are_refused_and_counted(shared: House) -> None:
+def test_requests_without_a_good_token_are_refused_and_counted(shared: Deployment) -> None:
     url = shared.gateway.admin_url
     bad = f"gw-admin-{'0' * 64}"
     replies = [send(url, "GET", "accounts", token=bad) for _ in range(20)]
@@ -479,7 +483,9 @@ def test_requests_without_a_good_token_are_refused_and_counted(shared: House) ->
     assert 1 <= int(last.headers["retry-after"]) <= 60
 
 
-def test_agent_is_made_switched_off_and_its_keys_with_it(shared: House, admin: AdminClient) -> None:
+def test_agent_is_made_switched_off_and_its_keys_with_it(
+    shared: Deployment, admin: AdminClient
+) -> None:
     account = new_account(admin, trial=True)
     wish = {
         "account_id": account,
@@ -502,7 +508,7 @@ def test_agent_is_made_switched_off_and_its_keys_with_it(shared: House, admin: A
     assert "Be kind" not in str(entry)
 
 
-def test_task_is_cancelled_once(h: House, admin: AdminClient) -> None:
+def test_task_is_cancelled_once(h: Deployment, admin: AdminClient) -> None:
     task = submitted(h, admin)
     shown = admin.get(f"tasks/{task}").body
     cancelled = admin.post(f"tasks/{task}/cancel").body
@@ -515,17 +521,17 @@ def test_task_is_cancelled_once(h: House, admin: AdminClient) -> None:
     assert [one["id"] for one in listed] == [task]
 
 
-def submitted(house: House, admin: AdminClient) -> str:
+def submitted(deployment: Deployment, admin: AdminClient) -> str:
     """A film that its upstream does not finish; returns its task."""
-    house.upstream.fault("films", task_seconds=3600)
+    deployment.upstream.fault("films", task_seconds=3600)
     body = {"model": "film", "duration": 5, "content": [{"type": "text", "text": "A boat"}]}
     data = json.dumps(body).encode()
-    reply = house.tenant().client.send("POST", "/v1/videos/generations", data)
+    reply = deployment.tenant().client.send("POST", "/v1/videos/generations", data)
     assert reply.status == 200, reply
     return str(reply.json["id"])
 
 
-def test_every_route_responds_as_it_is_described(h: House, tmp_path: Path) -> None:
+def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) -> None:
     admin = client(h, "write")
     account = new_account(admin)
     key = admin.post("keys", {"account_id": account, "name": "n"}).body["id"]

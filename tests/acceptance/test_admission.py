@@ -12,7 +12,7 @@ import pytest
 from gw.api.checks import OUT_OF_FUNDS
 from tests.support.aio import run
 from tests.support.client import CHAT, HELLO, Reply, chat_body
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -42,9 +42,9 @@ def chat_at_once(tenant: Tenant, count: int, **members: Any) -> list[Reply]:
                     tenant.client.url + CHAT,
                     data=json.dumps(chat_body(**members), separators=(",", ":")),
                     headers={"x-api-key": tenant.key},
-                ) as answer:
-                    headers = {name.lower(): value for name, value in answer.headers.items()}
-                    return Reply(answer.status, headers, await answer.read())
+                ) as response:
+                    headers = {name.lower(): value for name, value in response.headers.items()}
+                    return Reply(response.status, headers, await response.read())
 
             return await asyncio.gather(*(one() for _ in range(count)))
 
@@ -52,7 +52,7 @@ def chat_at_once(tenant: Tenant, count: int, **members: Any) -> list[Reply]:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-def test_balance_for_ten_admits_exactly_ten_of_a_hundred(h: House, stream: bool) -> None:
+def test_balance_for_ten_admits_exactly_ten_of_a_hundred(h: Deployment, stream: bool) -> None:
     # Each costs what was held for it, so that a settlement sets nothing free.
     max_tokens = 7
     cost = HELLO_TOKENS * IN + max_tokens * OUT
@@ -77,7 +77,7 @@ def test_balance_for_ten_admits_exactly_ten_of_a_hundred(h: House, stream: bool)
     assert (h.balance_nano_usd(tenant), h.held_nano_usd(tenant)) == (0, 0)
 
 
-def test_calls_under_way_hold_their_whole_estimate(h: House) -> None:
+def test_calls_under_way_hold_their_whole_estimate(h: Deployment) -> None:
     """They hang at the upstream, so nothing but their holds keeps the others out."""
     hold = HELLO_TOKENS * IN + 100 * OUT
     tenant = h.tenant(nano_usd=4 * hold - 1)

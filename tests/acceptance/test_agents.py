@@ -9,7 +9,7 @@ from openai import OpenAI
 
 from tests.acceptance.agents import ME, SETTINGS, said
 from tests.support.client import HELLO, Reply
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import PERSONA, Tenant
 from tests.support.waiting import until
@@ -21,13 +21,13 @@ PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA
 
 
 @pytest.fixture
-def agent(h: House, tenant: Tenant) -> Tenant:
+def agent(h: Deployment, tenant: Tenant) -> Tenant:
     """A key of an agent that has nothing but a persona and a model."""
     return h.agent(tenant)
 
 
 def test_the_client_has_its_turns_and_nothing_of_the_agents(
-    h: House, tenant: Tenant, agent: Tenant
+    h: Deployment, tenant: Tenant, agent: Tenant
 ) -> None:
     messages = [
         said("Speak French.", "system"),
@@ -66,7 +66,7 @@ def test_the_client_has_its_turns_and_nothing_of_the_agents(
 
 @each("placeholder", ["", "nothing", None, 5, "m" * 300, "a\x00b"])
 def test_whatever_stands_for_the_model_is_ignored(
-    h: House, agent: Tenant, placeholder: Any
+    h: Deployment, agent: Tenant, placeholder: Any
 ) -> None:
     assert agent.client.chat(model=placeholder).status == 200
     body = json.dumps({"messages": [HELLO], "stream": True}).encode()
@@ -75,7 +75,9 @@ def test_whatever_stands_for_the_model_is_ignored(
     assert h.upstream.last_body()["model"] == "sim-model"
 
 
-def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(h: House, tenant: Tenant) -> None:
+def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(
+    h: Deployment, tenant: Tenant
+) -> None:
     agent = h.agent(tenant, model=None)
     for options, model in (
         ((), "other"),
@@ -92,11 +94,11 @@ def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(h: House, tena
     assert [row["model"] for row in h.rows(tenant)] == ["other", "sim-model", "other", "sees"]
 
 
-def outcomes(h: House) -> dict[str, float]:
+def outcomes(h: Deployment) -> dict[str, float]:
     return h.metrics("gw_agent_calls_total")
 
 
-def refused(h: House, reply: Reply, agent: Tenant, reason: str) -> None:
+def refused(h: Deployment, reply: Reply, agent: Tenant, reason: str) -> None:
     """A 403 of an agent's call, with its row, its count and its line in the log."""
     assert reply.refusal == DENIED
     row = h.row(reply.trace)
@@ -110,7 +112,7 @@ def refused(h: House, reply: Reply, agent: Tenant, reason: str) -> None:
 
 
 def test_what_an_agent_may_not_is_refused_from_the_next_request_on(
-    h: House, tenant: Tenant, tmp_path: Path
+    h: Deployment, tenant: Tenant, tmp_path: Path
 ) -> None:
     agent = h.agent(tenant)
     whose = ("--account", tenant.account)
@@ -137,7 +139,7 @@ def test_what_an_agent_may_not_is_refused_from_the_next_request_on(
     assert h.gw("key", "list", *whose)["keys"]
 
 
-def test_pictures_go_to_models_that_see(h: House, tenant: Tenant) -> None:
+def test_pictures_go_to_models_that_see(h: Deployment, tenant: Tenant) -> None:
     blind, seeing = h.agent(tenant), h.agent(tenant, model="sees")
     for content in ([PICTURE], [{"type": "text", "text": "?"}, PICTURE], [{**PICTURE, "a": 1}]):
         messages = [said(content), said("So?")]
@@ -151,7 +153,7 @@ def test_pictures_go_to_models_that_see(h: House, tenant: Tenant) -> None:
     assert h.row(odd.trace)["status"] == "rejected"
 
 
-def test_the_order_of_refusals(h: House) -> None:
+def test_the_order_of_refusals(h: Deployment) -> None:
     poor = h.tenant(nano_usd=0)
     agent = h.agent(poor)
     h.gw("agent", "disable", agent.agent_id)
@@ -164,7 +166,7 @@ def test_the_order_of_refusals(h: House) -> None:
     assert agent.client.chat(max_tokens=10**9).refusal[0] == 402
 
 
-def test_what_an_agent_costs_is_its_accounts_and_added_up(h: House, tenant: Tenant) -> None:
+def test_what_an_agent_costs_is_its_accounts_and_added_up(h: Deployment, tenant: Tenant) -> None:
     agent = h.agent(tenant)
     second = h.another(tenant, kind="agent", agent_id=agent.agent_id)
     usage = {"input": 100, "output": 10}
@@ -176,11 +178,11 @@ def test_what_an_agent_costs_is_its_accounts_and_added_up(h: House, tenant: Tena
     assert agent.client.chat().status == 403
     assert before - h.balance_nano_usd(tenant) == 3 * 200_000
     h.gw("key", "revoke", second.key_id)
-    told = h.gw("agent", "usage", agent.agent_id, "--period", "today")
-    assert (told["requests"], told["cost_usd"], told["cost"]) == (4, "0.0006", "0.6")
-    assert (told["input_tokens"], told["output_tokens"]) == (300, 30)
-    assert told["status_counts"] == {"success": 3, "error": 0, "interrupted": 0, "rejected": 1}
-    assert [(one["key_id"], one["requests"], one["cost_usd"]) for one in told["by_key"]] == [
+    result = h.gw("agent", "usage", agent.agent_id, "--period", "today")
+    assert (result["requests"], result["cost_usd"], result["cost"]) == (4, "0.0006", "0.6")
+    assert (result["input_tokens"], result["output_tokens"]) == (300, 30)
+    assert result["status_counts"] == {"success": 3, "error": 0, "interrupted": 0, "rejected": 1}
+    assert [(one["key_id"], one["requests"], one["cost_usd"]) for one in result["by_key"]] == [
         (agent.key_id, 3, "0.0004"),
         (second.key_id, 1, "0.0002"),
     ]
@@ -215,7 +217,7 @@ def asked(text: str = "Hello", **directive: Any) -> list[Any]:
 )
 @each("stream", [True, False])
 def test_a_tool_is_on_where_it_is_switched_on_and_run(
-    h: House, model: str, switches: Any, tools: Any, stream: bool
+    h: Deployment, model: str, switches: Any, tools: Any, stream: bool
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -242,7 +244,7 @@ def test_a_tool_is_on_where_it_is_switched_on_and_run(
     assert (row["status"], row["model"]) == ("success", model)
 
 
-def test_a_response_in_one_piece_is_what_the_stream_says(h: House, tenant: Tenant) -> None:
+def test_a_response_in_one_piece_is_what_the_stream_says(h: Deployment, tenant: Tenant) -> None:
     agent = h.agent(tenant, model="gpt-5", **BOTH)
     messages = asked("Draw me a boat", usage=USAGE)
     with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=agent.key, max_retries=0) as sdk:

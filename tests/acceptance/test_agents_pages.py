@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, write_base
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -33,20 +33,20 @@ TIDES = (
 
 
 @pytest.fixture
-def agent(h: House, tenant: Tenant, tmp_path: Path) -> Tenant:
+def agent(h: Deployment, tenant: Tenant, tmp_path: Path) -> Tenant:
     """A key of an agent with the base `sea`."""
     write_base(h, tenant, tmp_path / "sea", PAGES, "--kb", "sea")
     return h.agent(tenant, kbs=["sea"])
 
 
-def reading(h: House) -> list[tuple[str, str]]:
+def reading(h: Deployment) -> list[tuple[str, str]]:
     """Id and body of each page in the call that was sent last."""
     texts = [one["content"] for one in h.upstream.last_body()["messages"] if one["role"] == "user"]
     (frame,) = [one for one in texts if isinstance(one, str) and one.startswith("<reference")]
     return re.findall(r'<page id="(.*?)" kb_id=".*?" title=".*?">\n(.*?)\n</page>', frame, re.S)
 
 
-def test_pages_stand_directly_before_the_latest_question(h: House, agent: Tenant) -> None:
+def test_pages_stand_directly_before_the_latest_question(h: Deployment, agent: Tenant) -> None:
     history = [said("Moorings?"), said("Twelve.", "assistant")]
     after = [said("I look it up.", "assistant"), said("noon", "system")]
     assert agent.client.chat(messages=[*history, ASK, *after]).status == 200
@@ -70,12 +70,14 @@ def test_pages_stand_directly_before_the_latest_question(h: House, agent: Tenant
         [said("x" * 2000 + " high water")],
     ],
 )
-def test_nothing_is_added_where_nothing_is_found(h: House, agent: Tenant, messages: Any) -> None:
+def test_nothing_is_added_where_nothing_is_found(
+    h: Deployment, agent: Tenant, messages: Any
+) -> None:
     assert agent.client.chat(messages=messages).status == 200
     assert h.upstream.last_body()["messages"] == [ME, *messages]
 
 
-def test_several_bases_are_searched_together(h: House, agent: Tenant, tmp_path: Path) -> None:
+def test_several_bases_are_searched_together(h: Deployment, agent: Tenant, tmp_path: Path) -> None:
     stranger = h.tenant()
     write_base(h, stranger, tmp_path / "air", {"Wind": "High wind, low water.\n"}, "--kb", "air")
     h.gw("kb", "grant", "--account", stranger.account, "--kb", "air", "--to-account", agent.account)
@@ -92,7 +94,7 @@ def test_several_bases_are_searched_together(h: House, agent: Tenant, tmp_path: 
 
 
 def test_a_base_that_its_user_may_not_read_ends_the_agents_calls(
-    h: House, tenant: Tenant, tmp_path: Path
+    h: Deployment, tenant: Tenant, tmp_path: Path
 ) -> None:
     of = ("--account", tenant.account, "--kb", "log")
     write_base(h, tenant, tmp_path / "log", PAGES, "--kb", "log", "--restricted")

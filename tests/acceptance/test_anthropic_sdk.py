@@ -9,11 +9,11 @@ from anthropic import Anthropic
 from anthropic.types import MessageParam, ToolParam
 
 from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 TOOLS: list[ToolParam] = [
@@ -24,22 +24,28 @@ ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt", "codex"])
 
 
 @pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[Anthropic]:
+def sdk(h: Deployment, tenant: Tenant) -> Iterator[Anthropic]:
     with Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0) as client:
         yield client
 
 
 @ON_BOTH
-def test_answer_has_text_and_usage(h: House, sdk: Anthropic, tenant: Tenant, of_model: str) -> None:
+def test_answer_has_text_and_usage(
+    h: Deployment, sdk: Anthropic, tenant: Tenant, of_model: str
+) -> None:
     told_to(h, of_model, text="Grüße, 世界", usage=USAGE)
-    answer = sdk.messages.create(
+    response = sdk.messages.create(
         model=of_model, max_tokens=500, messages=HELLO, system="Be brief.", stop_sequences=["Ω"]
     )
-    (block,) = answer.content
+    (block,) = response.content
     assert block.type == "text"
     assert block.text == "Grüße, 世界"
-    assert (answer.type, answer.role, answer.stop_reason) == ("message", "assistant", "end_turn")
-    usage = answer.usage
+    assert (response.type, response.role, response.stop_reason) == (
+        "message",
+        "assistant",
+        "end_turn",
+    )
+    usage = response.usage
     assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (
         600,
         400,
@@ -59,10 +65,10 @@ def test_answer_has_text_and_usage(h: House, sdk: Anthropic, tenant: Tenant, of_
 @ON_BOTH
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 def test_tool_calls_and_their_results_make_two_turns(
-    h: House, sdk: Anthropic, of_model: str, is_stream: bool
+    h: Deployment, sdk: Anthropic, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, tool_calls=TWO_CALLS)
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": of_model,
         "max_tokens": 500,
         "tools": TOOLS,
@@ -70,10 +76,10 @@ def test_tool_calls_and_their_results_make_two_turns(
     }
     messages: list[MessageParam] = [{"role": "user", "content": "The weather in both?"}]
     if is_stream:
-        with sdk.messages.stream(messages=messages, **asked) as stream:
+        with sdk.messages.stream(messages=messages, **request) as stream:
             first = stream.get_final_message()
     else:
-        first = sdk.messages.create(messages=messages, **asked)
+        first = sdk.messages.create(messages=messages, **request)
     calls = [block for block in first.content if block.type == "tool_use"]
     assert first.stop_reason == "tool_use"
     assert [(call.name, call.input) for call in calls] == [
@@ -101,19 +107,19 @@ def test_tool_calls_and_their_results_make_two_turns(
 @ON_BOTH
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 def test_thinking_comes_before_the_text_and_may_be_sent_back(
-    h: House, sdk: Anthropic, of_model: str, is_stream: bool
+    h: Deployment, sdk: Anthropic, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": of_model,
         "max_tokens": 4000,
         "thinking": {"type": "enabled", "budget_tokens": 2000},
     }
     if is_stream:
-        with sdk.messages.stream(messages=HELLO, **asked) as stream:
+        with sdk.messages.stream(messages=HELLO, **request) as stream:
             first = stream.get_final_message()
     else:
-        first = sdk.messages.create(messages=HELLO, **asked)
+        first = sdk.messages.create(messages=HELLO, **request)
     kinds = [block.type for block in first.content]
     assert kinds in (["thinking", "text"], ["text"])  # a chat upstream's thoughts are unsigned
     assert of_model == "gpt" or kinds[0] == "thinking"
@@ -123,7 +129,7 @@ def test_thinking_comes_before_the_text_and_may_be_sent_back(
         {"role": "assistant", "content": first.content},
         {"role": "user", "content": "And then?"},
     ]
-    assert sdk.messages.create(messages=turns, **asked).stop_reason == "end_turn"
+    assert sdk.messages.create(messages=turns, **request).stop_reason == "end_turn"
 
 
 @each("of_model", ["claude", "gpt", "codex"])
@@ -136,7 +142,7 @@ def test_thinking_comes_before_the_text_and_may_be_sent_back(
     ],
 )
 def test_errors_are_the_librarys_own(
-    h: House, sdk: Anthropic, of_model: str, status: int, kind: type[anthropic.APIStatusError]
+    h: Deployment, sdk: Anthropic, of_model: str, status: int, kind: type[anthropic.APIStatusError]
 ) -> None:
     told_to(h, of_model, status=status, message="No, not this.")
     with pytest.raises(kind, match="No, not this"):
@@ -144,7 +150,7 @@ def test_errors_are_the_librarys_own(
 
 
 @ON_BOTH
-def test_error_within_a_stream_is_raised(h: House, sdk: Anthropic, of_model: str) -> None:
+def test_error_within_a_stream_is_raised(h: Deployment, sdk: Anthropic, of_model: str) -> None:
     told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
     with (
         pytest.raises(anthropic.APIStatusError, match="The model fell over"),
@@ -153,7 +159,7 @@ def test_error_within_a_stream_is_raised(h: House, sdk: Anthropic, of_model: str
         stream.get_final_message()
 
 
-def test_unknown_model_and_unknown_key_are_refused(h: House, sdk: Anthropic) -> None:
+def test_unknown_model_and_unknown_key_are_refused(h: Deployment, sdk: Anthropic) -> None:
     # The specification answers 400 where this protocol itself would say 404.
     with pytest.raises(anthropic.BadRequestError) as unknown:
         sdk.messages.create(model="no-such-model", max_tokens=5, messages=HELLO)
@@ -166,19 +172,19 @@ def test_unknown_model_and_unknown_key_are_refused(h: House, sdk: Anthropic) -> 
         stranger.messages.create(model="claude", max_tokens=5, messages=HELLO)
 
 
-def test_beta_features_reach_a_channel_of_this_protocol(h: House, sdk: Anthropic) -> None:
-    answer = sdk.beta.messages.create(
+def test_beta_features_reach_a_channel_of_this_protocol(h: Deployment, sdk: Anthropic) -> None:
+    response = sdk.beta.messages.create(
         model="claude",
         max_tokens=500,
         messages=[{"role": "user", "content": "Hello"}],
         betas=["context-1m-2025-08-07"],
     )
-    assert answer.stop_reason == "end_turn"
+    assert response.stop_reason == "end_turn"
     headers = {k.lower(): v for k, v in h.upstream.last_request()["headers"].items()}
     assert headers["anthropic-beta"] == "context-1m-2025-08-07"
 
 
-def test_models_come_by_page_and_by_id(h: House, sdk: Anthropic) -> None:
+def test_models_come_by_page_and_by_id(h: Deployment, sdk: Anthropic) -> None:
     every = [one["id"] for one in SETTINGS["models"]]
     first = sdk.models.list(limit=4)
     assert [model.id for model in first] == every  # page after page
@@ -194,7 +200,7 @@ def test_models_come_by_page_and_by_id(h: House, sdk: Anthropic) -> None:
 
 
 @ON_BOTH
-def test_tokens_are_counted_for_nothing(h: House, of_model: str) -> None:
+def test_tokens_are_counted_for_nothing(h: Deployment, of_model: str) -> None:
     poor = h.tenant(nano_usd=0)
     with Anthropic(base_url=h.gateway.url, api_key=poor.key, max_retries=0) as sdk:
         counted = sdk.messages.with_raw_response.count_tokens(

@@ -10,7 +10,7 @@ from typing import Any
 from gw.api.checks import MISSING_KEY, QUERY_KEY
 from gw.keys.principal import MESSAGES
 from tests.support.client import CHAT, Client, Reply, chat_body
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -19,7 +19,7 @@ INVALID = (401, "authentication_error", "invalid_api_key")
 
 
 def ask(
-    h: House, path: str = CHAT, *, query: str = "", headers: Mapping[str, str] | None = None
+    h: Deployment, path: str = CHAT, *, query: str = "", headers: Mapping[str, str] | None = None
 ) -> Reply:
     """One call to an endpoint with nothing but these headers and this query."""
     body = chat_body() if path == CHAT else None
@@ -47,21 +47,23 @@ def placed(keys: Mapping[str, str]) -> dict[str, Any]:
 
 @each("path", [CHAT, "/v1/key/balance", "/v1/dashboard/billing/usage"])
 @each("place", PLACES)
-def test_key_is_found_in_every_place(h: House, tenant: Tenant, place: str, path: str) -> None:
+def test_key_is_found_in_every_place(h: Deployment, tenant: Tenant, place: str, path: str) -> None:
     assert ask(h, path, **placed({place: tenant.key})).status == 200
 
 
 @each("headers", [{}, {"x-api-key": ""}, {"Authorization": ""}, {"Authorization": "Bearer "}])
-def test_missing_key_is_told_where_to_send_one(h: House, headers: dict[str, str]) -> None:
+def test_missing_key_is_told_where_to_send_one(h: Deployment, headers: dict[str, str]) -> None:
     assert_refused(ask(h, headers=headers), MISSING_KEY)
 
 
-def test_other_schemes_are_no_key(h: House, tenant: Tenant) -> None:
+def test_other_schemes_are_no_key(h: Deployment, tenant: Tenant) -> None:
     assert_refused(ask(h, headers={"Authorization": f"Basic {tenant.key}"}), MISSING_KEY)
     assert ask(h, headers={"Authorization": f"bearer {tenant.key}"}).status == 200
 
 
-def test_models_take_neither_the_query_nor_the_alternative_header(h: House, tenant: Tenant) -> None:
+def test_models_take_neither_the_query_nor_the_alternative_header(
+    h: Deployment, tenant: Tenant
+) -> None:
     path = "/v1/models"
     assert_refused(ask(h, path, **placed({"query": tenant.key})), QUERY_KEY)
     assert_refused(ask(h, path, **placed({"x-alt-api-key": tenant.key})), MISSING_KEY)

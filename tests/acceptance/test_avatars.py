@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance import sounds
 from tests.acceptance.sounds import AVATAR, AVATARS, TEMPLATES, VIDEOS, clone, ended, post, register
 from tests.support.client import Client
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 from tests.support.upstream import key_of
 
@@ -21,7 +21,7 @@ BAD = "invalid_request_error"
 RECORD = ["id", "name", "source_kind", "status", "error", "created_at"]
 
 
-def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) -> None:
+def test_avatar_is_made_paid_for_listed_and_deleted(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("one", task_seconds=3600)
     begun = register(tenant.client)
     assert list(begun.json) == RECORD
@@ -51,7 +51,7 @@ def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) ->
     assert h.spent_nano_usd(tenant) == AVATAR
 
 
-def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
+def test_what_a_digital_human_may_name(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("one", task_seconds=3600)
     speaks: dict[str, Any] = {
         "model": "dh-avatar",
@@ -61,8 +61,8 @@ def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
     }
     stranger = h.tenant()
 
-    def refused(client: Client, **asked: Any) -> bool:
-        reply = post(client, VIDEOS, **{**speaks, **asked})
+    def refused(client: Client, **request: Any) -> bool:
+        reply = post(client, VIDEOS, **{**speaks, **request})
         return reply.refusal == (400, BAD, "invalid_request")
 
     avatar = register(tenant.client).json["id"]
@@ -80,10 +80,10 @@ def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
     for named in (avatar, "preset-anna"):
         begun = post(tenant.client, VIDEOS, **speaks, avatar=named)
         assert begun.status == 200, begun
-    asked = [one for one in h.upstream.requests() if one["path"] == VIDEOS]
-    headers = [{name.lower(): text for name, text in one["headers"].items()} for one in asked]
+    request = [one for one in h.upstream.requests() if one["path"] == VIDEOS]
+    headers = [{name.lower(): text for name, text in one["headers"].items()} for one in request]
     assert {one["authorization"] for one in headers} == {f"Bearer {key_of('one')}"}
-    sent = [one["body"] for one in asked]
+    sent = [one["body"] for one in request]
     assert [avatar in body for body in sent] == [False, False]
     assert '"preset-anna"' in sent[1]
     assert tenant.client.send("DELETE", f"{AVATARS}/{avatar}").status == 200
@@ -132,7 +132,7 @@ def test_template_as_a_whole(tenant: Tenant) -> None:
     assert missing.refusal == (404, BAD, "not_found")
 
 
-def test_who_may_read_them(h: House, tenant: Tenant) -> None:
+def test_who_may_read_them(h: Deployment, tenant: Tenant) -> None:
     assert tenant.client.get(f"{TEMPLATES}?scene=nowhere").refusal == (400, BAD, "invalid_request")
     barred = h.another(tenant, allowed_models=("song",))
     for path in (TEMPLATES, f"{TEMPLATES}/realman-plain"):
@@ -142,7 +142,7 @@ def test_who_may_read_them(h: House, tenant: Tenant) -> None:
     assert h.rows(tenant) == []
 
 
-def test_id_that_leads_elsewhere_goes_to_no_upstream(h: House, tenant: Tenant) -> None:
+def test_id_that_leads_elsewhere_goes_to_no_upstream(h: Deployment, tenant: Tenant) -> None:
     before = h.upstream.requested("one", "two", "three")
     for name in ("..", ".", "%2E%2E", "%2e."):
         assert tenant.client.get(f"{TEMPLATES}/{name}").refusal == (404, BAD, "not_found")

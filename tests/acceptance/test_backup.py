@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.store.embedded.binaries import find_binaries
-from tests.support.house import House, channel, house, model
+from tests.support.deployment import Deployment, channel, deployment, model
 from tests.support.postgres import PostgresForTests
 from tests.support.waiting import until
 
@@ -38,7 +38,7 @@ def test_dump_of_a_serving_gateway_is_restored_and_verified(
     with (
         postgres.database() as url,
         postgres.database(template="template0") as empty,
-        house(url, data_dir, **SETTINGS) as h,
+        deployment(url, data_dir, **SETTINGS) as h,
     ):
         tenant = h.tenant()
         for _ in range(5):
@@ -58,7 +58,7 @@ def test_dump_of_a_serving_gateway_is_restored_and_verified(
         h.gateway.close()
         postgres_tool("pg_restore", "--no-owner", "--exit-on-error", "--dbname", empty, str(dump))
         h.write(database_url=empty)
-        restored = House(h.config, h.simulator, h.settings)
+        restored = Deployment(h.config, h.simulator, h.settings)
         h.verify()
         restored.start()
         try:

@@ -21,7 +21,7 @@ from tests.acceptance.bad_inputs.case import (
     request,
 )
 from tests.acceptance.bad_inputs.stand import FUNDS_NANO_USD, SETTINGS, Stand
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.raw import RawConnection
 from tests.support.rows import each
 
@@ -31,8 +31,8 @@ BODY = chat_json(model="no-such-model")
 
 
 @pytest.fixture(scope="module")
-def stand(shared: House) -> Iterator[Stand]:
-    """The house of this module, which stands at the end as it stood at the beginning."""
+def stand(shared: Deployment) -> Iterator[Stand]:
+    """The deployment of this module, which stands at the end as it stood at the beginning."""
     built = Stand(shared)
     yield built
     built.check_quiet()
@@ -131,15 +131,15 @@ def test_client_that_is_still_sending_can_read_that_it_is_too_much(
 
 
 def test_good_calls_are_still_answered_and_bad_ones_never_went_upstream(stand: Stand) -> None:
-    upstream = stand.house.upstream
+    upstream = stand.deployment.upstream
     before = upstream.stats()["requests"]
     assert before == 0
-    assert stand.house.balance_nano_usd(stand.tenant) == FUNDS_NANO_USD
-    entries = stand.house.query(
+    assert stand.deployment.balance_nano_usd(stand.tenant) == FUNDS_NANO_USD
+    entries = stand.deployment.query(
         "SELECT kind FROM entries WHERE account_id = %s", stand.tenant.account
     )
     assert entries == [{"kind": "topup"}]
-    report = stand.house.verify()
+    report = stand.deployment.verify()
     assert report["ok"]
     assert report["counts"]["open_holds"] == 0
     usage = {"input": 10, "output": 5}
@@ -171,7 +171,7 @@ def test_order_of_answers_does_not_depend_on_who_is_waiting(stand: Stand) -> Non
         other.send(stand.wire(request(method="GET", target="/v1/models")))
         stand.check_answer(other.answer(), GOOD)
         stuck.send(b" " * 1000)
-        answer = stuck.answer()
-        assert answer is not None
-        assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
-        assert CHAT.encode() not in answer.body
+        response = stuck.answer()
+        assert response is not None
+        assert (response.status, response.json["error"]["code"]) == (400, "invalid_request")
+        assert CHAT.encode() not in response.body

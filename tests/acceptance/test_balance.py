@@ -4,11 +4,11 @@ Spec: Balance; contract §3.
 """
 
 from tests.support.client import Client, nano_usd
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 
 
-def test_balance_is_exact_right_after_each_of_fifty_calls(h: House, tenant: Tenant) -> None:
+def test_balance_is_exact_right_after_each_of_fifty_calls(h: Deployment, tenant: Tenant) -> None:
     expected = 10**9
     for number in range(50):
         usage = {"input": 10 + number, "output": 1 + number % 7, "cached": number % 10}
@@ -35,7 +35,7 @@ def _free_endpoints(client: Client) -> dict[str, int]:
     return {path: client.get(path).status for path in paths}
 
 
-def test_free_endpoints_answer_at_zero_and_below(h: House) -> None:
+def test_free_endpoints_answer_at_zero_and_below(h: Deployment) -> None:
     tenant = h.tenant(nano_usd=0)
     assert set(_free_endpoints(tenant.client).values()) == {200}
     h.gw("account", "topup", tenant.account, "1")

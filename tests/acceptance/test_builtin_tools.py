@@ -9,7 +9,7 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletionChunk
 
 from tests.support.client import Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -57,7 +57,7 @@ def said(text: str = "Hello", **directive: Any) -> list[Any]:
     return [{"role": "user", "content": sim + text}]
 
 
-def asked(h: House, tenant: Tenant, *tools: Any, **members: Any) -> Reply:
+def asked(h: Deployment, tenant: Tenant, *tools: Any, **members: Any) -> Reply:
     """A streamed call with these tools."""
     body = {"model": "gpt-5", "messages": said(), "stream": True, "tools": list(tools), **members}
     return tenant.client.chat(**body)
@@ -71,7 +71,9 @@ def charged(tenant: Tenant) -> int:
     return 10**9 - tenant.client.remaining_nano_usd()
 
 
-def test_sdk_streams_a_web_search_with_its_source(h: House, sdk: OpenAI, tenant: Tenant) -> None:
+def test_sdk_streams_a_web_search_with_its_source(
+    h: Deployment, sdk: OpenAI, tenant: Tenant
+) -> None:
     raw = sdk.chat.completions.with_raw_response.create(
         model="gpt-5",
         messages=[{"role": "system", "content": "Be brief."}, *said(text="Who won?", usage=USAGE)],
@@ -113,7 +115,9 @@ def _annotations(chunk: ChatCompletionChunk) -> list[Any]:
 
 
 @pytest.mark.parametrize("size", [0, 3_000_000], ids=["small", "three megabytes"])
-def test_sdk_streams_an_image_as_markdown(h: House, sdk: OpenAI, tenant: Tenant, size: int) -> None:
+def test_sdk_streams_an_image_as_markdown(
+    h: Deployment, sdk: OpenAI, tenant: Tenant, size: int
+) -> None:
     stream = sdk.chat.completions.create(
         model="gpt-5",
         messages=said(text="A cat", image_bytes=size, usage=USAGE),
@@ -133,7 +137,7 @@ def test_sdk_streams_an_image_as_markdown(h: House, sdk: OpenAI, tenant: Tenant,
     assert h.upstream.last_body()["tools"] == [DRAW]
 
 
-def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> None:
+def test_what_cannot_be_said_is_listed_or_refused(h: Deployment, tenant: Tenant) -> None:
     reply = asked(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
     assert reply.status == 200
     assert reply.headers["x-protocol-warning"] == "stop; seed; n"
@@ -153,7 +157,7 @@ def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> N
 @each("stream", [False, None])
 @each("of_model", ["gpt-5", "plain"])
 def test_tool_needs_a_stream(
-    h: House, tenant: Tenant, tool: Any, stream: bool | None, of_model: str
+    h: Deployment, tenant: Tenant, tool: Any, stream: bool | None, of_model: str
 ) -> None:
     reply = asked(h, tenant, WEATHER, tool, stream=stream, model=of_model)
     assert reply.refusal == (400, "invalid_request_error", "invalid_request")

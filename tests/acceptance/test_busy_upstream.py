@@ -19,8 +19,8 @@ from gw.app import routes
 from tests.acceptance import sounds
 from tests.acceptance.pictures import picture
 from tests.support.client import HELLO
+from tests.support.deployment import Deployment, channel, model, shared_deployment
 from tests.support.forms import TYPE, form, part
-from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
 from tests.support.waiting import PATIENCE_SECONDS
@@ -61,10 +61,10 @@ def busy() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def shared(busy: str, postgres: PostgresForTests) -> Iterator[House]:
-    """A house on the upstream that is busy."""
+def shared(busy: str, postgres: PostgresForTests) -> Iterator[Deployment]:
+    """A deployment on the upstream that is busy."""
     channels = [{**one, "base_url": busy} for one in SETTINGS["channels"]]
-    with shared_house(postgres, **{**SETTINGS, "channels": channels}) as built:
+    with shared_deployment(postgres, **{**SETTINGS, "channels": channels}) as built:
         yield built
 
 
@@ -142,7 +142,7 @@ OWN = {
 
 @each("method, path, body", DOORS)
 def test_busy_upstreams_answer_names_no_limit_of_the_account(
-    h: House, method: str, path: str, body: Any
+    h: Deployment, method: str, path: str, body: Any
 ) -> None:
     tenant = h.tenant(rpm=1000, concurrency=10)
     headers = {"Content-Type": TYPE} if isinstance(body, bytes) else {}
@@ -152,7 +152,7 @@ def test_busy_upstreams_answer_names_no_limit_of_the_account(
     assert not [name for name in reply.headers if name.startswith("x-ratelimit")], reply.headers
 
 
-def test_busy_upstream_of_a_socket_names_no_limit_of_the_account(h: House) -> None:
+def test_busy_upstream_of_a_socket_names_no_limit_of_the_account(h: Deployment) -> None:
     tenant = h.tenant(rpm=1000, concurrency=10)
     url = h.gateway.url.replace("http://", "ws://") + "/v1/responses"
     given = {"Authorization": f"Bearer {tenant.key}"}

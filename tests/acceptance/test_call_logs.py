@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.support.client import Reply
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -36,7 +36,9 @@ def traces(tenant: Tenant, query: str = "") -> list[str]:
 # --- Rows ---
 
 
-def test_a_call_is_a_row_with_every_field_as_soon_as_it_has_ended(h: House, tenant: Tenant) -> None:
+def test_a_call_is_a_row_with_every_field_as_soon_as_it_has_ended(
+    h: Deployment, tenant: Tenant
+) -> None:
     reply = tenant.client.chat(sim={"usage": {"input": 1000, "output": 20, "cached": 400}})
     page = logs(tenant)
     assert list(page) == [*PAGE, "next_cursor"]
@@ -75,7 +77,7 @@ def test_a_call_is_a_row_with_every_field_as_soon_as_it_has_ended(h: House, tena
     assert page["period_from"] < row["submitted_at"] <= row["created_at"] < page["period_to"]
 
 
-def test_failed_attempts_are_folded_into_their_row(h: House, tenant: Tenant) -> None:
+def test_failed_attempts_are_folded_into_their_row(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("one", status=500, message="the machine room is on fire")
     tenant.client.chat()
     (row,) = logs(tenant)["data"]
@@ -101,7 +103,7 @@ def test_failed_attempts_are_folded_into_their_row(h: House, tenant: Tenant) -> 
         "/v1/images/generations",
     ],
 )
-def test_call_refused_for_its_parameters_is_found_by_its_model(h: House, path: str) -> None:
+def test_call_refused_for_its_parameters_is_found_by_its_model(h: Deployment, path: str) -> None:
     tenant = h.tenant()
     reply = tenant.client.send("POST", path, {"model": "sim-model", "n": {}, "contents": 5})
     assert reply.status == 400, reply
@@ -109,7 +111,7 @@ def test_call_refused_for_its_parameters_is_found_by_its_model(h: House, path: s
     assert (row["request_id"], row["error_code"]) == (reply.trace, "invalid_request")
 
 
-def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: House, tenant: Tenant) -> None:
+def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: Deployment, tenant: Tenant) -> None:
     with tenant.client.begin_chat(model="hanging", sim={"hang": "headers"}):
         h.upstream.wait(channel="quiet", active=1)
         until(lambda: h.held_nano_usd(tenant) > 0, what="its hold written")
@@ -122,7 +124,7 @@ def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: House, tenant: Tena
 
 
 @each("order", ["desc", "asc"])
-def test_pages_freeze_their_window_while_calls_go_on(h: House, order: str) -> None:
+def test_pages_freeze_their_window_while_calls_go_on(h: Deployment, order: str) -> None:
     tenant = h.tenant()
     h.upstream.reset()
     expected = [tenant.client.chat().trace for _ in range(5)]
@@ -157,7 +159,7 @@ def summary(tenant: Tenant, query: str = "") -> dict[str, Any]:
     return body
 
 
-def test_figures_are_those_of_the_calls(h: House, tenant: Tenant) -> None:
+def test_figures_are_those_of_the_calls(h: Deployment, tenant: Tenant) -> None:
     usage = {"usage": {"input": 1000, "output": 20, "cached": 400}}
     tenant.client.chat(sim=usage)
     tenant.client.chat(model="other-model", sim=usage)
@@ -213,7 +215,7 @@ def seen(tenant: Tenant, query: str) -> tuple[list[str], int]:
 
 @each("kind", ["console", "employee", "compute", "agent"])
 @each("toggle", [False, True])
-def test_the_matrix_of_kinds_and_scopes(h: House, kind: str, toggle: bool) -> None:
+def test_the_matrix_of_kinds_and_scopes(h: Deployment, kind: str, toggle: bool) -> None:
     h.upstream.reset()
     more: dict[str, Any] = {"agent_id": "agent_x"} if kind == "agent" else {}
     first = h.tenant()
@@ -237,7 +239,7 @@ def test_the_matrix_of_kinds_and_scopes(h: House, kind: str, toggle: bool) -> No
         assert seen(tenant, f"scope=account&key_id={first.key_id}") == ([theirs], 1)
 
 
-def test_another_accounts_rows_are_never_seen(h: House) -> None:
+def test_another_accounts_rows_are_never_seen(h: Deployment) -> None:
     owner, stranger = h.tenant(account_logs=True), h.tenant(account_logs=True)
     trace = owner.client.chat().trace
     stranger.client.chat()
@@ -254,7 +256,7 @@ def test_another_accounts_rows_are_never_seen(h: House) -> None:
     assert summary["total"]["requests"] == 0
 
 
-def test_logs_work_at_zero_and_outside_the_limits_of_the_account(h: House) -> None:
+def test_logs_work_at_zero_and_outside_the_limits_of_the_account(h: Deployment) -> None:
     tenant = h.tenant(nano_usd=0, rpm=1)
     assert tenant.client.chat().status == 402
     for _ in range(3):

@@ -23,7 +23,7 @@ from cryptography import x509
 
 from tests.support.certificates import pem_files
 from tests.support.client import CHAT, chat_body
-from tests.support.house import A_KNOWN_PORT, House, channel, house, model
+from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
 from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -118,7 +118,7 @@ def served(upstream: Upstream) -> Iterator[Upstream]:
         upstream.server_close()
 
 
-def connected(h: House, trust: ssl.SSLContext) -> closing[http.client.HTTPConnection]:
+def connected(h: Deployment, trust: ssl.SSLContext) -> closing[http.client.HTTPConnection]:
     """A client's connection, which may be kept."""
     address = urlsplit(h.gateway.url)
     assert address.hostname is not None
@@ -145,7 +145,9 @@ def test_every_listener_shows_the_one_certificate(
     settings: dict[str, Any] = {"tls": {"certificate": str(files.chain), "key": str(files.key)}}
     with (
         postgres.database() as url,
-        house(url, tmp_path, processes=processes, console_listen=A_KNOWN_PORT, **settings) as h,
+        deployment(
+            url, tmp_path, processes=processes, console_listen=A_KNOWN_PORT, **settings
+        ) as h,
     ):
         console = f"https://{h.settings['console_listen']}"
         listeners = (h.gateway.url, h.gateway.admin_url, console)
@@ -168,7 +170,7 @@ def test_every_listener_shows_the_one_certificate(
             Admin(h.gateway.admin_url.replace("https://", "http://")).get("/healthz")
 
 
-def chat(connection: http.client.HTTPConnection, h: House) -> int:
+def chat(connection: http.client.HTTPConnection, h: Deployment) -> int:
     """The status of one call on a connection, which has to be the same all the time."""
     before = connection.sock
     headers = {"x-api-key": h.key, "Content-Type": "application/json"}
@@ -183,7 +185,7 @@ def expires_at(certificate: bytes) -> float:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
 
 
-def reload(h: House, action: str) -> None:
+def reload(h: Deployment, action: str) -> None:
     so_far = len(h.events(action))
     h.gateway.popen.send_signal(signal.SIGHUP)
     until(lambda: len(h.events(action)) > so_far, what=action)
@@ -205,7 +207,7 @@ def test_reload_takes_new_certificates_and_drops_no_connection(
             "channels": [secured],
             "models": [model("sim-model", "secured")],
         }
-        with house(url, tmp_path, **settings) as h, connected(h, files.trust()) as early:
+        with deployment(url, tmp_path, **settings) as h, connected(h, files.trust()) as early:
             assert chat(early, h) == 200
             old = files.trust()
             admin = Admin(h.gateway.admin_url)

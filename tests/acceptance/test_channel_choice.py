@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.client import Call, Client
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def state_of(h: House, name: str) -> str:
+def state_of(h: Deployment, name: str) -> str:
     """The state of a channel's breaker as the metrics show it."""
     states = h.metrics("gw_channel_state")
     (state,) = [
@@ -36,21 +36,21 @@ def state_of(h: House, name: str) -> str:
     return state
 
 
-def slots_in_use(h: House, name: str) -> int:
+def slots_in_use(h: Deployment, name: str) -> int:
     """How many slots of a channel are leased, as the metrics show it."""
     return int(h.metrics("gw_channel_slots_in_use")[f'channel="{name}"'])
 
 
-def logged(h: House, action: str, name: str) -> int:
+def logged(h: Deployment, action: str, name: str) -> int:
     """How many lines of the log say this of a channel."""
     return sum(line["channel"] == name for line in h.events(action))
 
 
-def requested(h: House, name: str) -> int:
+def requested(h: Deployment, name: str) -> int:
     return h.upstream.requested(name)[0]
 
 
-def open_breaker(h: House, client: Client, name: str, **directive: Any) -> None:
+def open_breaker(h: Deployment, client: Client, name: str, **directive: Any) -> None:
     """Make a channel fail until its breaker opens."""
     h.upstream.fault(name, **directive)
     for _ in range(FAILURES):
@@ -59,7 +59,7 @@ def open_breaker(h: House, client: Client, name: str, **directive: Any) -> None:
     assert requested(h, name) == FAILURES
 
 
-def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
+def test_opened_channel_recovers_by_one_probe(h: Deployment, tenant: Tenant) -> None:
     client, name = tenant.client, PROBED
     open_breaker(h, client, name, status=500)
     h.upstream.fault(name, hang="headers")  # the probe will neither succeed nor fail
@@ -92,7 +92,7 @@ def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
     until(lambda: logged(h, "channel_closed", name), what="a line of the log")
 
 
-def keys_of(h: House, client: Client, *calls: dict[str, Any]) -> list[str]:
+def keys_of(h: Deployment, client: Client, *calls: dict[str, Any]) -> list[str]:
     """The key of an upstream that each of these calls goes out with."""
     for call in calls:
         assert client.chat(model="keyed", **call).status == 200
@@ -105,10 +105,12 @@ TURNS: list[dict[str, Any]] = [{"role": role, "content": role} for role in ("use
 
 
 @each("named", ["header", "key", "user", "prefix"])
-def test_conversation_keeps_one_key_of_its_channel(h: House, tenant: Tenant, named: str) -> None:
+def test_conversation_keeps_one_key_of_its_channel(
+    h: Deployment, tenant: Tenant, named: str
+) -> None:
     def turn(number: int, conversation: str) -> dict[str, Any]:
-        asked = {"role": "user", "content": f"The question of {conversation}."}
-        turns = {"messages": [SYSTEM, asked, *TURNS * number]}
+        wanted = {"role": "user", "content": f"The question of {conversation}."}
+        turns = {"messages": [SYSTEM, wanted, *TURNS * number]}
         if named == "header":
             return {"headers": {"x-claude-code-session-id": conversation}}
         if named == "prefix":

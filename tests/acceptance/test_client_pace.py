@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import HELLO, Call, Client
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -33,14 +33,14 @@ def sockets_bytes() -> int:
     return 2 * sum(int(line.split()[2]) for line in settings)
 
 
-def resident_bytes(h: House) -> int:
+def resident_bytes(h: Deployment) -> int:
     """The gateway's memory."""
     status = Path(f"/proc/{h.gateway.popen.pid}/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
     return int(line.split()[1]) * 1024
 
 
-def assert_interrupted(h: House, tenant: Tenant, *, is_charged: bool) -> dict[str, Any]:
+def assert_interrupted(h: Deployment, tenant: Tenant, *, is_charged: bool) -> dict[str, Any]:
     """The one row of the tenant says that its client left; what it costs is gone."""
     rows = until(lambda: h.rows(tenant), what="the row")
     (row,) = rows
@@ -60,7 +60,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("sim", STREAMS.values(), ids=STREAMS)
 def test_client_that_leaves_a_stream_cancels_it_at_once_and_pays_for_what_it_got(
-    h: House, tenant: Tenant, sim: dict[str, Any]
+    h: Deployment, tenant: Tenant, sim: dict[str, Any]
 ) -> None:
     with tenant.client.begin_chat(stream=True, sim=sim) as call:
         call.read_until(b'"more ')
@@ -78,7 +78,7 @@ def read_slowly(call: Call, count: int) -> None:
         seen += len(call.read_some(8192))
 
 
-def stalled(h: House) -> int:
+def stalled(h: Deployment) -> int:
     """Wait until the upstream writes no more, for nobody reads; how much it had written."""
     seen = [0, 1, 2]
     while len(set(seen)) > 1:
@@ -92,7 +92,7 @@ def begin_flood(client: Client) -> Call:
     return client.begin_chat(stream=True, sim=sim, receive_buffer_bytes=16_384)
 
 
-def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: House, tenant: Tenant) -> None:
+def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: Deployment, tenant: Tenant) -> None:
     readers, rounds, gulp = 5, 3, 512 << 10
     with ExitStack() as stack:
         calls = [stack.enter_context(begin_flood(tenant.client)) for _ in range(readers)]
@@ -119,7 +119,11 @@ def test_slow_readers_of_whole_answers_share_a_bound_and_others_are_served(
     """One account cannot fill the memory with answers that it does not read."""
     readers, size = 16, 8 << 20
     settings: dict[str, Any] = {"max_body_mb": 10, "max_answers_mb": 20}  # 10 MB for one account
-    with postgres.database() as url, house(url, tmp_path, **settings) as h, ExitStack() as stack:
+    with (
+        postgres.database() as url,
+        deployment(url, tmp_path, **settings) as h,
+        ExitStack() as stack,
+    ):
         tenant, other = h.tenant(nano_usd=500 * 10**9), h.tenant(nano_usd=500 * 10**9)
         other.client.chat()
         before = resident_bytes(h)

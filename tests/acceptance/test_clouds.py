@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import CHAT, HELLO, Reply
-from tests.support.house import PRICE, House, channel, model, shared_house
+from tests.support.deployment import PRICE, Deployment, channel, model, shared_deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.rows import each
@@ -97,12 +97,12 @@ TRANSLATIONS = [
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests) -> Iterator[House]:
-    """A house whose channels are known once the simulator is, whose key file is among them."""
-    with shared_house(postgres, translations=TRANSLATIONS) as built:
+def shared(postgres: PostgresForTests) -> Iterator[Deployment]:
+    """A deployment whose channels are known once the simulator is, whose key file is among them."""
+    with shared_deployment(postgres, translations=TRANSLATIONS) as built:
         url = f"{built.simulator.url}/_sim/google-key"
-        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
-            (built.config.parent / "key.json").write_bytes(answer.read())
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as response:
+            (built.config.parent / "key.json").write_bytes(response.read())
         built.write(channels=channels(built.simulator.url), models=MODELS)
         built.gateway.popen.send_signal(signal.SIGHUP)
         until(lambda: built.events("configuration_reloaded"), what="the channels")
@@ -114,8 +114,8 @@ def hello(**directive: Any) -> dict[str, str]:
 
 
 def messages(tenant: Tenant, model_id: str, stream: bool = False, **directive: Any) -> Reply:
-    said = [hello(**directive)]
-    body = {"model": model_id, "max_tokens": 100, "stream": stream, "messages": said}
+    message = [hello(**directive)]
+    body = {"model": model_id, "max_tokens": 100, "stream": stream, "messages": message}
     return tenant.client.send("POST", "/v1/messages", body)
 
 
@@ -130,7 +130,7 @@ def text_of(reply: Reply) -> str:
 @each("stream", [False, True])
 @each("model_id", HOSTED)
 def test_claude_is_served_and_charged_wherever_it_is_hosted(
-    h: House, tenant: Tenant, model_id: str, stream: bool
+    h: Deployment, tenant: Tenant, model_id: str, stream: bool
 ) -> None:
     reply = messages(tenant, model_id, stream, usage=USAGE, text="Guten Tag, Zürich")
     assert (reply.status, text_of(reply)) == (200, "Guten Tag, Zürich")
@@ -159,12 +159,12 @@ def test_claude_is_served_and_charged_wherever_it_is_hosted(
 @each("served, times", [("priority", 2), ("default", 1)])
 @each("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
 def test_a_tier_is_asked_of_bedrock_in_a_header_and_the_one_that_it_states_is_charged(
-    h: House, tenant: Tenant, path: str, served: str, times: int, stream: bool
+    h: Deployment, tenant: Tenant, path: str, served: str, times: int, stream: bool
 ) -> None:
-    said = [hello(usage=USAGE, headers={"X-Amzn-Bedrock-Service-Tier": served})]
-    members: Any = {"max_tokens": 100, "messages": said}
+    message = [hello(usage=USAGE, headers={"X-Amzn-Bedrock-Service-Tier": served})]
+    members: Any = {"max_tokens": 100, "messages": message}
     if path == "/v1/responses":
-        members = {"max_output_tokens": 100, "input": said}
+        members = {"max_output_tokens": 100, "input": message}
     body = {"model": "claude-tiered", "stream": stream, **members}
     reply = tenant.client.send("POST", path, {**body, "service_tier": "priority"})
     assert (reply.status, reply.headers.get("x-protocol-warning")) == (200, None), reply
@@ -174,7 +174,9 @@ def test_a_tier_is_asked_of_bedrock_in_a_header_and_the_one_that_it_states_is_ch
     assert h.row(reply.trace)["cost_nano_usd"] == times * COST_NANO_USD
 
 
-def test_model_is_in_the_path_and_betas_where_the_host_wants_them(h: House, tenant: Tenant) -> None:
+def test_model_is_in_the_path_and_betas_where_the_host_wants_them(
+    h: Deployment, tenant: Tenant
+) -> None:
     betas = {"anthropic-beta": "context-1m-2025-08-07, interleaved-thinking-2025-05-14"}
     body = {"max_tokens": 50, "messages": [HELLO], "metadata": {"user_id": "u-1"}}
     sent = {}
@@ -208,16 +210,18 @@ def test_model_is_in_the_path_and_betas_where_the_host_wants_them(h: House, tena
 
 @each("stream", [False, True])
 @each("model_id", [*HOSTED, "gemini-vertex", "gpt-azure"])
-def test_chat_reaches_all_of_them(h: House, tenant: Tenant, model_id: str, stream: bool) -> None:
+def test_chat_reaches_all_of_them(
+    h: Deployment, tenant: Tenant, model_id: str, stream: bool
+) -> None:
     body = {"model": model_id, "stream": stream, "messages": [hello(usage=USAGE, text="Tag")]}
     reply = tenant.client.send("POST", CHAT, body)
     assert reply.status == 200, reply
-    said = reply.text if stream else reply.json["choices"][0]["message"]["content"]
-    assert said == "Tag"
+    message = reply.text if stream else reply.json["choices"][0]["message"]["content"]
+    assert message == "Tag"
     assert h.row(reply.trace)["cost_nano_usd"] == COST_NANO_USD
 
 
-def test_gemini_on_vertex_is_spoken_to_in_its_own_words(h: House, tenant: Tenant) -> None:
+def test_gemini_on_vertex_is_spoken_to_in_its_own_words(h: Deployment, tenant: Tenant) -> None:
     parts = {"contents": [{"role": "user", "parts": [{"text": hello(usage=USAGE)["content"]}]}]}
     for action in ("generateContent", "streamGenerateContent?alt=sse"):
         path = f"/v1beta/models/gemini-vertex:{action}"
@@ -231,7 +235,7 @@ def test_gemini_on_vertex_is_spoken_to_in_its_own_words(h: House, tenant: Tenant
 
 
 def test_exception_within_a_stream_is_an_error_event_and_what_came_is_charged(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     words = "throttlingException: Too many tokens"
     reply = messages(tenant, "claude-signed", True, text="x" * 400, error_event=20, message=words)
@@ -244,7 +248,7 @@ def test_exception_within_a_stream_is_an_error_event_and_what_came_is_charged(
 
 
 def test_exception_before_anything_was_sent_is_another_channels_call(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     words = "serviceUnavailableException: Bedrock is busy"
     # The other channel has the same host here: it is not to take a connection that is closed.
@@ -258,7 +262,7 @@ def test_exception_before_anything_was_sent_is_another_channels_call(
     assert h.row(alone.trace)["cost_nano_usd"] == 0
 
 
-def test_refusals_pass_with_their_words_and_nothing_secret(h: House, tenant: Tenant) -> None:
+def test_refusals_pass_with_their_words_and_nothing_secret(h: Deployment, tenant: Tenant) -> None:
     throttled = messages(tenant, "claude-signed", status=429, message="Too many requests")
     assert (throttled.status, throttled.json["error"]) == (
         429,
@@ -266,33 +270,33 @@ def test_refusals_pass_with_their_words_and_nothing_secret(h: House, tenant: Ten
     )
     wrong = messages(tenant, "claude-wrong")
     assert wrong.status == 403
-    said = wrong.body.decode()
-    assert "does not match" in said
+    message = wrong.body.decode()
+    assert "does not match" in message
     for secret in ("token-of-ASIASIM", "hidden-1", "ASIASIM", h.simulator.url.partition("://")[2]):
-        assert secret not in said
+        assert secret not in message
     quota = messages(tenant, "claude-vertex", status=429, message="Quota exceeded")
     assert (quota.status, quota.json["error"]["message"]) == (429, "Quota exceeded")
 
 
 def test_channel_without_credentials_is_told_of_and_another_is_asked(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     body = {"model": "gpt-both", "messages": [HELLO]}
     reply = tenant.client.send("POST", CHAT, body)
     assert reply.status == 200
     assert len(h.row(reply.trace)["attempts"]) == 1
-    (told, *_) = until(
+    (result, *_) = until(
         lambda: h.events("credentials_unavailable", channel="azure-unknown"), what="a line of it"
     )
-    assert "AADSTS7000215" in told["reason"]
-    assert "hidden-2" not in str(told)
+    assert "AADSTS7000215" in result["reason"]
+    assert "hidden-2" not in str(result)
     alone = tenant.client.send("POST", CHAT, {**body, "model": "gpt-alone"})
     assert alone.refusal == (502, "api_error", "upstream_unreachable")
     assert "AADSTS" not in alone.body.decode()
     assert h.held_nano_usd(tenant) == 0
 
 
-def test_probe_asks_each_for_its_models(h: House, expect_log: Callable[..., None]) -> None:
+def test_probe_asks_each_for_its_models(h: Deployment, expect_log: Callable[..., None]) -> None:
     expect_log("credentials_unavailable")
     with pytest.raises(CommandFailed) as raised:  # some are made not to be good
         h.gw("check-config", "--probe")

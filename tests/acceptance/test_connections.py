@@ -6,11 +6,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.client import CHAT, chat_body
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 
 
-def test_kept_connection_survives_whatever_ends_well(h: House, tenant: Tenant) -> None:
+def test_kept_connection_survives_whatever_ends_well(h: Deployment, tenant: Tenant) -> None:
     """Errors and refusals: none of them costs the connection; a stream that is cut does."""
     parts = urlsplit(h.gateway.url)
     assert parts.hostname is not None
@@ -20,9 +20,9 @@ def test_kept_connection_survives_whatever_ends_well(h: House, tenant: Tenant) -
     def ask(method: str, path: str, body: Any = None, **headers: str) -> int:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection.request(method, path, data, {**good, **headers})
-        with connection.getresponse() as answer:
-            answer.read()
-            return answer.status
+        with connection.getresponse() as response:
+            response.read()
+            return response.status
 
     try:
         connection.connect()
@@ -46,7 +46,9 @@ def test_kept_connection_survives_whatever_ends_well(h: House, tenant: Tenant) -
         connection.close()
 
 
-def test_upstream_that_was_restarted_is_called_without_a_failure(h: House, tenant: Tenant) -> None:
+def test_upstream_that_was_restarted_is_called_without_a_failure(
+    h: Deployment, tenant: Tenant
+) -> None:
     """The connections that were kept to it are gone, which is noticed before one is used."""
     calls = [tenant.client.begin_chat(sim={"delay_headers_ms": 50}) for _ in range(5)]
     assert [call.reply().status for call in calls] == [200] * 5

@@ -20,7 +20,7 @@ from gw.console.texts import TEXTS
 from gw.keys.views import Viewer
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, link, visitor
-from tests.support.house import A_KNOWN_PORT, House, channel, model
+from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, model
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
 from tests.support.waiting import until
@@ -37,12 +37,12 @@ TEMPLATES = Path(__file__).parents[2] / "gw" / "console" / "templates"
 
 
 @pytest.fixture
-def operator(h: House) -> Visitor:
+def operator(h: Deployment) -> Visitor:
     return visitor(h)
 
 
 @pytest.fixture
-def owner(h: House, tenant: Tenant) -> Visitor:
+def owner(h: Deployment, tenant: Tenant) -> Visitor:
     return visitor(h, "--account", tenant.account)
 
 
@@ -51,7 +51,7 @@ def chat(tenant: Tenant, text: str = "Hello", model: str = "sim-model") -> str:
     return tenant.client.chat(model=model, messages=[{"role": "user", "content": text}]).trace
 
 
-def test_a_link_signs_in_once_and_a_look_at_it_spends_nothing(h: House) -> None:
+def test_a_link_signs_in_once_and_a_look_at_it_spends_nothing(h: Deployment) -> None:
     url = link(h)
     for _ in range(2):
         assert requests.head(url, timeout=30).status_code == 200
@@ -78,7 +78,7 @@ def test_a_link_signs_in_once_and_a_look_at_it_spends_nothing(h: House) -> None:
     assert all(url.rpartition("/")[2] not in one["digest"] for one in digests)
 
 
-def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(h: House) -> None:
+def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(h: Deployment) -> None:
     url = link(h)
     response = requests.post(url, timeout=30, allow_redirects=False)
     cookie = response.headers["Set-Cookie"]
@@ -98,7 +98,7 @@ def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(h: House)
     assert rebound.status_code == 421
 
 
-def test_a_session_that_was_ended_opens_nothing_anywhere(h: House, operator: Visitor) -> None:
+def test_a_session_that_was_ended_opens_nothing_anywhere(h: Deployment, operator: Visitor) -> None:
     other = visitor(h)
     operator.get("/sessions")
     ids = re.findall(r'name="id" value="(sess_\w+)"', operator.page)
@@ -111,7 +111,7 @@ def test_a_session_that_was_ended_opens_nothing_anywhere(h: House, operator: Vis
 
 
 def test_an_owner_sees_one_account_and_no_other(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     other = h.tenant()
     mine, theirs = chat(tenant), chat(other)
@@ -145,7 +145,7 @@ def test_an_owner_sees_one_account_and_no_other(
 
 
 def test_a_form_of_another_site_or_session_changes_nothing(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     path, form = f"/accounts/{tenant.account}", {"act": "topup", "amount": "5"}
     operator.get(path)
@@ -174,7 +174,7 @@ def test_a_form_of_another_site_or_session_changes_nothing(
     assert "amount_usd 5" in operator.text
 
 
-def test_a_form_is_booked_once(h: House, tenant: Tenant, operator: Visitor) -> None:
+def test_a_form_is_booked_once(h: Deployment, tenant: Tenant, operator: Visitor) -> None:
     path, form = f"/accounts/{tenant.account}", {"act": "topup", "amount": "5"}
     operator.get(path)
     before = h.balance_nano_usd(tenant)
@@ -193,7 +193,7 @@ def test_a_form_is_booked_once(h: House, tenant: Tenant, operator: Visitor) -> N
 
 
 def test_owners_do_not_lift_what_an_operator_has_locked(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     path = f"/accounts/{tenant.account}/keys/{tenant.key_id}"
 
@@ -215,7 +215,7 @@ def test_owners_do_not_lift_what_an_operator_has_locked(
 
 
 def test_owners_of_a_disabled_account_are_signed_out_and_not_in(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     early = link(h, "--account", tenant.account)
     h.gw("account", "disable", tenant.account)
@@ -233,7 +233,7 @@ def test_owners_of_a_disabled_account_are_signed_out_and_not_in(
 
 
 def test_a_link_has_its_row_in_the_trail_and_owners_see_nobodys_host(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     h.gw("account", "topup", tenant.account, "1")
     path = f"/accounts/{tenant.account}/keys/{tenant.key_id}"
@@ -253,7 +253,9 @@ def test_a_link_has_its_row_in_the_trail_and_owners_see_nobodys_host(
         assert action in owner.page, action
 
 
-def test_a_key_is_made_used_changed_and_revoked(h: House, tenant: Tenant, owner: Visitor) -> None:
+def test_a_key_is_made_used_changed_and_revoked(
+    h: Deployment, tenant: Tenant, owner: Visitor
+) -> None:
     path = f"/accounts/{tenant.account}/keys"
     owner.get(path)
     form = {"name": NASTY, "which": "some", "model": ["sim-model"], "cap": "0.5"}
@@ -284,7 +286,7 @@ def test_a_key_is_made_used_changed_and_revoked(h: House, tenant: Tenant, owner:
 
 
 def test_a_call_shows_its_receipt_and_the_file_agrees(
-    h: House, tenant: Tenant, owner: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor
 ) -> None:
     trace = chat(tenant)
     row = h.row(trace)
@@ -312,7 +314,7 @@ def test_a_call_shows_its_receipt_and_the_file_agrees(
 
 
 def test_all_calls_are_filtered_and_name_their_accounts(
-    h: House, tenant: Tenant, operator: Visitor
+    h: Deployment, tenant: Tenant, operator: Visitor
 ) -> None:
     other = h.tenant()
     traces = [chat(tenant), chat(tenant, model=NASTY), chat(other)]
@@ -374,7 +376,7 @@ def test_all_calls_are_filtered_and_name_their_accounts(
 
 
 def test_an_account_shows_what_its_conversations_cost(
-    h: House, tenant: Tenant, owner: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor
 ) -> None:
     rows = []
     for name in ("dear", "cheap", "dear", NASTY):
@@ -393,7 +395,7 @@ def test_an_account_shows_what_its_conversations_cost(
     assert [one[2] for one in found] == ["2", "1", "1"]
 
 
-def test_the_overview_moves(h: House, tenant: Tenant, operator: Visitor) -> None:
+def test_the_overview_moves(h: Deployment, tenant: Tenant, operator: Visitor) -> None:
     def moved() -> bool:
         chat(tenant)
         return any(
@@ -424,7 +426,7 @@ def test_every_text_of_a_page_is_there() -> None:
 
 
 def test_operators_see_the_rest_and_owners_no_more_than_theirs(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     for path in ("/channels", "/models", "/system"):
         assert owner.get(path).status_code == 404, path
@@ -443,7 +445,7 @@ def test_operators_see_the_rest_and_owners_no_more_than_theirs(
     assert "ledger.verify" in operator.get("/audit").text
 
 
-def test_operators_take_channels_out_and_put_them_back(h: House, operator: Visitor) -> None:
+def test_operators_take_channels_out_and_put_them_back(h: Deployment, operator: Visitor) -> None:
     def row(name: str) -> str:
         page = operator.get("/channels").text
         return page.partition(f'<td class="name">{name}<')[2].partition("</tr>")[0]
@@ -463,7 +465,7 @@ def test_operators_take_channels_out_and_put_them_back(h: House, operator: Visit
 
 
 def test_operators_cancel_a_task_and_its_hold_is_given_back(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     h.upstream.fault("films", task_seconds=3600)
     body = {"model": "film", "duration": 5, "content": [{"type": "text", "text": "A boat"}]}
@@ -482,7 +484,7 @@ def test_operators_cancel_a_task_and_its_hold_is_given_back(
 
 
 def test_operators_decide_on_requests_for_keys(
-    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+    h: Deployment, tenant: Tenant, owner: Visitor, operator: Visitor
 ) -> None:
     agent = h.agent(tenant, name=NASTY)
     (key,) = h.query("SELECT agent_id FROM keys WHERE id = %s", agent.key_id)
@@ -509,7 +511,7 @@ def test_operators_decide_on_requests_for_keys(
 
 
 def test_operators_make_and_revoke_tokens_of_the_admin_api(
-    h: House, owner: Visitor, operator: Visitor
+    h: Deployment, owner: Visitor, operator: Visitor
 ) -> None:
     def status(token: str) -> int:
         headers = {"Authorization": f"Bearer {token}"}
@@ -531,7 +533,9 @@ def test_operators_make_and_revoke_tokens_of_the_admin_api(
     assert status(token) == 401
 
 
-def test_the_playground_calls_as_a_client_would(h: House, tenant: Tenant, owner: Visitor) -> None:
+def test_the_playground_calls_as_a_client_would(
+    h: Deployment, tenant: Tenant, owner: Visitor
+) -> None:
     other = h.tenant()
     owner.get("/playground")
     assert tenant.key_id in owner.page
@@ -548,7 +552,7 @@ def test_the_playground_calls_as_a_client_would(h: House, tenant: Tenant, owner:
 
 
 def test_pages_are_small_and_name_nothing_of_another_host(
-    h: House, tenant: Tenant, operator: Visitor
+    h: Deployment, tenant: Tenant, operator: Visitor
 ) -> None:
     for _ in range(50):
         chat(tenant)

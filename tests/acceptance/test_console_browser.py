@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS, link
-from tests.support.house import A_KNOWN_PORT, House
+from tests.support.deployment import A_KNOWN_PORT, Deployment
 from tests.support.tenants import Tenant
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -21,7 +21,7 @@ SETTINGS: dict[str, Any] = {**COMMON, "console_listen": A_KNOWN_PORT}
 
 
 @pytest.fixture
-def stranger(h: House, tenant: Tenant) -> Tenant:
+def stranger(h: Deployment, tenant: Tenant) -> Tenant:
     """A key whose names are what a stranger might try."""
     key = h.another(tenant, name=NASTY)
     h.agent(tenant, name=NASTY, system_prompt=NASTY)
@@ -74,7 +74,7 @@ def axe_faults(page: Page) -> list[str]:
 
 
 def test_a_new_user_makes_a_key_uses_it_and_sees_where_the_money_went(
-    h: House, tenant: Tenant, browser: Browser
+    h: Deployment, tenant: Tenant, browser: Browser
 ) -> None:
     watched = Watched(browser)
     page, base = watched.page, watched.sign_in(link(h, "--account", tenant.account))
@@ -150,7 +150,7 @@ PATHS = (
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_and_pages_fit_a_phone(
-    h: House, tenant: Tenant, browser: Browser, scheme: str
+    h: Deployment, tenant: Tenant, browser: Browser, scheme: str
 ) -> None:
     trace = tenant.client.chat().trace
     names = {"ACCOUNT": tenant.account, "KEY": tenant.key_id, "CALL": str(h.row(trace)["id"])}
@@ -178,7 +178,7 @@ def test_axe_finds_nothing_and_pages_fit_a_phone(
 
 
 def test_text_of_strangers_stays_text(
-    h: House, tenant: Tenant, stranger: Tenant, browser: Browser
+    h: Deployment, tenant: Tenant, stranger: Tenant, browser: Browser
 ) -> None:
     """Names, models, error texts, what an upstream writes, what the playground shows."""
     key = stranger
@@ -210,7 +210,9 @@ def test_text_of_strangers_stays_text(
     watched.context.close()
 
 
-def test_the_keyboard_alone_gets_everywhere(h: House, tenant: Tenant, browser: Browser) -> None:
+def test_the_keyboard_alone_gets_everywhere(
+    h: Deployment, tenant: Tenant, browser: Browser
+) -> None:
     watched = Watched(browser)
     page = watched.page
     watched.sign_in(link(h, "--account", tenant.account))

@@ -6,7 +6,7 @@ from gw.http.cors import EXPOSED, Cors
 from gw.http.tornado.headers import RequestHeaders
 from gw.idempotency.guard import REPLAYED
 from tests.support.client import Client, Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -50,7 +50,7 @@ def varies(reply: Reply) -> set[str]:
 
 @each("path, method", ENDPOINTS.items())
 def test_preflight_of_a_listed_page_is_allowed_at_every_endpoint(
-    h: House, tenant: Tenant, path: str, method: str
+    h: Deployment, tenant: Tenant, path: str, method: str
 ) -> None:
     reply = preflight(Client(tenant.client.url, key=""), path, method=method)  # which has no key
     assert (reply.status, reply.body) == (204, b"")
@@ -63,7 +63,7 @@ def test_preflight_of_a_listed_page_is_allowed_at_every_endpoint(
     assert "x-gateway-trace" in reply.headers
 
 
-def test_other_origins_methods_and_paths_are_as_ever(h: House, tenant: Tenant) -> None:
+def test_other_origins_methods_and_paths_are_as_ever(h: Deployment, tenant: Tenant) -> None:
     chat = "/v1/chat/completions"
     stranger = preflight(tenant.client, chat, origin=OTHER)
     plain = tenant.client.send("OPTIONS", chat, headers={"Origin": PAGE})
@@ -74,7 +74,7 @@ def test_other_origins_methods_and_paths_are_as_ever(h: House, tenant: Tenant) -
     assert "access-control-allow-origin" not in stranger.headers
 
 
-def test_every_response_names_the_page_and_what_it_may_read(h: House, tenant: Tenant) -> None:
+def test_every_response_names_the_page_and_what_it_may_read(h: Deployment, tenant: Tenant) -> None:
     page = {"Origin": PAGE}
     nobody = Client(tenant.client.url, key="sk-platform-" + "0" * 64)
     replies = {
@@ -100,7 +100,7 @@ def test_every_response_names_the_page_and_what_it_may_read(h: House, tenant: Te
         assert "Origin" in varies(reply)
 
 
-def test_body_that_is_refused_by_its_head_names_the_page_too(h: House, tenant: Tenant) -> None:
+def test_body_that_is_refused_by_its_head_names_the_page_too(h: Deployment, tenant: Tenant) -> None:
     """Also while the key is looked up: the connection goes on once that is over."""
     page = {"Origin": PAGE, "Expect": "100-continue", "Content-Length": "999999999999"}
     nobody = Client(tenant.client.url, key="sk-platform-" + "1" * 64)

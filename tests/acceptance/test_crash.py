@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.common import DIMENSIONS
 from tests.support.aio import eventually, run
-from tests.support.house import House, channel, house, model
+from tests.support.deployment import Deployment, channel, deployment, model
 from tests.support.streams import Stream, follow, stream, unlimited
 from tests.support.transactions import transaction
 
@@ -38,7 +38,7 @@ def _characters(seen: Stream) -> int:
 
 
 def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Path) -> None:
-    async def main(h: House) -> None:
+    async def main(h: Deployment) -> None:
         async with unlimited() as session:
             seen = [Stream() for _ in range(STREAMS)]
             calls = [asyncio.create_task(follow(session, h, one, sim=ENDLESS)) for one in seen]
@@ -85,18 +85,18 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
         "channels": [channel("one")],
         "models": [model("sim-model", dearer, price=DIMENSIONS)],
     }
-    with house(database_url, tmp_path, **settings) as h:
+    with deployment(database_url, tmp_path, **settings) as h:
         run(main(h))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_embedded_database_survives_a_restart(how: str, data_dir: Path, tmp_path: Path) -> None:
-    async def one_call(h: House) -> None:
+    async def one_call(h: Deployment) -> None:
         async with unlimited() as session:
             assert (await stream(session, h)).is_complete
 
-    with house("", tmp_path, data_dir=str(data_dir)) as h:
+    with deployment("", tmp_path, data_dir=str(data_dir)) as h:
         run(one_call(h))
         run(eventually(lambda: h.verify()["counts"]["open_holds"] == 0))
         before = h.gw("account", "show", h.account)["balance_usd"]

@@ -20,13 +20,13 @@ from google.genai import types
 
 from tests.acceptance.translated import SETTINGS as TRANSLATED
 from tests.acceptance.translated import told_to
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
-# The house of this module; the gateway's time is short enough to be waited for.
+# The deployment of this module; the gateway's time is short enough to be waited for.
 CALL_SECONDS = 4
 SETTINGS: dict[str, Any] = {**TRANSLATED, "timeouts": {"chat": CALL_SECONDS}}
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -36,22 +36,22 @@ NO_WAY = ("messages", "gemini")
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-def openai_chat(h: House, key: str, model: str) -> Iterator[Any]:
+def openai_chat(h: Deployment, key: str, model: str) -> Iterator[Any]:
     with openai.OpenAI(base_url=f"{h.gateway.url}/v1", api_key=key, max_retries=0) as sdk:
         yield from sdk.chat.completions.create(model=model, messages=HELLO, stream=True)
 
 
-def openai_responses(h: House, key: str, model: str) -> Iterator[Any]:
+def openai_responses(h: Deployment, key: str, model: str) -> Iterator[Any]:
     with openai.OpenAI(base_url=f"{h.gateway.url}/v1", api_key=key, max_retries=0) as sdk:
         yield from sdk.responses.create(model=model, input="Hello", stream=True)
 
 
-def anthropic_messages(h: House, key: str, model: str) -> Iterator[Any]:
+def anthropic_messages(h: Deployment, key: str, model: str) -> Iterator[Any]:
     with anthropic.Anthropic(base_url=h.gateway.url, api_key=key, max_retries=0) as sdk:
         yield from sdk.messages.create(model=model, max_tokens=50, messages=HELLO, stream=True)
 
 
-def google_native(h: House, key: str, model: str) -> Iterator[Any]:
+def google_native(h: Deployment, key: str, model: str) -> Iterator[Any]:
     retries = types.HttpRetryOptions(attempts=1)
     options = types.HttpOptions(base_url=h.gateway.url, retry_options=retries)
     with Genai(api_key=key, http_options=options) as sdk:
@@ -73,9 +73,9 @@ LIBRARIES = [
     [(ask, model, error) for ask, models, error in LIBRARIES for model in models],
 )
 def test_official_library_raises_for_a_stream_that_was_cut(
-    h: House,
+    h: Deployment,
     tenant: Tenant,
-    ask: Callable[[House, str, str], Iterator[Any]],
+    ask: Callable[[Deployment, str, str], Iterator[Any]],
     model: str,
     error: type[Exception],
 ) -> None:
@@ -114,7 +114,12 @@ ENDS = (
 
 
 def opened(
-    h: House, key: str, protocol: str, model: str, version: str = "1.1", wish: str = "keep-alive"
+    h: Deployment,
+    key: str,
+    protocol: str,
+    model: str,
+    version: str = "1.1",
+    wish: str = "keep-alive",
 ) -> socket.socket:
     """A connection on which a stream was asked for; it would be kept for another request."""
     path, body = REQUESTS[protocol]
@@ -160,14 +165,14 @@ WAYS = [(one, model) for one in REQUESTS for model in MODELS if (one, model) != 
 
 
 @each("protocol, model", WAYS)
-def test_upstream_cuts(h: House, tenant: Tenant, protocol: str, model: str) -> None:
+def test_upstream_cuts(h: Deployment, tenant: Tenant, protocol: str, model: str) -> None:
     told_to(h, model, **CUT)
     data, is_reset = received(opened(h, tenant.key, protocol, model))
     assert_cut(data)
     assert not is_reset  # what was delivered is read
 
 
-def test_gateways_time_cuts(h: House, tenant: Tenant) -> None:
+def test_gateways_time_cuts(h: Deployment, tenant: Tenant) -> None:
     socks = []
     for protocol, model in zip(REQUESTS, [*MODELS, "gemini"], strict=True):
         told_to(h, model, events=12, pause=8)
@@ -181,7 +186,7 @@ def test_gateways_time_cuts(h: House, tenant: Tenant) -> None:
 
 
 def test_end_of_a_drain_cuts(postgres: PostgresForTests, tmp_path: Path) -> None:
-    with postgres.database() as url, house(url, tmp_path, drain_seconds=1, **TRANSLATED) as h:
+    with postgres.database() as url, deployment(url, tmp_path, drain_seconds=1, **TRANSLATED) as h:
         tenant = h.tenant()
         socks = []
         for protocol, model in zip(REQUESTS, [*MODELS, "gemini"], strict=True):
@@ -199,7 +204,9 @@ def test_end_of_a_drain_cuts(postgres: PostgresForTests, tmp_path: Path) -> None
 
 
 @each("protocol", REQUESTS)
-def test_client_of_an_older_version_sees_a_reset(h: House, tenant: Tenant, protocol: str) -> None:
+def test_client_of_an_older_version_sees_a_reset(
+    h: Deployment, tenant: Tenant, protocol: str
+) -> None:
     """Nothing else tells it: the end of the connection ends the body."""
     told_to(h, "gpt", **CUT)
     _, is_reset = received(opened(h, tenant.key, protocol, "gpt", "1.0"))
@@ -208,7 +215,7 @@ def test_client_of_an_older_version_sees_a_reset(h: House, tenant: Tenant, proto
 
 @each("protocol, model", WAYS)
 def test_error_event_of_the_upstream_ends_as_ever(
-    h: House, tenant: Tenant, protocol: str, model: str
+    h: Deployment, tenant: Tenant, protocol: str, model: str
 ) -> None:
     told_to(h, model, events=12, error_event=8, message="Overloaded, sorry.")
     data, is_reset = received(opened(h, tenant.key, protocol, model, wish="close"))
@@ -217,7 +224,7 @@ def test_error_event_of_the_upstream_ends_as_ever(
     assert not is_reset
 
 
-def test_whole_stream_keeps_its_connection(h: House, tenant: Tenant) -> None:
+def test_whole_stream_keeps_its_connection(h: Deployment, tenant: Tenant) -> None:
     told_to(h, "gpt", events=3, delay_event_ms=50)
     with opened(h, tenant.key, "chat", "gpt") as sock:
         data = b""

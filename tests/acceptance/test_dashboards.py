@@ -25,8 +25,8 @@ import yaml
 
 from tests.acceptance.every_family import SETTINGS, call_everything, callers
 from tests.support.boards import Series
+from tests.support.deployment import deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import house
 from tests.support.monitoring import (
     ALERTS,
     PROMETHEUS,
@@ -59,8 +59,8 @@ class Prometheus:
         """The data of an answer; a query that it refuses is an AssertionError."""
         address = f"{self.url}/api/v1/{path}?{urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(address, timeout=PATIENCE_SECONDS) as answer:
-                return json.loads(answer.read())["data"]
+            with urllib.request.urlopen(address, timeout=PATIENCE_SECONDS) as response:
+                return json.loads(response.read())["data"]
         except urllib.error.HTTPError as error:
             with error:
                 raise AssertionError(f"{parameters}: {error.read().decode()}") from error
@@ -102,8 +102,8 @@ class Prometheus:
         )
 
     def _counted(self) -> list[float]:
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=PATIENCE_SECONDS) as answer:
-            lines = answer.read().decode().splitlines()
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=PATIENCE_SECONDS) as response:
+            lines = response.read().decode().splitlines()
         wanted = (
             "prometheus_target_interval_length_seconds_count",
             "prometheus_rule_group_iterations_total",
@@ -171,8 +171,8 @@ def _started(config: Path, folder: Path) -> tuple[subprocess.Popen[bytes], Prome
     until(is_ready, what="a Prometheus that is ready")
     if process.poll() is None:
         return process, server
-    said = (folder / "prometheus.log").read_text(encoding="utf-8")
-    assert "address already in use" in said, said
+    message = (folder / "prometheus.log").read_text(encoding="utf-8")
+    assert "address already in use" in message, message
     return None
 
 
@@ -243,7 +243,7 @@ def watched(
     with (
         temporary_folder() as folder,
         postgres.database() as url,
-        house(url, folder, processes=PROCESSES, **SETTINGS) as h,
+        deployment(url, folder, processes=PROCESSES, **SETTINGS) as h,
         running_prometheus(
             tmp_path_factory.mktemp("prometheus"), h.gateway.admin_url
         ) as prometheus,
@@ -306,10 +306,10 @@ def test_alert_that_fires_says_where_its_runbook_is(watched: Watched) -> None:
 
 
 def test_models_and_time_of_a_token_are_those_of_the_calls(watched: Watched) -> None:
-    asked = watched.prometheus.query(
+    request = watched.prometheus.query(
         "sum by (requested, model, answered) (gw_response_models_total)"
     )
-    names = {tuple(value for _, value in labels) for labels in asked}
+    names = {tuple(value for _, value in labels) for labels in request}
     # answered, model, requested
     assert ("sim-model", "sim-model", "sim-latest") in names
     timed = watched.prometheus.query("sum by (model) (gw_output_token_seconds_count)")

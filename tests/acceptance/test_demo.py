@@ -28,11 +28,11 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
     keys, log = [], data_dir / "demo.log"
     for _ in range(2):
         began = int(time.time())
-        with log.open("w") as told:
+        with log.open("w") as result:
             demo = subprocess.Popen(
                 [sys.executable, "-m", "gw", "demo", "--config", str(config)],
                 stdout=subprocess.PIPE,
-                stderr=told,
+                stderr=result,
                 text=True,
             )
         assert demo.stdout is not None
@@ -79,14 +79,14 @@ def check_files(text: str, since: float) -> None:
             def copied(url: str = command[1], header: str = command[3]) -> list[str]:
                 name, value = header.split(": ", 1)
                 request = urllib.request.Request(url, headers={name: value})
-                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-                    tasks = json.loads(answer.read())["data"]
+                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
+                    tasks = json.loads(response.read())["data"]
                 links = [link for one in tasks if one["created_at"] >= since for link in of(one)]
                 return links if all("/v1/media/" in link for link in links) else []
 
             for link in until(copied, what=f"the files of all that {command[1]} lists"):
-                with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as answer:
-                    check_file(answer.read())
+                with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as response:
+                    check_file(response.read())
 
 
 def of(task: dict[str, Any]) -> list[str]:
@@ -110,15 +110,15 @@ def check_line(command: str) -> None:
     options.add_argument("-H", action="append", dest="headers")
     options.add_argument("-d", dest="data")
     options.add_argument("-o", dest="file")
-    asked = options.parse_args(shlex.split(command)[1:])
+    requested = options.parse_args(shlex.split(command)[1:])
     request = urllib.request.Request(
-        asked.url,
-        data=asked.data.encode() if asked.data else None,
-        headers=dict(header.split(": ", 1) for header in asked.headers),
+        requested.url,
+        data=requested.data.encode() if requested.data else None,
+        headers=dict(header.split(": ", 1) for header in requested.headers),
     )
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        body = answer.read()
-    if asked.file is not None:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
+        body = response.read()
+    if requested.file is not None:
         check_file(body)
         return
     text = body.decode()
@@ -127,6 +127,6 @@ def check_line(command: str) -> None:
         return
     value = json.loads(text)
     assert isinstance(value, dict)
-    if asked.url.endswith("/mcp"):
+    if requested.url.endswith("/mcp"):
         # The demo's own base is there to be found in.
         assert value["result"].get("tools") or value["result"]["structuredContent"]["total_hits"]

@@ -16,7 +16,7 @@ from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.run import EXIT_UNSETTLED
 from tests.support.caller import Caller, outcome
 from tests.support.client import NANO_PER_USD
-from tests.support.house import A_KNOWN_PORT, House, house
+from tests.support.deployment import A_KNOWN_PORT, Deployment, deployment
 from tests.support.processes import GatewayProcess
 from tests.support.scrape import Admin
 from tests.support.transactions import transaction
@@ -33,9 +33,9 @@ AT_ONCE, LATER, TOO_LATE = "at once", "later", "too late"
 
 
 @pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
-def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
-    """A house on a port that the next gateway can take, too."""
-    with house(
+def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Deployment]:
+    """A deployment on a port that the next gateway can take, too."""
+    with deployment(
         database_url,
         tmp_path,
         processes=request.param,
@@ -45,7 +45,7 @@ def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iter
         yield built
 
 
-def drained(h: House) -> None:
+def drained(h: Deployment) -> None:
     """The gateway ends by itself, well, and has left nothing open behind."""
     assert h.gateway.wait() == 0, h.gateway.log()
     assert h.query("SELECT count(*) FROM holds") == [{"count": 0}]
@@ -53,14 +53,14 @@ def drained(h: House) -> None:
 
 
 @pytest.mark.parametrize("when", [AT_ONCE, LATER, TOO_LATE])
-def test_clients_that_ask_again_as_their_streams_end_lose_nothing(when: str, h: House) -> None:
+def test_clients_that_ask_again_as_their_streams_end_lose_nothing(when: str, h: Deployment) -> None:
     tenant = h.tenant()
     callers = [Caller(h.gateway.url, tenant.key) for _ in range(CLIENTS)]
     idle = Caller(h.gateway.url, tenant.key)
     assert idle.call() == "200"
     with ThreadPoolExecutor(CLIENTS) as pool:
         held = {"stream": True, "sim": {"events": 20, "pause": 2}}
-        answers = list(pool.map(lambda caller: caller.begin(**held), callers))
+        responses = list(pool.map(lambda caller: caller.begin(**held), callers))
         h.upstream.wait(paused=CLIENTS)
         h.gateway.popen.send_signal(signal.SIGTERM)
         until(lambda: Admin(h.gateway.admin_url).get("/readyz").status == 503, what="the drain")
@@ -71,10 +71,10 @@ def test_clients_that_ask_again_as_their_streams_end_lose_nothing(when: str, h: 
         if when == TOO_LATE:
             until(lambda: len(h.events("last_calls_ended")) == h.processes, what="its second part")
 
-        def goes_on(caller: Caller, answer: http.client.HTTPResponse) -> list[str]:
-            return [outcome(answer, is_stream=True), caller.call(stream=True)]
+        def goes_on(caller: Caller, response: http.client.HTTPResponse) -> list[str]:
+            return [outcome(response, is_stream=True), caller.call(stream=True)]
 
-        pairs = [pool.submit(goes_on, *pair) for pair in zip(callers, answers, strict=True)]
+        pairs = [pool.submit(goes_on, *pair) for pair in zip(callers, responses, strict=True)]
         h.upstream.resume()
         seen = [pair.result() for pair in pairs]
     assert Counter(first for first, _ in seen) == {"200": CLIENTS}
@@ -85,7 +85,7 @@ def test_clients_that_ask_again_as_their_streams_end_lose_nothing(when: str, h: 
         caller.close()
 
 
-def test_restart_that_overlaps_fails_no_call(h: House) -> None:
+def test_restart_that_overlaps_fails_no_call(h: Deployment) -> None:
     tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
     counts: Counter[str] = Counter()
     lock, stop = threading.Lock(), threading.Event()
@@ -133,7 +133,7 @@ def ended(old: GatewayProcess) -> None:
 def test_settlement_that_the_database_does_not_take_in_time_is_told(
     database_url: str, tmp_path: Path
 ) -> None:
-    with house(database_url, tmp_path, drain_seconds=0) as h:
+    with deployment(database_url, tmp_path, drain_seconds=0) as h:
         tenant = h.tenant()
         with tenant.client.begin_chat(stream=True, sim={"events": 20, "pause": 2}) as call:
             call.read_until(b"data:")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 
 SETTINGS: dict[str, Any] = {
@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {
 LADDER = ("one", "two", "three", "four")
 
 
-def failed(h: House, *channels: str, **directive: Any) -> None:
+def failed(h: Deployment, *channels: str, **directive: Any) -> None:
     """Make channels fail in the same way."""
     for name in channels:
         h.upstream.fault(name, **directive)
@@ -44,7 +44,7 @@ BROKEN: list[tuple[dict[str, Any], bool]] = [
 
 @each("directive, stream", BROKEN)
 def test_failed_channel_is_followed_by_the_next(
-    h: House, directive: dict[str, Any], stream: bool
+    h: Deployment, directive: dict[str, Any], stream: bool
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -63,7 +63,7 @@ def test_failed_channel_is_followed_by_the_next(
 
 @each("silence", [{"hang": "headers"}, {"comments_only": True, "delay_event_ms": 20}])
 def test_silent_stream_is_left_for_the_next_channel_and_charged_once(
-    h: House, silence: dict[str, Any]
+    h: Deployment, silence: dict[str, Any]
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()

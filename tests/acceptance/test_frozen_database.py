@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import CHAT, HELLO, Client, Reply
-from tests.support.house import House, channel, house, model
+from tests.support.deployment import Deployment, channel, deployment, model
 from tests.support.scrape import Admin
 from tests.support.servers import frozen_server
 from tests.support.waiting import until
@@ -43,9 +43,9 @@ def check_refused(protocol: str, reply: Reply) -> None:
 
 
 @pytest.fixture
-def h(data_dir: Path, tmp_path: Path) -> Iterator[House]:
+def h(data_dir: Path, tmp_path: Path) -> Iterator[Deployment]:
     protocols = ["chat", "messages", "responses", "native"]
-    with house(
+    with deployment(
         "",
         tmp_path,
         data_dir=str(data_dir),
@@ -55,7 +55,9 @@ def h(data_dir: Path, tmp_path: Path) -> Iterator[House]:
         yield built
 
 
-def test_frozen_database_is_told_everywhere_and_loses_nothing(h: House, data_dir: Path) -> None:
+def test_frozen_database_is_told_everywhere_and_loses_nothing(
+    h: Deployment, data_dir: Path
+) -> None:
     admin, warm = Admin(h.gateway.admin_url), h.client
     for _ in range(3):  # it calls often: from the second one on it is leased
         assert warm.chat().status == 200

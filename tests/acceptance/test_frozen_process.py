@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadtests.attacks.frozen_process import COST_NANO_USD, freeze_under_calls
-from tests.support.house import house
+from tests.support.deployment import deployment
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,7 @@ PACE = 0.25
 def test_answers_of_a_process_that_stood_still_cost_what_they_cost(
     host: str, database_url: str, tmp_path: Path
 ) -> None:
-    with house(database_url, tmp_path, is_funded=False) as h:
+    with deployment(database_url, tmp_path, is_funded=False) as h:
         found = freeze_under_calls(h, host=host, pace=PACE, calls=CALLS)
         assert (found.answered, found.free) == (CALLS, 0)
         assert found.rows == {("success", COST_NANO_USD): CALLS}

@@ -26,7 +26,7 @@ from tests.acceptance.sounds import (
     register,
     speak,
 )
-from tests.support.house import House, channel, house
+from tests.support.deployment import Deployment, channel, deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -41,7 +41,7 @@ FILMS = ("film-other", "avatar-create", "dh-avatar", "dh-lipsync-pro", "clip-rea
 @contextmanager
 def chain(
     postgres: PostgresForTests, folder: Path, settings: dict[str, Any], *sold: str
-) -> Iterator[tuple[House, Tenant, House]]:
+) -> Iterator[tuple[Deployment, Tenant, Deployment]]:
     """A gateway with the simulator behind it, its key for the other one, and the other one."""
     near, far = folder / "near", folder / "far"
     near.mkdir()
@@ -49,7 +49,7 @@ def chain(
     with (
         postgres.database() as far_url,
         postgres.database() as near_url,
-        house(far_url, far, is_funded=False, **settings) as upstream,
+        deployment(far_url, far, is_funded=False, **settings) as upstream,
     ):
         account = upstream.tenant(nano_usd=100 * USD)
         spoken = settings["channels"][0]["protocols"]
@@ -59,7 +59,7 @@ def chain(
         models = [
             {**one, "channels": ["behind"]} for one in settings["models"] if one["id"] in sold
         ]
-        with house(
+        with deployment(
             near_url, near, is_funded=False, **{**settings, "channels": [behind], "models": models}
         ) as h:
             yield upstream, account, h

@@ -8,11 +8,11 @@ import pytest
 from google.genai import Client, errors, types
 
 from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 TOOL = types.Tool(
@@ -26,7 +26,7 @@ ON_ALL = pytest.mark.parametrize("of_model", ["gemini", "gpt", "claude", "codex"
 WHOLE_AND_STREAMED = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 
 
-def client_of(h: House, key: str, **options: Any) -> Client:
+def client_of(h: Deployment, key: str, **options: Any) -> Client:
     """A client as its documentation makes it, told another address."""
     retries = types.HttpRetryOptions(attempts=1)
     where = types.HttpOptions(base_url=h.gateway.url, retry_options=retries, **options)
@@ -34,7 +34,7 @@ def client_of(h: House, key: str, **options: Any) -> Client:
 
 
 @pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[Client]:
+def sdk(h: Deployment, tenant: Tenant) -> Iterator[Client]:
     with client_of(h, tenant.key) as client:
         yield client
 
@@ -43,19 +43,19 @@ def ask(
     sdk: Client, of_model: str, contents: Any, *, is_stream: bool, **config: Any
 ) -> list[types.GenerateContentResponse]:
     """The chunks of a stream, or the one whole answer."""
-    asked = types.GenerateContentConfig(**config)
+    request = types.GenerateContentConfig(**config)
     if is_stream:
         return list(
-            sdk.models.generate_content_stream(model=of_model, contents=contents, config=asked)
+            sdk.models.generate_content_stream(model=of_model, contents=contents, config=request)
         )
-    return [sdk.models.generate_content(model=of_model, contents=contents, config=asked)]
+    return [sdk.models.generate_content(model=of_model, contents=contents, config=request)]
 
 
-def parts_of(answers: list[types.GenerateContentResponse]) -> list[types.Part]:
+def parts_of(responses: list[types.GenerateContentResponse]) -> list[types.Part]:
     found: list[types.Part] = []
-    for answer in answers:
-        assert answer.candidates
-        content = answer.candidates[0].content
+    for response in responses:
+        assert response.candidates
+        content = response.candidates[0].content
         found.extend(content.parts or () if content is not None else ())
     return found
 
@@ -63,10 +63,10 @@ def parts_of(answers: list[types.GenerateContentResponse]) -> list[types.Part]:
 @ON_ALL
 @WHOLE_AND_STREAMED
 def test_answer_has_text_and_usage(
-    h: House, sdk: Client, tenant: Tenant, of_model: str, is_stream: bool
+    h: Deployment, sdk: Client, tenant: Tenant, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
-    answers = ask(
+    responses = ask(
         sdk,
         of_model,
         "Hello",
@@ -76,9 +76,9 @@ def test_answer_has_text_and_usage(
         temperature=0.5,
         stop_sequences=["Ω"],
     )
-    assert "".join(answer.text or "" for answer in answers) == "Grüße, 世界"
-    assert is_stream is (len(answers) > 3)
-    last = answers[-1]
+    assert "".join(response.text or "" for response in responses) == "Grüße, 世界"
+    assert is_stream is (len(responses) > 3)
+    last = responses[-1]
     assert last.candidates
     assert last.candidates[0].finish_reason == types.FinishReason.STOP
     usage = last.usage_metadata
@@ -105,15 +105,15 @@ def test_answer_has_text_and_usage(
 @ON_ALL
 @WHOLE_AND_STREAMED
 def test_tool_calls_and_their_results_make_two_turns(
-    h: House, sdk: Client, of_model: str, is_stream: bool
+    h: Deployment, sdk: Client, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, tool_calls=TWO_CALLS)
-    asked = types.UserContent("The weather in both?")
+    request = types.UserContent("The weather in both?")
     calling = types.FunctionCallingConfig(mode=types.FunctionCallingConfigMode.ANY)
     first = ask(
         sdk,
         of_model,
-        [asked],
+        [request],
         is_stream=is_stream,
         tools=[TOOL],
         tool_config=types.ToolConfig(function_calling_config=calling),
@@ -134,8 +134,8 @@ def test_tool_calls_and_their_results_make_two_turns(
         )
         for call, degrees in zip(calls, (7, 9), strict=True)
     ]
-    said = [part for part in parts if part.function_call is not None]
-    turns = [asked, types.ModelContent(said), types.UserContent(results)]
+    message = [part for part in parts if part.function_call is not None]
+    turns = [request, types.ModelContent(message), types.UserContent(results)]
     (second,) = ask(sdk, of_model, turns, is_stream=False, tools=[TOOL])
     assert second.candidates
     assert second.candidates[0].finish_reason == types.FinishReason.STOP
@@ -156,25 +156,25 @@ def test_tool_calls_and_their_results_make_two_turns(
 @ON_ALL
 @WHOLE_AND_STREAMED
 def test_thoughts_come_apart_from_the_answer_and_may_be_sent_back(
-    h: House, sdk: Client, of_model: str, is_stream: bool
+    h: Deployment, sdk: Client, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
     thinking = types.ThinkingConfig(include_thoughts=True, thinking_budget=2000)
-    asked = types.UserContent("Two and two?")
-    first = ask(sdk, of_model, [asked], is_stream=is_stream, thinking_config=thinking)
+    request = types.UserContent("Two and two?")
+    first = ask(sdk, of_model, [request], is_stream=is_stream, thinking_config=thinking)
     parts = parts_of(first)
     thought = "".join(part.text or "" for part in parts if part.thought)
-    said = "".join(part.text or "" for part in parts if not part.thought)
-    assert (thought, said) == ("Let me think.", "Four.")
+    message = "".join(part.text or "" for part in parts if not part.thought)
+    assert (thought, message) == ("Let me think.", "Four.")
     h.upstream.reset()
-    turns = [asked, types.ModelContent(parts), types.UserContent("And then?")]
+    turns = [request, types.ModelContent(parts), types.UserContent("And then?")]
     (second,) = ask(sdk, of_model, turns, is_stream=False, thinking_config=thinking)
     assert second.text
 
 
 @each("of_model", ["gemini", "gpt", "claude", "codex"])
-def test_json_by_schema_is_read(h: House, sdk: Client, of_model: str) -> None:
-    (answer,) = ask(
+def test_json_by_schema_is_read(h: Deployment, sdk: Client, of_model: str) -> None:
+    (response,) = ask(
         sdk,
         of_model,
         "Where?",
@@ -182,7 +182,7 @@ def test_json_by_schema_is_read(h: House, sdk: Client, of_model: str) -> None:
         response_mime_type="application/json",
         response_json_schema=SCHEMA,
     )
-    assert set(json.loads(answer.text or "")) == {"city"}
+    assert set(json.loads(response.text or "")) == {"city"}
 
 
 @each("of_model", ["gemini", "gpt", "claude", "codex"])
@@ -191,7 +191,7 @@ def test_json_by_schema_is_read(h: House, sdk: Client, of_model: str) -> None:
     [(400, errors.ClientError), (429, errors.ClientError), (500, errors.ServerError)],
 )
 def test_errors_are_the_librarys_own(
-    h: House, sdk: Client, of_model: str, status: int, kind: type[errors.APIError]
+    h: Deployment, sdk: Client, of_model: str, status: int, kind: type[errors.APIError]
 ) -> None:
     told_to(h, of_model, status=status, message="No, not this.")
     with pytest.raises(kind, match="No, not this") as caught:
@@ -200,20 +200,20 @@ def test_errors_are_the_librarys_own(
 
 
 @each("of_model", ["gemini", "gpt", "claude", "codex"])
-def test_error_within_a_stream_is_raised(h: House, sdk: Client, of_model: str) -> None:
+def test_error_within_a_stream_is_raised(h: Deployment, sdk: Client, of_model: str) -> None:
     told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
     with pytest.raises(errors.APIError, match="The model fell over"):
         ask(sdk, of_model, "Hello", is_stream=True)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
-def test_library_may_be_told_its_version(h: House, tenant: Tenant, version: str) -> None:
+def test_library_may_be_told_its_version(h: Deployment, tenant: Tenant, version: str) -> None:
     with client_of(h, tenant.key, api_version=version) as sdk:
-        (answer,) = ask(sdk, "gemini", "Hello", is_stream=False)
-    assert answer.text
+        (response,) = ask(sdk, "gemini", "Hello", is_stream=False)
+    assert response.text
 
 
-def test_unknown_key_is_refused(h: House) -> None:
+def test_unknown_key_is_refused(h: Deployment) -> None:
     with (
         client_of(h, "sk-platform-" + "0" * 64) as stranger,
         pytest.raises(errors.ClientError) as caught,
@@ -228,7 +228,7 @@ def test_what_is_not_served_is_an_error_that_the_library_reads(sdk: Client) -> N
     assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")
 
 
-def test_models_come_by_page_and_by_id(h: House, sdk: Client, tenant: Tenant) -> None:
+def test_models_come_by_page_and_by_id(h: Deployment, sdk: Client, tenant: Tenant) -> None:
     every = [f"models/{one['id']}" for one in SETTINGS["models"]]
     with client_of(h, tenant.key, api_version="v1beta") as lister:  # /v1/models is another list
         assert [model.name for model in lister.models.list(config={"page_size": 3})] == every
@@ -242,7 +242,7 @@ def test_models_come_by_page_and_by_id(h: House, sdk: Client, tenant: Tenant) ->
 
 
 @each("of_model", ["gemini", "gpt", "claude", "codex"])
-def test_tokens_are_counted_for_nothing(h: House, of_model: str) -> None:
+def test_tokens_are_counted_for_nothing(h: Deployment, of_model: str) -> None:
     with client_of(h, h.tenant(nano_usd=0).key) as sdk:
         counted = sdk.models.count_tokens(model=of_model, contents="Hello, how are you?")
         assert counted.total_tokens is not None

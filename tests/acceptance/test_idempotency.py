@@ -12,19 +12,19 @@ import pytest
 from tests.acceptance.pictures import refusal
 from tests.acceptance.submissions import PRICE, age_keys, begin, conflict, submit
 from tests.acceptance.submissions import SETTINGS as SETTINGS
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
 
-def statuses(h: House, tenant: Tenant) -> list[str]:
+def statuses(h: Deployment, tenant: Tenant) -> list[str]:
     return [row["status"] for row in h.rows(tenant)]
 
 
 # Stored
 
 
-def test_same_submission_is_replayed_and_charged_once(h: House, tenant: Tenant) -> None:
+def test_same_submission_is_replayed_and_charged_once(h: Deployment, tenant: Tenant) -> None:
     first = submit(tenant.client, "k")
     again = submit(tenant.client, "k")
     assert first.status == again.status == 200
@@ -39,7 +39,7 @@ def test_same_submission_is_replayed_and_charged_once(h: House, tenant: Tenant) 
     assert h.spent_nano_usd(tenant) == PRICE
 
 
-def test_key_is_the_accounts_not_one_api_keys(h: House, tenant: Tenant) -> None:
+def test_key_is_the_accounts_not_one_api_keys(h: Deployment, tenant: Tenant) -> None:
     first = submit(tenant.client, "k")
     colleague = h.another(tenant, spend_cap_nano_usd=1)
     assert submit(colleague.client, "k").body == first.body
@@ -48,7 +48,7 @@ def test_key_is_the_accounts_not_one_api_keys(h: House, tenant: Tenant) -> None:
     assert h.upstream.requested("one") == [2]
 
 
-def test_replay_needs_no_balance_and_anything_else_does(h: House) -> None:
+def test_replay_needs_no_balance_and_anything_else_does(h: Deployment) -> None:
     poor = h.tenant(nano_usd=PRICE)
     first = submit(poor.client, "k")
     assert h.balance_nano_usd(poor) == 0
@@ -61,7 +61,7 @@ def test_replay_needs_no_balance_and_anything_else_does(h: House) -> None:
     assert h.upstream.requested("one") == [1]
 
 
-def test_rows_tell_the_key(h: House, tenant: Tenant) -> None:
+def test_rows_tell_the_key(h: Deployment, tenant: Tenant) -> None:
     submit(tenant.client, "order-17")
     submit(tenant.client, "order-17", n=2)
     until(lambda: len(h.rows(tenant)) == 2, what="both rows")
@@ -73,7 +73,9 @@ def test_rows_tell_the_key(h: House, tenant: Tenant) -> None:
 # Executing
 
 
-def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tenant: Tenant) -> None:
+def test_key_is_in_flight_until_ten_minutes_after_its_client_left(
+    h: Deployment, tenant: Tenant
+) -> None:
     call = begin(tenant.client, "k", sim={"hang": "headers"})
     h.upstream.wait(active=1)
     assert refusal(submit(tenant.client, "k", sim={"hang": "headers"})) == conflict("in_flight")
@@ -86,7 +88,7 @@ def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tena
     assert h.spent_nano_usd(tenant) == 0
 
 
-def test_chat_takes_no_notice_of_it(h: House, tenant: Tenant) -> None:
+def test_chat_takes_no_notice_of_it(h: Deployment, tenant: Tenant) -> None:
     for key in ("k", "k", "not valid"):
         reply = tenant.client.chat(headers={"Idempotency-Key": key})
         assert reply.status == 200
@@ -106,12 +108,14 @@ class Keyed(openai.OpenAI):
 
 
 @pytest.fixture
-def keyed(h: House, tenant: Tenant) -> Iterator[Keyed]:
+def keyed(h: Deployment, tenant: Tenant) -> Iterator[Keyed]:
     with Keyed(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=3) as client:
         yield client
 
 
-def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant, sdk: openai.OpenAI) -> None:
+def test_library_replays_and_meets_conflicts(
+    h: Deployment, tenant: Tenant, sdk: openai.OpenAI
+) -> None:
     headers = {"Idempotency-Key": "order-1"}
 
     def generate(prompt: str) -> Any:
@@ -130,7 +134,7 @@ def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant, sdk: open
 
 
 def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
-    h: House, tenant: Tenant, keyed: Keyed
+    h: Deployment, tenant: Tenant, keyed: Keyed
 ) -> None:
     h.upstream.fault("one", status=503, times=1)
     assert keyed.images.generate(model="picture", prompt="a boat").data

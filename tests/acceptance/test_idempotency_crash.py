@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.pictures import refusal
 from tests.acceptance.submissions import PRICE, SETTINGS, age_keys, begin, conflict, submit
 from tests.support.client import Call, Client, Reply
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.processes import GatewayProcess
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -23,13 +23,13 @@ SUBMISSIONS = 100
 
 
 @contextmanager
-def shop(database_url: str, folder: Path) -> Iterator[House]:
-    """A house that sells pictures and stops quickly; its ledger is verified at the end."""
-    with house(database_url, folder, is_funded=False, **SETTINGS, drain_seconds=1) as h:
+def shop(database_url: str, folder: Path) -> Iterator[Deployment]:
+    """A deployment that sells pictures and stops quickly; its ledger is verified at the end."""
+    with deployment(database_url, folder, is_funded=False, **SETTINGS, drain_seconds=1) as h:
         yield h
 
 
-def costs(h: House, tenant: Tenant) -> dict[str, int]:
+def costs(h: Deployment, tenant: Tenant) -> dict[str, int]:
     """What the rows of each status cost together."""
     found: dict[str, int] = {}
     for row in h.rows(tenant):
@@ -58,8 +58,8 @@ def test_hundred_at_once_and_the_gateway_killed_are_one_charge(
         gateways = {one.popen.pid: one for one in (h.gateway, second)}
         gateways.pop(owner["pid"]).kill()
         replies = [reply_or_nothing(call) for call in calls]
-        told = [reply for reply in replies if reply is not None]
-        assert [refusal(reply) for reply in told] == [conflict("in_flight")] * len(told)
+        result = [reply for reply in replies if reply is not None]
+        assert [refusal(reply) for reply in result] == [conflict("in_flight")] * len(result)
         (alive,) = gateways.values()
         client = Client(alive.url, tenant.key)
 
@@ -77,7 +77,7 @@ def test_hundred_at_once_and_the_gateway_killed_are_one_charge(
         assert alive.terminate() == 0
 
 
-def has_made(h: House, calls: int) -> bool:
+def has_made(h: Deployment, calls: int) -> bool:
     """Has the gateway made so many calls upstream?"""
     return bool(h.upstream.requested("one")[0] >= calls)
 

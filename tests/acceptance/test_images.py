@@ -8,7 +8,7 @@ from openai import OpenAI
 from tests.acceptance import pictures
 from tests.acceptance.pictures import EACH, PATH, begin, generate, refusal
 from tests.support.client import NANO_PER_USD
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 from tests.support.upstream import key_of
 from tests.support.waiting import until
@@ -16,15 +16,17 @@ from tests.support.waiting import until
 SETTINGS = pictures.SETTINGS
 
 
-def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant, sdk: OpenAI) -> None:
-    answer = sdk.images.with_raw_response.generate(
+def test_library_gets_its_images_and_pays_for_each(
+    h: Deployment, tenant: Tenant, sdk: OpenAI
+) -> None:
+    response = sdk.images.with_raw_response.generate(
         model="picture", prompt="a boat", n=3, size="1024x1024"
     )
-    made = answer.parse().data
+    made = response.parse().data
     assert made is not None
     urls = [image.url for image in made]
     assert len(set(urls)) == 3
-    row = h.row(answer.headers["x-gateway-trace"])
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["status"], row["model"], row["protocol"]) == ("success", "picture", "images")
     assert (row["unit_count"], row["unit_type"], row["cost_nano_usd"]) == (3, "image", 3 * EACH)
     assert row["result_urls"] == urls
@@ -33,15 +35,17 @@ def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant, sdk
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD - 3 * EACH
 
 
-def test_bytes_go_to_the_upstream_and_back_unchanged(h: House, tenant: Tenant) -> None:
-    said = b'{ "data" : [ {"url":"https:\\/\\/p.example/1", "extra": 1.50} ],"usage":{"n":1e0} }\n'
-    h.upstream.fault("one", body=said.decode(), headers={"Content-Type": "text/plain"})
+def test_bytes_go_to_the_upstream_and_back_unchanged(h: Deployment, tenant: Tenant) -> None:
+    message = (
+        b'{ "data" : [ {"url":"https:\\/\\/p.example/1", "extra": 1.50} ],"usage":{"n":1e0} }\n'
+    )
+    h.upstream.fault("one", body=message.decode(), headers={"Content-Type": "text/plain"})
     raw = (
         b'{"seed" : 7, "model":"renamed","prompt":"a \\u0041 \xc3\xbc", "size":"2K",'
         b' "watermark": false, "image": ["https://a.example/1"]}'
     )
     reply = generate(tenant.client, raw, {"Idempotency-Key": "once", "X-Custom": "mine"})
-    assert (reply.status, reply.body) == (200, said)
+    assert (reply.status, reply.body) == (200, message)
     sent = h.upstream.last_request()
     assert sent["path"] == PATH
     assert sent["body"].encode() == raw.replace(b'"renamed"', '"vendor/ünlike"'.encode())
@@ -52,7 +56,7 @@ def test_bytes_go_to_the_upstream_and_back_unchanged(h: House, tenant: Tenant) -
 
 
 def test_size_without_pixels_is_refused_where_the_price_is_by_the_area(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     reply = generate(tenant.client, model="area", size="2K")
     assert refusal(reply) == (400, "invalid_request_error", "invalid_request", "size")
@@ -61,13 +65,13 @@ def test_size_without_pixels_is_refused_where_the_price_is_by_the_area(
     assert h.upstream.stats()["requests"] == 0
 
 
-def test_model_of_other_endpoints_is_told_where_it_is_served(h: House, tenant: Tenant) -> None:
+def test_model_of_other_endpoints_is_told_where_it_is_served(h: Deployment, tenant: Tenant) -> None:
     reply = generate(tenant.client, model="sim-model")
     assert refusal(reply) == (503, "server_error", "no_channel_available", "model")
     assert b" It is served on: chat_completions, messages." in reply.body
 
 
-def test_call_log_tells_of_images_made_and_not_made(h: House, tenant: Tenant) -> None:
+def test_call_log_tells_of_images_made_and_not_made(h: Deployment, tenant: Tenant) -> None:
     made = generate(tenant.client, n=2)
     failed = generate(tenant.client, sim={"status": 422})
     refused = generate(tenant.client, n=11)
@@ -89,7 +93,9 @@ def test_call_log_tells_of_images_made_and_not_made(h: House, tenant: Tenant) ->
 # --- Images that do not come ---
 
 
-def test_client_that_leaves_cancels_the_upstream_and_pays_nothing(h: House, tenant: Tenant) -> None:
+def test_client_that_leaves_cancels_the_upstream_and_pays_nothing(
+    h: Deployment, tenant: Tenant
+) -> None:
     call = begin(tenant.client, model="hanging", sim={"hang": "headers"})
     h.upstream.wait(channel="quiet", active=1)
     until(lambda: h.held_nano_usd(tenant) == EACH, what="its hold written")

@@ -140,10 +140,10 @@ def test_first_configuration_of_these_keys_serves_a_first_call(
     key = gw("key", "create", "--account", account, "--name", "first")["key"]
     gateway = GatewayProcess(config)
     try:
-        for model, path, asked in calls:
+        for model, path, requested in calls:
             assert called(gateway.url, key, model, path)
             last = Upstream(upstream.url).last_request()
-            assert (last["path"], last["status"], last["api_key"]) == (asked, 200, KEY)
+            assert (last["path"], last["status"], last["api_key"]) == (requested, 200, KEY)
         assert gateway.terminate() == 0, gateway.log()
     finally:
         gateway.close()

@@ -24,7 +24,7 @@ from actors.wallet.messages import CallFacts, Hold
 from tests.acceptance import sounds
 from tests.acceptance.sounds import LISTS, SUBMITS
 from tests.support.client import Client
-from tests.support.house import House, channel, house
+from tests.support.deployment import Deployment, channel, deployment
 from tests.support.jobs import acceptance, new_job
 from tests.support.tenants import Tenant
 from tests.support.upstream import key_of
@@ -87,7 +87,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def begin(h: House) -> tuple[Tenant, list[str]]:
+def begin(h: Deployment) -> tuple[Tenant, list[str]]:
     """So many jobs that end in the next seconds: three in four of them in a film."""
     tenant = h.tenant(nano_usd=MONEY)
     upstream_ids = [
@@ -104,7 +104,7 @@ def begin(h: House) -> tuple[Tenant, list[str]]:
     return tenant, asyncio.run(seed(url, tenant.account, key["id"], "film", upstream_ids))
 
 
-def have_ended(h: House, least: int) -> None:
+def have_ended(h: Deployment, least: int) -> None:
     """Wait until so many jobs have ended."""
 
     def counted() -> bool:
@@ -114,7 +114,7 @@ def have_ended(h: House, least: int) -> None:
     until(counted, what=f"{least} jobs that have ended")
 
 
-def proved(h: House, tenant: Tenant, job_ids: list[str]) -> None:
+def proved(h: Deployment, tenant: Tenant, job_ids: list[str]) -> None:
     """Every job has its end, its row and its money, once."""
     rows = h.query("SELECT task_id, status, cost_nano_usd FROM call_logs ORDER BY id")
     assert sorted(row["task_id"] for row in rows) == sorted(job_ids)
@@ -133,7 +133,7 @@ def proved(h: House, tenant: Tenant, job_ids: list[str]) -> None:
 def test_process_killed_again_and_again_ends_every_job_once(
     database_url: str, tmp_path: Path
 ) -> None:
-    with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
+    with deployment(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
         tenant, job_ids = begin(h)
         for least in (10, 80, 150):
             have_ended(h, least)
@@ -147,7 +147,7 @@ def test_process_killed_again_and_again_ends_every_job_once(
 def test_job_is_cancelled_while_nobody_serves_and_stays_so(
     database_url: str, tmp_path: Path
 ) -> None:
-    with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
+    with deployment(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
         tenant = h.tenant(nano_usd=MONEY)
         upstream_id = submitted(h.simulator.url, "film", task_seconds=3600)
         (key,) = h.query("SELECT id FROM keys WHERE account_id = %s", tenant.account)
@@ -162,9 +162,9 @@ def test_job_is_cancelled_while_nobody_serves_and_stays_so(
             "status": "cancelled",
             "refunded_usd": "0.4",
         }
-        asked = h.upstream.requests(1)[0]
-        assert asked["method"] == "DELETE"
-        assert asked["path"] == f"/v1/videos/generations/{upstream_id}"
+        requested = h.upstream.requests(1)[0]
+        assert requested["method"] == "DELETE"
+        assert requested["path"] == f"/v1/videos/generations/{upstream_id}"
         h.start()
         assert h.gw("tasks", "list", "--status", "cancelled")["tasks"][0]["id"] == job_id
         assert h.balance_nano_usd(tenant) == MONEY
@@ -176,7 +176,7 @@ def test_job_is_cancelled_while_nobody_serves_and_stays_so(
 def test_kill_within_submits_is_refunded_and_none_is_sent_again(
     database_url: str, tmp_path: Path
 ) -> None:
-    with house(database_url, tmp_path, is_funded=False, **sounds.SETTINGS) as h:
+    with deployment(database_url, tmp_path, is_funded=False, **sounds.SETTINGS) as h:
         tenant = h.tenant(nano_usd=2 * 10**9)
         h.upstream.fault("one", hang="headers")
         calls = [

@@ -10,7 +10,7 @@ import pytest
 
 from gw.keys.principal import MESSAGES, RefusalReason
 from tests.support.client import Client
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
@@ -26,7 +26,7 @@ def assert_works(client: Client) -> None:
     assert client.chat().status == 200
 
 
-def test_key_is_disabled_enabled_and_revoked_for_good(h: House, tenant: Tenant) -> None:
+def test_key_is_disabled_enabled_and_revoked_for_good(h: Deployment, tenant: Tenant) -> None:
     other = h.another(tenant)
     assert_works(tenant.client)
     h.gw("key", "disable", tenant.key_id)
@@ -54,7 +54,9 @@ def limits_in(headers: Any) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name in LIMIT_HEADERS}
 
 
-def test_requests_per_minute_are_limited_and_set_free_at_once(h: House, tenant: Tenant) -> None:
+def test_requests_per_minute_are_limited_and_set_free_at_once(
+    h: Deployment, tenant: Tenant
+) -> None:
     other = h.another(tenant)
     unlimited_ = tenant.client.chat()
     assert limits_in(unlimited_.headers) == {}

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus
 import pytest
 
 from tests.support.client import Reply
-from tests.support.house import House, model, shared_house
+from tests.support.deployment import Deployment, model, shared_deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.rows import each
@@ -38,7 +38,7 @@ class LeakyUpstream:
     """Answers each request with the bytes that `answer` makes of what it repeats, and its body."""
 
     def __init__(self) -> None:
-        self.answer: Answer = lambda said, asked: b""
+        self.answer: Answer = lambda message, request: b""
         self.has_tokens = True
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -66,15 +66,15 @@ class LeakyUpstream:
                 if b"grant_type" in body:
                     peer.sendall(self._token(body.decode()))
                     continue
-                said = f"I am {fields['host']}, you are {key_in(fields)}."
-                peer.sendall(self.answer(said, json.loads(body or b"{}")))
+                message = f"I am {fields['host']}, you are {key_in(fields)}."
+                peer.sendall(self.answer(message, json.loads(body or b"{}")))
 
     def _token(self, form: str) -> bytes:
         """A token server that repeats the whole form where it hands out none."""
         if self.has_tokens:
             return plain({"access_token": TOKEN, "expires_in": 3600})
-        said = f"{form}, that is {', '.join(dict(parse_qsl(form)).values())}"
-        return plain({"error": "no", "error_description": said}, status=401)
+        message = f"{form}, that is {', '.join(dict(parse_qsl(form)).values())}"
+        return plain({"error": "no", "error_description": message}, status=401)
 
 
 def key_in(fields: dict[str, str]) -> str:
@@ -123,7 +123,7 @@ def leaky() -> Iterator[LeakyUpstream]:
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[House]:
+def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[Deployment]:
     settings: dict[str, Any] = {
         "channels": [
             cloud("leaky-cloud", leaky.url),
@@ -136,30 +136,30 @@ def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[House]:
             *media_models("leaky-cloud"),
         ],
     }
-    with shared_house(postgres, **settings) as built:
+    with shared_deployment(postgres, **settings) as built:
         yield built
 
 
 WHOLE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "chat": (
         "/v1/chat/completions",
-        lambda said: {"id": "c", "choices": [{"message": {"content": said}}]},
+        lambda message: {"id": "c", "choices": [{"message": {"content": message}}]},
     ),
     "messages": (
         "/v1/messages",
-        lambda said: {"id": "m", "content": [{"type": "text", "text": said}]},
+        lambda message: {"id": "m", "content": [{"type": "text", "text": message}]},
     ),
     "responses": (
         "/v1/responses",
-        lambda said: {
+        lambda message: {
             "id": "r",
             "status": "completed",
-            "output": [{"type": "message", "content": [{"type": "output_text", "text": said}]}],
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": message}]}],
         },
     ),
     "native": (
         "/v1beta/models/leaky:generateContent",
-        lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}}]},
+        lambda message: {"candidates": [{"content": {"parts": [{"text": message}]}}]},
     ),
 }
 ASKED: dict[str, dict[str, Any]] = {
@@ -188,18 +188,20 @@ def check_untold(shown: str) -> None:
 
 @each("protocol", WHOLE)
 def test_what_credentials_turn_into_is_told_as_little_as_a_key(
-    h: House, tenant: Tenant, leaky: LeakyUpstream, protocol: str
+    h: Deployment, tenant: Tenant, leaky: LeakyUpstream, protocol: str
 ) -> None:
     whole = WHOLE[protocol][1]
-    leaky.answer = lambda said, asked: plain({**whole(said), "model": said, "modelVersion": said})
+    leaky.answer = lambda message, request: plain(
+        {**whole(message), "model": message, "modelVersion": message}
+    )
     reply = ask(tenant, protocol, model="leaky-cloud")
     assert reply.status == 200
     check_untold(reply.body.decode())
     check_untold(json.dumps(h.row(reply.trace), default=str))
 
-    def halves(said: str, asked: dict[str, Any]) -> bytes:
+    def halves(message: str, request: dict[str, Any]) -> bytes:
         """A stream whose first event says it, cut in the middle of the token."""
-        event = json.dumps({**whole(said), "id": said}).replace("/", "\\/").encode()
+        event = json.dumps({**whole(message), "id": message}).replace("/", "\\/").encode()
         start = event.index(b"token+of") + 5
         pieces = (b"data: " + event[:start], event[start:] + b"\n\ndata: [DONE]\n\n")
         chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
@@ -209,20 +211,20 @@ def test_what_credentials_turn_into_is_told_as_little_as_a_key(
     reply = ask(tenant, protocol, model="leaky-cloud", stream=True)
     assert reply.status == 200
     check_untold(reply.body.decode())
-    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=400)
+    leaky.answer = lambda message, request: plain({"error": {"message": message}}, status=400)
     reply = ask(tenant, protocol, model="leaky-cloud")
     check_untold(reply.body.decode())
     check_untold(json.dumps(h.row(reply.trace), default=str))
 
 
-def tasks(said: str, asked: dict[str, Any], **end: Any) -> bytes:
+def tasks(message: str, request: dict[str, Any], **end: Any) -> bytes:
     """A media upstream that takes any task, and ends it at the first poll."""
-    return plain({"id": "up-1", "status": "queued"} if asked else {"id": "up-1", **end})
+    return plain({"id": "up-1", "status": "queued"} if request else {"id": "up-1", **end})
 
 
-def ended(tenant: Tenant, path: str, asked: dict[str, Any]) -> tuple[Reply, Reply]:
+def ended(tenant: Tenant, path: str, request: dict[str, Any]) -> tuple[Reply, Reply]:
     """What a task's submit and its last poll are answered."""
-    begun = tenant.client.send("POST", path, asked)
+    begun = tenant.client.send("POST", path, request)
     assert begun.status == 200, begun
     return begun, until(
         lambda: (
@@ -241,11 +243,11 @@ TTS = {"model": "tts", "input": "Hello", "voice": "v", "async": True}
 
 
 @each(
-    "path, asked",
+    "path, request",
     [("/v1/videos/generations", FILM), ("/v1/music/generations", SONG), ("/v1/audio/speech", TTS)],
 )
 def test_task_tells_nothing(
-    h: House, tenant: Tenant, leaky: LeakyUpstream, path: str, asked: dict[str, Any]
+    h: Deployment, tenant: Tenant, leaky: LeakyUpstream, path: str, request: dict[str, Any]
 ) -> None:
     link = f"{leaky.url}/made?token={TOKEN}&second={quote(TOKEN, safe='')}"
     made = {"clip_id": "c", "title": TOKEN, "lyrics": WRITTEN, "audio_url": link, "image_url": link}
@@ -259,20 +261,22 @@ def test_task_tells_nothing(
         },
     ]
     for end in ends:
-        leaky.answer = lambda said, asked, end=end: tasks(said, asked, **end)  # type: ignore[misc]
-        begun, reply = ended(tenant, path, asked)
+        leaky.answer = lambda message, request, end=end: tasks(message, request, **end)  # type: ignore[misc]
+        begun, reply = ended(tenant, path, request)
         assert reply.json["status"] == end["status"]
         check_untold(reply.body.decode())
         check_untold(json.dumps(h.row(begun.trace), default=str))
 
 
 def test_what_is_made_at_once_and_what_is_listed_tell_nothing(
-    h: House, tenant: Tenant, leaky: LeakyUpstream
+    h: Deployment, tenant: Tenant, leaky: LeakyUpstream
 ) -> None:
-    leaky.answer = lambda said, asked: plain({"text": said, "title": said, "segments": []})
-    asked = {"model": "script", "url": "https://video.example/1"}
-    check_untold(tenant.client.send("POST", "/v1/transcripts/extract", asked).body.decode())
-    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=422)
+    leaky.answer = lambda message, request: plain(
+        {"text": message, "title": message, "segments": []}
+    )
+    request = {"model": "script", "url": "https://video.example/1"}
+    check_untold(tenant.client.send("POST", "/v1/transcripts/extract", request).body.decode())
+    leaky.answer = lambda message, request: plain({"error": {"message": message}}, status=422)
     voice = {"model": "clone", "name": "Me", "audio_url": "https://media.example/a.mp3"}
     for path, body in (("/v1/audio/voices", voice), ("/v1/audio/speech", {**TTS, "async": False})):
         reply = tenant.client.send("POST", path, body)
@@ -281,12 +285,12 @@ def test_what_is_made_at_once_and_what_is_listed_tell_nothing(
         check_untold(json.dumps(h.row(reply.trace), default=str))
     link = f"{leaky.url}/v.mp3?token={TOKEN}"
     listed = {"id": "v", "name": TOKEN, "language": WRITTEN, "preview_url": link}
-    leaky.answer = lambda said, asked: plain({"voices": [listed]})
+    leaky.answer = lambda message, request: plain({"voices": [listed]})
     check_untold(tenant.client.get("/v1/audio/voices").body.decode())
 
 
 def test_token_server_that_repeats_the_secret_is_quoted_nowhere(
-    h: House, tenant: Tenant, leaky: LeakyUpstream, expect_log: Callable[..., None]
+    h: Deployment, tenant: Tenant, leaky: LeakyUpstream, expect_log: Callable[..., None]
 ) -> None:
     expect_log("credentials_unavailable")
     leaky.has_tokens = False

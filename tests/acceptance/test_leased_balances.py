@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.caller import Caller
 from tests.support.client import NANO_PER_USD, Reply
-from tests.support.house import House, house, model
+from tests.support.deployment import Deployment, deployment, model
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -33,14 +33,14 @@ def called(tenant: Tenant, cost_nano_usd: int, **members: Any) -> Reply:
     return tenant.client.chat(max_tokens=MAX_TOKENS, sim=sim, **members)
 
 
-def leased_by(h: House, tenant: Tenant) -> dict[str, int]:
+def leased_by(h: Deployment, tenant: Tenant) -> dict[str, int]:
     rows = h.query(
         "SELECT process_id, amount_nano_usd FROM leases WHERE account_id = %s", tenant.account
     )
     return {row["process_id"]: row["amount_nano_usd"] for row in rows}
 
 
-def warm(h: House, tenant: Tenant) -> int:
+def warm(h: Deployment, tenant: Tenant) -> int:
     """Let every process lease part of the balance; return what a call holds."""
 
     def is_leased_by_all() -> bool:
@@ -62,7 +62,7 @@ def test_after_a_call_far_above_its_hold_what_is_left_is_admitted_exactly(
     database_url: str, tmp_path: Path, processes: int, is_stream: bool
 ) -> None:
     """The next requests begin as soon as its client has the whole response, in all processes."""
-    with house(
+    with deployment(
         database_url,
         tmp_path,
         processes=processes,
@@ -100,7 +100,7 @@ def test_a_process_that_stands_still_refuses_nobody_what_the_balance_covers(
     database_url: str, tmp_path: Path
 ) -> None:
     """Its lease is waited for, then taken; until then calls are unavailable, not unpaid."""
-    with house(
+    with deployment(
         database_url,
         tmp_path,
         processes=2,

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from tests.support.client import Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -55,7 +55,7 @@ def pairs(listed: list[dict[str, str]]) -> Mapping[str, str]:
     return found
 
 
-def detail_of(h: House, tenant: Tenant, trace: str) -> Detail:
+def detail_of(h: Deployment, tenant: Tenant, trace: str) -> Detail:
     """The detail of the call with this trace id, checked against its row and by hand."""
     row = h.row(trace)
     detail = Detail(tenant.client.get(f"/v1/logs/{row['id']}"))
@@ -84,7 +84,7 @@ def by_hand(gateway: Mapping[str, str]) -> int:
 
 
 @each("stream", [False, True])
-def test_success_tells_what_was_asked_answered_and_paid(h: House, stream: bool) -> None:
+def test_success_tells_what_was_asked_answered_and_paid(h: Deployment, stream: bool) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     reply = tenant.client.chat(
@@ -128,7 +128,7 @@ def test_success_tells_what_was_asked_answered_and_paid(h: House, stream: bool) 
     assert Decimal(gateway["hold_usd"]) * 10**9 == hold.quantize(Decimal(1), rounding=ROUND_HALF_UP)
 
 
-def test_failed_channels_are_told_by_their_places(h: House, tenant: Tenant) -> None:
+def test_failed_channels_are_told_by_their_places(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("supplier-alpha", status=500)
     h.upstream.fault("supplier-beta", refuse=True)
     reply = tenant.client.chat(sim={"usage": USAGE})
@@ -142,7 +142,7 @@ def test_failed_channels_are_told_by_their_places(h: House, tenant: Tenant) -> N
 
 
 @each("stream", [False, True])
-def test_estimated_call_tells_what_the_estimate_rests_on(h: House, stream: bool) -> None:
+def test_estimated_call_tells_what_the_estimate_rests_on(h: Deployment, stream: bool) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     reply = tenant.client.chat(stream=stream, sim={"text": "nine char", "no_usage": True})
@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @each("members, code", REFUSED.values())
 def test_refused_call_keeps_what_was_read(
-    h: House, tenant: Tenant, members: dict[str, Any], code: str
+    h: Deployment, tenant: Tenant, members: dict[str, Any], code: str
 ) -> None:
     reply = tenant.client.chat(**members)
     found = detail_of(h, tenant, reply.trace)
@@ -173,14 +173,16 @@ def test_refused_call_keeps_what_was_read(
         assert Decimal(found.gateway["hold_refused_usd"]) > 10_000
 
 
-def test_call_refused_before_its_parameters_were_read_says_so(h: House, tenant: Tenant) -> None:
+def test_call_refused_before_its_parameters_were_read_says_so(
+    h: Deployment, tenant: Tenant
+) -> None:
     reply = tenant.client.chat(b"{")
     found = detail_of(h, tenant, reply.trace)
     assert found.request == {}
     assert "before its parameters were read" in found.whole["request_note"]
 
 
-def test_row_out_of_sight_is_as_good_as_none(h: House, tenant: Tenant) -> None:
+def test_row_out_of_sight_is_as_good_as_none(h: Deployment, tenant: Tenant) -> None:
     mine = h.row(tenant.client.chat().trace)["id"]
     stranger, other = h.tenant(account_logs=True), h.another(tenant)
     whole = h.another(tenant, account_logs=True)

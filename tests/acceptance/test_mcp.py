@@ -13,7 +13,7 @@ from gw.api.mcp.knowledge_tools import SOURCELESS, UNREADABLE
 from gw.app import MCP_BODY_BYTES_MAX
 from tests.acceptance.bases import PAGES, imported
 from tests.support.client import Client, Reply
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
@@ -31,7 +31,7 @@ QUESTION = "what the otters hold is nobody elses business"
 
 
 @pytest.fixture(scope="module")
-def reader(shared: House, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
+def reader(shared: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     """A tenant with a personal base and one of its account, which no test changes."""
     folder = tmp_path_factory.mktemp("bases")
     tenant = shared.tenant()
@@ -86,7 +86,7 @@ def ids(entries: list[dict[str, Any]]) -> list[str]:
 # --- Before the protocol ---
 
 
-def test_keys_come_in_two_headers(h: House, reader: Tenant) -> None:
+def test_keys_come_in_two_headers(h: Deployment, reader: Tenant) -> None:
     nobody = Client(h.gateway.url, None)
     for header in ({"x-api-key": reader.key}, {"Authorization": f"Bearer {reader.key}"}):
         assert post(nobody, PING, **header).status == 200
@@ -163,8 +163,8 @@ def test_a_page_is_the_one_of_rest(reader: Tenant) -> None:
 
 
 def test_pages_come_in_the_order_asked_once_each(reader: Tenant) -> None:
-    asked = ["team/Otters", "nothing", "zh", " zh ", "River Dog", "Otters", "x/y", ""]
-    got = found(reader, "read_pages", ids=asked)
+    request = ["team/Otters", "nothing", "zh", " zh ", "River Dog", "Otters", "x/y", ""]
+    got = found(reader, "read_pages", ids=request)
     assert ids(got["pages"]) == ["team/Otters", "zh", "Otters"]
     assert got["missing"] == ["nothing", "x/y"]
     many = [f"n{n}" for n in range(25)]
@@ -207,7 +207,7 @@ def test_backlinks_do_not_cross_bases(reader: Tenant) -> None:
     assert (own["id"], own["kb_id"], ids(own["backlinks"])) == ("Otters", "default", ["Beavers"])
 
 
-def test_a_source_is_fetched_by_its_link(h: House, reader: Tenant) -> None:
+def test_a_source_is_fetched_by_its_link(h: Deployment, reader: Tenant) -> None:
     source = found(reader, "get_source", id="Otters")
     assert source.keys() == {"r2_key", "filename", "locator", "url", "url_ttl_secs"}
     assert source["url"].startswith(h.gateway.url)
@@ -240,7 +240,7 @@ def test_a_wrong_argument_is_told_in_a_sentence(
     assert sentence.endswith(".")
 
 
-def test_what_is_not_readable_is_as_what_is_not_there(h: House, tmp_path: Path) -> None:
+def test_what_is_not_readable_is_as_what_is_not_there(h: Deployment, tmp_path: Path) -> None:
     owner, stranger = h.tenant(), h.tenant()
     imported(h, owner, tmp_path / "team", "--kb", "team", pages=TEAM)
     imported(h, owner, tmp_path / "team", "--kb", "secret", "--restricted", pages=TEAM)
@@ -261,7 +261,7 @@ def test_what_is_not_readable_is_as_what_is_not_there(h: House, tmp_path: Path) 
 # --- What it costs, and what operators see ---
 
 
-def test_operators_see_counts_and_no_text(h: House, reader: Tenant) -> None:
+def test_operators_see_counts_and_no_text(h: Deployment, reader: Tenant) -> None:
     admin = Admin(h.gateway.admin_url)
     before = admin.page()
     found(reader, "search_wiki", q=QUESTION)

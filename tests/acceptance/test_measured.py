@@ -8,8 +8,8 @@ from openai import OpenAI
 
 from tests.acceptance.pictures import EACH, picture
 from tests.support.client import NANO_PER_USD
+from tests.support.deployment import Deployment, channel, model
 from tests.support.forms import TYPE, form, part
-from tests.support.house import House, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -62,7 +62,7 @@ def spent(tenant: Tenant) -> int:
 
 
 @pytest.mark.parametrize(
-    ("model_id", "asked", "cost", "units"),
+    ("model_id", "requested", "cost", "units"),
     [
         # What the response states: seconds, in a member of its own or as usage.
         ("whisper", {"extra_body": {"sim": '{"events": 7}'}}, 700_000, 7),
@@ -74,11 +74,11 @@ def spent(tenant: Tenant) -> int:
     ],
 )  # fmt: skip
 def test_recording_costs_its_length(
-    h: House, tenant: Tenant, sdk: OpenAI, model_id: str, asked: Any, cost: int, units: int
+    h: Deployment, tenant: Tenant, sdk: OpenAI, model_id: str, requested: Any, cost: int, units: int
 ) -> None:
-    answer = transcribe(sdk, model_id, **asked)
-    assert answer.text.strip()
-    row = h.row(answer.headers["x-gateway-trace"])
+    response = transcribe(sdk, model_id, **requested)
+    assert response.text.strip()
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["status"], row["model"], row["protocol"]) == ("success", model_id, "transcriptions")
     assert (row["cost_nano_usd"], row["unit_type"], row["unit_count"]) == (cost, "audio", units)
     assert spent(tenant) == cost
@@ -89,7 +89,7 @@ MP3 = b"ID3" + bytes(6_000 - 3)  # of 128 kbit/s it would be less than half a se
 
 
 @each(
-    "model_id, asked, cost, units",
+    "model_id, requested, cost, units",
     [
         # The length is asked for within JSON.
         ("whisper", {"extra_body": {"sim": '{"events": 2}'}}, 200_000, 2),
@@ -97,25 +97,25 @@ MP3 = b"ID3" + bytes(6_000 - 3)  # of 128 kbit/s it would be less than half a se
     ],
 )
 def test_plain_text_costs_the_length_that_its_upstream_states(
-    h: House, tenant: Tenant, sdk: OpenAI, model_id: str, asked: Any, cost: int, units: int
+    h: Deployment, tenant: Tenant, sdk: OpenAI, model_id: str, requested: Any, cost: int, units: int
 ) -> None:
-    answer = transcribe(sdk, model_id, MP3, response_format="text", **asked)
-    assert answer.headers["content-type"].startswith("text/plain")
-    assert answer.text.endswith("\n")
-    assert not answer.text.startswith("{")
-    row = h.row(answer.headers["x-gateway-trace"])
+    response = transcribe(sdk, model_id, MP3, response_format="text", **requested)
+    assert response.headers["content-type"].startswith("text/plain")
+    assert response.text.endswith("\n")
+    assert not response.text.startswith("{")
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["cost_nano_usd"], row["unit_count"]) == (cost, units)
     assert 'name="response_format"\r\n\r\nverbose_json' in h.upstream.last_request()["body"]
 
 
 def test_recording_costs_tokens_and_the_model_has_the_upstreams_name(
-    h: House, tenant: Tenant, sdk: OpenAI
+    h: Deployment, tenant: Tenant, sdk: OpenAI
 ) -> None:
-    answer = transcribe(
+    response = transcribe(
         sdk, "scribe", extra_body={"sim": '{"usage": {"input": 100, "output": 20}}'}
     )
-    assert answer.parse().usage.input_tokens == 100
-    row = h.row(answer.headers["x-gateway-trace"])
+    assert response.parse().usage.input_tokens == 100
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["input_tokens"], row["output_tokens"]) == (100, 20)
     assert row["cost_nano_usd"] == spent(tenant) == 100 * 6000 + 20 * 10000
     assert "vendor/scribe" in h.upstream.last_request()["body"]
@@ -144,14 +144,16 @@ def test_bad_part_is_named_and_nothing_is_charged(
     assert spent(tenant) == 0
 
 
-def test_library_edits_a_picture_and_pays_for_each(h: House, tenant: Tenant, sdk: OpenAI) -> None:
-    answer = sdk.images.with_raw_response.edit(
+def test_library_edits_a_picture_and_pays_for_each(
+    h: Deployment, tenant: Tenant, sdk: OpenAI
+) -> None:
+    response = sdk.images.with_raw_response.edit(
         model="picture", image=[("a.png", WAVE), ("b.png", WAVE)], prompt="a boat", n=2
     )
-    made = answer.parse().data
+    made = response.parse().data
     assert made is not None
     assert len({one.url for one in made}) == 2
-    row = h.row(answer.headers["x-gateway-trace"])
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["protocol"], row["unit_count"], row["cost_nano_usd"]) == ("images", 2, 2 * EACH)
     request = h.upstream.last_request()
     assert request["path"] == "/v1/images/edits"
@@ -171,7 +173,7 @@ def test_library_edits_a_picture_and_pays_for_each(h: House, tenant: Tenant, sdk
         ("rank-tokens", {"usage": {"input": 1000}}, 50_000),
     ],
 )
-def test_documents_are_ranked(h: House, model_id: str, sim: dict[str, Any], cost: int) -> None:
+def test_documents_are_ranked(h: Deployment, model_id: str, sim: dict[str, Any], cost: int) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     body = {"model": model_id, "query": "dams", "documents": ["a", {"text": "b"}], "top_n": 1}
@@ -192,12 +194,12 @@ def test_documents_are_ranked(h: House, model_id: str, sim: dict[str, Any], cost
     assert spent(tenant) == cost
 
 
-def test_moderations_are_free_at_any_balance(h: House, sdk: OpenAI) -> None:
+def test_moderations_are_free_at_any_balance(h: Deployment, sdk: OpenAI) -> None:
     for given in ({"model": "guard"}, {}):
         create: Any = sdk.moderations.with_raw_response.create
-        answer = create(input=["harm", "peace"], **given)
-        assert [one.flagged for one in answer.parse().results] == [True, False]
-        row = h.row(answer.headers["x-gateway-trace"])
+        response = create(input=["harm", "peace"], **given)
+        assert [one.flagged for one in response.parse().results] == [True, False]
+        row = h.row(response.headers["x-gateway-trace"])
         assert (row["status"], row["model"], row["cost_nano_usd"]) == ("success", "guard", 0)
     assert '"vendor/guard"' in h.upstream.last_request()["body"]
     empty = h.tenant(nano_usd=0)
@@ -210,17 +212,17 @@ def test_moderations_are_free_at_any_balance(h: House, sdk: OpenAI) -> None:
 
 
 def test_conversation_is_compacted_by_a_channel_and_goes_on(
-    h: House, tenant: Tenant, sdk: OpenAI
+    h: Deployment, tenant: Tenant, sdk: OpenAI
 ) -> None:
     sim = {"sim": {"usage": {"input": 1000, "output": 20}}}
-    answer = sdk.responses.with_raw_response.compact(
+    response = sdk.responses.with_raw_response.compact(
         model="sim-model", input="Hello", instructions="Short.", extra_body=sim
     )
-    compacted = answer.parse()
+    compacted = response.parse()
     assert [one.type for one in compacted.output] == ["compaction"]
     assert h.upstream.last_request()["path"] == "/v1/responses/compact"
     assert "max_output_tokens" not in h.upstream.last_request()["body"]
-    row = h.row(answer.headers["x-gateway-trace"])
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["status"], row["protocol"]) == ("success", "responses")
     assert row["cost_nano_usd"] == spent(tenant) == 1000 * 1000 + 20 * 10000
     items: Any = [*(one.to_dict() for one in compacted.output), {"role": "user", "content": "Go"}]

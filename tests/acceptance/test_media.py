@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance import sounds
 from tests.acceptance.sounds import AVATARS, COSTS, LISTS, SUBMITS, TEMPLATES, VOICES, ask, ended
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -41,13 +41,13 @@ BAD_FIELDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@each("kind, asked", BAD_FIELDS)
+@each("kind, request", BAD_FIELDS)
 def test_bad_field_is_refused_before_anything_is_held(
-    h: House, kind: str, asked: dict[str, Any]
+    h: Deployment, kind: str, request: dict[str, Any]
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
-    reply = ask(tenant.client, kind, **asked)
+    reply = ask(tenant.client, kind, **request)
     assert reply.refusal == (400, BAD, "invalid_request")
     row = h.row(reply.trace)
     assert (row["status"], row["cost_nano_usd"]) == ("rejected", 0)
@@ -57,14 +57,16 @@ def test_bad_field_is_refused_before_anything_is_held(
 
 
 @each("kind", [kind for kind in SUBMITS if kind != "avatar"])
-def test_model_of_another_endpoint_and_none_at_all(h: House, tenant: Tenant, kind: str) -> None:
+def test_model_of_another_endpoint_and_none_at_all(
+    h: Deployment, tenant: Tenant, kind: str
+) -> None:
     other = ask(tenant.client, kind, model="sim-model")
     assert other.refusal == (503, "server_error", "no_channel_available")
     assert ask(tenant.client, kind, model="nothing").refusal == (400, BAD, "model_not_found")
 
 
 @each("kind", SUBMITS)
-def test_who_may_ask(h: House, tenant: Tenant, kind: str) -> None:
+def test_who_may_ask(h: Deployment, tenant: Tenant, kind: str) -> None:
     some = h.another(tenant, allowed_models=("sim-model",))
     status = 403 if kind == "avatar" else 400
     assert ask(some.client, kind).refusal == (status, BAD, "model_not_allowed")
@@ -77,7 +79,7 @@ def test_who_may_ask(h: House, tenant: Tenant, kind: str) -> None:
 
 
 @each("path", [*(SUBMITS[kind][0] for kind in TASKS), VOICES, f"{AVATARS}/presets", TEMPLATES])
-def test_lists_are_free_at_any_balance_and_count_for_the_limits(h: House, path: str) -> None:
+def test_lists_are_free_at_any_balance_and_count_for_the_limits(h: Deployment, path: str) -> None:
     limited = h.tenant(nano_usd=0, rpm=1)
     assert [limited.client.get(path).status for _ in range(2)] == [200, 429]
     assert h.rows(limited) == []
@@ -86,7 +88,7 @@ def test_lists_are_free_at_any_balance_and_count_for_the_limits(h: House, path: 
 
 
 @each("kind", SUBMITS)
-def test_request_is_replayed_as_it_was_and_paid_once(h: House, kind: str) -> None:
+def test_request_is_replayed_as_it_was_and_paid_once(h: Deployment, kind: str) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     h.upstream.fault("one", task_seconds=0.2, real_seconds=2)
@@ -135,13 +137,13 @@ FAILURES: list[tuple[str, dict[str, Any], tuple[int, str, str], list[int], str]]
 ]
 
 
-@each("kind, fault, told, asked, status", FAILURES)
+@each("kind, fault, result, request, status", FAILURES)
 def test_failed_submit_is_refunded_and_asked_again_only_where_nothing_was_made(
-    h: House,
+    h: Deployment,
     kind: str,
     fault: dict[str, Any],
-    told: tuple[int, str, str],
-    asked: list[int],
+    result: tuple[int, str, str],
+    request: list[int],
     status: str,
 ) -> None:
     h.upstream.reset()
@@ -149,11 +151,11 @@ def test_failed_submit_is_refunded_and_asked_again_only_where_nothing_was_made(
     for name in ("one", "two"):
         h.upstream.fault(name, **fault)
     reply = ask(tenant.client, kind, "k")
-    assert reply.refusal == told
-    assert h.upstream.requested("one", "two") == asked
+    assert reply.refusal == result
+    assert h.upstream.requested("one", "two") == request
     row = h.row(reply.trace)
     assert (row["status"], row["cost_nano_usd"], row["unit_count"]) == (status, 0, 0)
-    assert row["error_code"] == told[2]
+    assert row["error_code"] == result[2]
     if status == "interrupted" and kind != "speech":
         assert h.event("task_submit_unknown", task_id=row["task_id"])
     assert h.spent_nano_usd(tenant) == 0
@@ -169,7 +171,7 @@ def test_failed_submit_is_refunded_and_asked_again_only_where_nothing_was_made(
 
 
 @each("kind", TASKS)
-def test_task_that_fails_says_why_and_is_refunded(h: House, tenant: Tenant, kind: str) -> None:
+def test_task_that_fails_says_why_and_is_refunded(h: Deployment, tenant: Tenant, kind: str) -> None:
     error = {"code": "blocked", "message": "Not this."}
     h.upstream.fault("one", task_seconds=0.3, task_error=error)
     begun = ask(tenant.client, kind)
@@ -186,7 +188,7 @@ WORDS = {"film": "cancelled", "music": "cancelled"}
 
 
 @each("kind", TASKS)
-def test_task_in_flight_is_shown_and_may_be_cancelled(h: House, kind: str) -> None:
+def test_task_in_flight_is_shown_and_may_be_cancelled(h: Deployment, kind: str) -> None:
     tenant = h.tenant()
     h.upstream.fault("one", task_seconds=1000)
     path = SUBMITS[kind][0]

@@ -9,7 +9,7 @@ import av
 import pytest
 
 from tests.acceptance.sounds import FILMED, MUSIC, SPEECH, SPOKEN, SUNG, VIDEOS
-from tests.support.house import channel, house, model
+from tests.support.deployment import channel, deployment, model
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = {
 def test_what_was_made_is_there_when_their_upstream_is_not(
     database_url: str, data_dir: Path
 ) -> None:
-    with house(database_url, data_dir, **SETTINGS) as built:
+    with deployment(database_url, data_dir, **SETTINGS) as built:
         built.upstream.fault(task_seconds=0.5, link_seconds=3600)
         spoken = {"model": "tts", "input": "Good morning.", "voice": "anna", "async": True}
         tasks = [
@@ -64,7 +64,7 @@ def test_what_was_made_is_there_when_their_upstream_is_not(
         assert "/v1/media/" in listed["tracks"][0]["image_url"]
         built.simulator.close()
         for link in found:
-            with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as answer:
-                data = answer.read()
+            with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as response:
+                data = response.read()
             with av.open(io.BytesIO(data)) as file:
                 assert file.streams.audio or file.streams.video

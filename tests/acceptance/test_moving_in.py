@@ -79,12 +79,12 @@ def test_clients_of_litellm_are_served_after_the_move(
         gateway = GatewayProcess(config)
         try:
             client, upstream = Client(gateway.url, key), Upstream(simulator.url)
-            asked = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 50}
-            reply = client.send("POST", "/v1/chat/completions", {"model": "gpt", **asked})
+            request = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 50}
+            reply = client.send("POST", "/v1/chat/completions", {"model": "gpt", **request})
             assert reply.status == 200, reply
             last = upstream.last_request()
             assert (last["api_key"], last["path"]) == ("key-of-the-first", "/v1/chat/completions")
-            reply = client.send("POST", "/v1/messages", {"model": "claude", **asked})
+            reply = client.send("POST", "/v1/messages", {"model": "claude", **request})
             assert reply.status == 200, reply
             assert upstream.last_request()["api_key"] == "key-of-the-third"
             assert gateway.terminate() == 0, gateway.log()

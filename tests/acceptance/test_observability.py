@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Client
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.scrape import Admin, Page
 
 NOBODY = "http://127.0.0.1:1"
@@ -41,7 +41,7 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def seen(shared: House) -> Seen:
+def seen(shared: Deployment) -> Seen:
     """The known set of calls, on a gateway that has served nothing before."""
     tenant, admin = shared.tenant(nano_usd=10**9), Admin(shared.gateway.admin_url)
     client = tenant.client
@@ -112,7 +112,7 @@ def test_calls_are_counted_by_how_they_ended(seen: Seen) -> None:
     assert responses["unsteady", "unsteady", "unsteady"] == FAILURES + 1
 
 
-def test_tokens_and_cost_are_those_of_the_rows(shared: House, seen: Seen) -> None:
+def test_tokens_and_cost_are_those_of_the_rows(shared: Deployment, seen: Seen) -> None:
     page, full = seen.page, PLAIN + STREAMS + 1
     # The two streams that ended early are estimated: characters by four, input by their bytes.
     hello_tokens, seen_tokens = 9, SEEN_CHARACTERS // 4

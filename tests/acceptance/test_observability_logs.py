@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.client import CHAT, Client, Reply
 from tests.support.collector import running_sink
+from tests.support.deployment import SECRET, Deployment, channel, deployment, logged, model
 from tests.support.folders import temporary_folder
-from tests.support.house import SECRET, House, channel, house, logged, model
 from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
 from tests.support.upstream import key_of
@@ -92,7 +92,7 @@ class Life:
     def events(self) -> list[dict[str, Any]]:
         return list(logged(self.lines))
 
-    def look(self, name: str, h: House) -> None:
+    def look(self, name: str, h: Deployment) -> None:
         """Ask the probes."""
         admin = Admin(h.gateway.admin_url)
         up = admin.page().value("gw_database_up")
@@ -111,13 +111,13 @@ def life(postgres: PostgresForTests) -> Life:
             "OTEL_BSP_SCHEDULE_DELAY": "20",
             "NO_PROXY": "127.0.0.1",
         }
-        with house(url, folder, environ=environ, **SETTINGS) as h:
+        with deployment(url, folder, environ=environ, **SETTINGS) as h:
             live(h, record, postgres, url)
         record.lines = list(h.gateway.lines)
     return record
 
 
-def live(h: House, record: Life, postgres: PostgresForTests, url: str) -> None:
+def live(h: Deployment, record: Life, postgres: PostgresForTests, url: str) -> None:
     tenant, fresh = h.tenant(), h.tenant()
     record.secrets = [h.key, tenant.key, fresh.key, UNKNOWN_KEY, SECRET, PROMPT]
     record.secrets += [key_of(name) for name in CHANNELS]
@@ -145,7 +145,7 @@ def live(h: House, record: Life, postgres: PostgresForTests, url: str) -> None:
     record.exit_code = h.gateway.wait()
 
 
-def trouble_from_clients(h: House, client: Client) -> None:
+def trouble_from_clients(h: Deployment, client: Client) -> None:
     """Keys in wrong places, bytes that are no request, clients that leave."""
     assert Client(client.url, UNKNOWN_KEY).chat().status == 401
     assert Client(client.url, None).send("GET", f"/v1/models?key={UNKNOWN_KEY}").status == 401
@@ -177,7 +177,7 @@ def trouble_from_upstreams(client: Client) -> None:
         client.chat(messages=SAID, **members)
 
 
-def reload(h: House) -> None:
+def reload(h: Deployment) -> None:
     """A good file, then files whose faults stand right at a secret."""
     h.write(channels=[*h.settings["channels"], channel("late")])
     hang_up(h, "configuration_reloaded", 1)
@@ -199,17 +199,17 @@ def reload(h: House) -> None:
     h.config.write_text(good)
 
 
-def hang_up(h: House, action: str, count: int) -> None:
+def hang_up(h: Deployment, action: str, count: int) -> None:
     h.gateway.popen.send_signal(signal.SIGHUP)
     until(lambda: len(h.events(action)) == count, what=f"{action} {count}")
 
 
-def wait_ready(h: House, status: int) -> None:
+def wait_ready(h: Deployment, status: int) -> None:
     admin = Admin(h.gateway.admin_url)
     until(lambda: admin.get("/readyz").status == status, what=f"readiness {status}")
 
 
-def wait_database(h: House, *, is_up: bool) -> None:
+def wait_database(h: Deployment, *, is_up: bool) -> None:
     """Readiness asks the database itself; the gauge says what the last heartbeat found."""
     Admin(h.gateway.admin_url).page_when(
         lambda page: page.value("gw_database_up") == is_up, what=f"gw_database_up {is_up:d}"

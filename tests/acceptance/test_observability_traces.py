@@ -20,7 +20,7 @@ from tests.acceptance.films import ended, submit
 from tests.acceptance.pictures import EACH, generate, picture
 from tests.support.client import Client
 from tests.support.collector import ReadSpan, Sink, running_sink
-from tests.support.house import House, channel, house, model, shared_house
+from tests.support.deployment import Deployment, channel, deployment, model, shared_deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -68,7 +68,7 @@ def environ(sink: Sink, **more: str) -> dict[str, str]:
     }
 
 
-def traceparents(h: House) -> list[str | None]:
+def traceparents(h: Deployment) -> list[str | None]:
     """The header of each request that an attempt sent to the upstream, in order.
 
     Not those of polls, which belong to no call: a task of an earlier test may be polled still.
@@ -90,19 +90,19 @@ def sink() -> Iterator[Sink]:
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests, sink: Sink) -> Iterator[House]:
+def shared(postgres: PostgresForTests, sink: Sink) -> Iterator[Deployment]:
     """A gateway that samples every call and exports at once."""
-    with shared_house(postgres, environ=environ(sink), **SETTINGS) as built:
+    with shared_deployment(postgres, environ=environ(sink), **SETTINGS) as built:
         yield built
 
 
-def server_of(h: House) -> dict[str, Any]:
+def server_of(h: Deployment) -> dict[str, Any]:
     """Where the simulator is, in the words of a span."""
     url = urlsplit(h.simulator.url)
     return {"server.address": url.hostname, "server.port": url.port}
 
 
-def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -> None:
+def test_call_and_its_steps_are_one_tree(h: Deployment, sink: Sink, tenant: Tenant) -> None:
     reply = tenant.client.chat(
         max_tokens=50, temperature=0.5, headers={"session_id": "dialogue-7"}, sim={"usage": USAGE}
     )
@@ -120,7 +120,7 @@ def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -
     assert list(attempt.events) == ["gw.leased", "gw.connected", "gw.response_head"]
     assert sorted(attempt.events.values()) == list(attempt.events.values())
     assert attempt.end_ns <= settle.start_ns <= call.end_ns
-    answer = reply.json
+    response = reply.json
     assert call.attributes == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "sim",
@@ -129,8 +129,8 @@ def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -
         "gen_ai.request.stream": False,
         "gen_ai.request.max_tokens": 50,
         "gen_ai.request.temperature": 0.5,
-        "gen_ai.response.id": answer["id"],
-        "gen_ai.response.model": answer["model"],
+        "gen_ai.response.id": response["id"],
+        "gen_ai.response.model": response["model"],
         "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 100,
         "gen_ai.usage.output_tokens": 20,
@@ -156,7 +156,7 @@ def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -
     assert hold.attributes["gw.hold_nano_usd"] > call.attributes["gw.cost_nano_usd"]
 
 
-def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> None:
+def test_images_are_told_by_the_piece(h: Deployment, sink: Sink, tenant: Tenant) -> None:
     reply = generate(tenant.client, n=2)
     call, below = sink.tree(reply.trace, HOLD, "generate_content picture", SETTLE)
     assert (call.name, call.is_error) == ("generate_content picture", False)
@@ -177,7 +177,7 @@ def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> N
 
 
 def test_speech_made_at_once_and_a_film_taken_on_have_their_steps(
-    h: House, sink: Sink, tenant: Tenant
+    h: Deployment, sink: Sink, tenant: Tenant
 ) -> None:
     spoken = tenant.client.send("POST", SPEECH, {"model": "tts", "input": "Ahoy", "voice": "amber"})
     assert spoken.status == 200
@@ -217,7 +217,7 @@ def test_stream_tells_when_its_first_bytes_came(sink: Sink, tenant: Tenant) -> N
 
 
 def test_translated_call_of_a_third_party_says_where_it_went_and_tells_it_nothing(
-    h: House, sink: Sink, tenant: Tenant
+    h: Deployment, sink: Sink, tenant: Tenant
 ) -> None:
     metadata = {"session_id": "from-metadata", "other": "x"}
     reply = tenant.client.chat(model="abroad", stream=True, metadata=metadata)
@@ -250,7 +250,7 @@ EARLY: dict[str, tuple[dict[str, Any], str]] = {
 
 @each("sent, error", EARLY.values())
 def test_call_refused_early_has_its_span(
-    h: House, sink: Sink, tenant: Tenant, sent: dict[str, Any], error: str
+    h: Deployment, sink: Sink, tenant: Tenant, sent: dict[str, Any], error: str
 ) -> None:
     members = {name: value for name, value in sent.items() if name != "key"}
     client = Client(tenant.client.url, sent["key"]) if "key" in sent else tenant.client
@@ -269,7 +269,7 @@ def test_call_refused_early_has_its_span(
 
 
 def test_unsampled_caller_is_not_recorded_and_its_upstream_is_told_so(
-    h: House, sink: Sink, tenant: Tenant
+    h: Deployment, sink: Sink, tenant: Tenant
 ) -> None:
     unsampled = TRACE[::-1]
     reply = tenant.client.chat(headers={"traceparent": f"00-{unsampled}-{CALLER}-00"})
@@ -281,7 +281,7 @@ def test_unsampled_caller_is_not_recorded_and_its_upstream_is_told_so(
     assert traceparents(h) == [f"00-{unsampled}-{CALLER}-00", header(attempt)]
 
 
-def test_row_and_receipt_of_a_call_name_its_trace(h: House, tenant: Tenant) -> None:
+def test_row_and_receipt_of_a_call_name_its_trace(h: Deployment, tenant: Tenant) -> None:
     client, traceparent = tenant.client, {"traceparent": f"00-{TRACE}-{CALLER}-01"}
     served = client.chat(headers=traceparent)
     refused = client.chat(headers=traceparent, model="nothing")
@@ -294,7 +294,7 @@ def test_row_and_receipt_of_a_call_name_its_trace(h: House, tenant: Tenant) -> N
     assert receipt["gateway"]["otel_trace_id"] == TRACE
 
 
-def test_log_lines_about_a_call_name_its_trace(h: House, tenant: Tenant) -> None:
+def test_log_lines_about_a_call_name_its_trace(h: Deployment, tenant: Tenant) -> None:
     headers = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
     reply = generate(tenant.client, headers=headers, sim={"malformed": "json"})
     assert reply.status == 502
@@ -329,7 +329,7 @@ def database(postgres: PostgresForTests) -> Iterator[str]:
 def test_collector_that_hangs_holds_up_no_call_and_no_end(database: str, tmp_path: Path) -> None:
     with (
         running_sink() as sink,
-        house(database, tmp_path, environ=environ(sink, **BOUNDS), **SETTINGS) as built,
+        deployment(database, tmp_path, environ=environ(sink, **BOUNDS), **SETTINGS) as built,
     ):
         first = built.client.chat()
         sink.call(first.trace)

@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.acceptance.common import CREATED, MODELS
 from tests.support.aio import run
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -19,7 +19,7 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Say hell
 
 
 @pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+def sdk(h: Deployment, tenant: Tenant) -> Iterator[OpenAI]:
     with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key) as client:
         yield client
 
@@ -40,7 +40,7 @@ def test_one_model_is_looked_up_by_id_or_alias(sdk: OpenAI) -> None:
     assert caught.value.code == "model_not_found"
 
 
-def test_tokens_of_a_response_are_counted_for_nothing(h: House) -> None:
+def test_tokens_of_a_response_are_counted_for_nothing(h: Deployment) -> None:
     poor = h.tenant(nano_usd=0)
     with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=poor.key, max_retries=0) as sdk:
         counted = sdk.responses.input_tokens.count(model="sim-model", input="Hello, how are you?")
@@ -51,7 +51,7 @@ def test_tokens_of_a_response_are_counted_for_nothing(h: House) -> None:
     assert (caught.value.status_code, caught.value.code) == (503, "no_channel_available")
 
 
-def test_unknown_key_is_an_authentication_error(h: House) -> None:
+def test_unknown_key_is_an_authentication_error(h: Deployment) -> None:
     with (
         OpenAI(base_url=f"{h.gateway.url}/v1", api_key="sk-platform-" + "0" * 64) as stranger,
         pytest.raises(openai.AuthenticationError) as caught,
@@ -61,7 +61,7 @@ def test_unknown_key_is_an_authentication_error(h: House) -> None:
     assert "x-gateway-trace" in caught.value.response.headers
 
 
-def test_empty_balance_is_a_402(h: House) -> None:
+def test_empty_balance_is_a_402(h: Deployment) -> None:
     poor = h.tenant(nano_usd=0)
     with (
         OpenAI(base_url=f"{h.gateway.url}/v1", api_key=poor.key) as sdk,
@@ -73,7 +73,9 @@ def test_empty_balance_is_a_402(h: House) -> None:
     assert h.upstream.stats()["requests"] == 0
 
 
-def test_upstream_429_is_tried_again_and_then_a_rate_limit_error(h: House, sdk: OpenAI) -> None:
+def test_upstream_429_is_tried_again_and_then_a_rate_limit_error(
+    h: Deployment, sdk: OpenAI
+) -> None:
     # The library waits as long as it is told to; it is told by the upstream, through us.
     h.upstream.fault(status=429, message="Slow down, please.", retry_after=0.05)
     with pytest.raises(openai.RateLimitError) as caught:
@@ -94,7 +96,7 @@ USAGE = {"input": 50, "output": 20, "cached": 30}
 COST_NANO_USD = 20 * 1_000 + 30 * 100 + 20 * 10_000
 
 
-def with_sdk(h: House, tenant: Tenant, use: Callable[[AsyncOpenAI], Awaitable[None]]) -> None:
+def with_sdk(h: Deployment, tenant: Tenant, use: Callable[[AsyncOpenAI], Awaitable[None]]) -> None:
     async def main() -> None:
         async with AsyncOpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key) as sdk:
             await use(sdk)
@@ -103,8 +105,10 @@ def with_sdk(h: House, tenant: Tenant, use: Callable[[AsyncOpenAI], Awaitable[No
 
 
 @pytest.mark.parametrize("is_asked", [True, False], ids=["usage asked", "usage not asked"])
-def test_streams_at_once_are_each_charged_once(h: House, tenant: Tenant, is_asked: bool) -> None:
-    asked: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_asked else {}
+def test_streams_at_once_are_each_charged_once(
+    h: Deployment, tenant: Tenant, is_asked: bool
+) -> None:
+    request: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_asked else {}
     sim = {"usage": USAGE, "chars_per_event": 3, "delay_event_ms": 1}
 
     async def use(sdk: AsyncOpenAI) -> None:
@@ -114,7 +118,7 @@ def test_streams_at_once_are_each_charged_once(h: House, tenant: Tenant, is_aske
                 messages=[{"role": "user", "content": f"Number {number}."}],
                 stream=True,
                 extra_body={"sim": sim},
-                **asked,
+                **request,
             )
             chunks = [chunk async for chunk in stream]
             text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
@@ -128,7 +132,7 @@ def test_streams_at_once_are_each_charged_once(h: House, tenant: Tenant, is_aske
     assert tenant.client.remaining_nano_usd() == 10**9 - CALLS * COST_NANO_USD
 
 
-def test_cancelled_task_cancels_the_upstream(h: House, tenant: Tenant) -> None:
+def test_cancelled_task_cancels_the_upstream(h: Deployment, tenant: Tenant) -> None:
     async def use(sdk: AsyncOpenAI) -> None:
         call = asyncio.create_task(
             sdk.chat.completions.create(
@@ -145,7 +149,7 @@ def test_cancelled_task_cancels_the_upstream(h: House, tenant: Tenant) -> None:
     assert tenant.client.remaining_nano_usd() == 10**9
 
 
-def test_account_limit_is_a_rate_limit_error_that_names_itself(h: House) -> None:
+def test_account_limit_is_a_rate_limit_error_that_names_itself(h: Deployment) -> None:
     """The library waits as long as `Retry-After` says, then finds the place free."""
     tenant = h.tenant(concurrency=1)
 

@@ -10,11 +10,11 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, told_to
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 TRANSLATED = pytest.mark.parametrize("of_model", ["gpt", "claude", "gemini"])
@@ -27,7 +27,7 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
 @ON_ALL
 @WHOLE_AND_STREAMED
 def test_tool_calls_and_their_results_make_two_turns(
-    h: House, sdk: OpenAI, of_model: str, is_stream: bool
+    h: Deployment, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, tool_calls=TWO_CALLS)
     messages: list[Any] = [{"role": "user", "content": "The weather in both?"}]
@@ -70,21 +70,21 @@ def test_tool_calls_and_their_results_make_two_turns(
 @ON_ALL
 @WHOLE_AND_STREAMED
 def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
-    h: House, sdk: OpenAI, of_model: str, is_stream: bool
+    h: Deployment, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
-    asked: dict[str, Any] = {"model": of_model, "reasoning_effort": "low"}
+    request: dict[str, Any] = {"model": of_model, "reasoning_effort": "low"}
     if is_stream:
-        with sdk.chat.completions.stream(messages=HELLO, **asked) as stream:
+        with sdk.chat.completions.stream(messages=HELLO, **request) as stream:
             message: Any = stream.get_final_completion().choices[0].message
     else:
-        message = sdk.chat.completions.create(messages=HELLO, **asked).choices[0].message
-    said = message.to_dict()
-    assert said["content"] == "Four."
-    assert said["reasoning_content"] == "Let me think."
+        message = sdk.chat.completions.create(messages=HELLO, **request).choices[0].message
+    stated = message.to_dict()
+    assert stated["content"] == "Four."
+    assert stated["reasoning_content"] == "Let me think."
     h.upstream.reset()
-    turns: list[Any] = [*HELLO, said, {"role": "user", "content": "And then?"}]
-    second = sdk.chat.completions.create(messages=turns, **asked)
+    turns: list[Any] = [*HELLO, stated, {"role": "user", "content": "And then?"}]
+    second = sdk.chat.completions.create(messages=turns, **request)
     assert second.choices[0].message.content
     if of_model == "claude":
         first_block = h.upstream.last_body()["messages"][1]["content"][0]
@@ -98,28 +98,28 @@ def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
 @TRANSLATED
 @WHOLE_AND_STREAMED
 def test_thought_comes_back_in_its_place_with_what_proves_it(
-    h: House, sdk: OpenAI, of_model: str, is_stream: bool
+    h: Deployment, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
     told_to(h, of_model, reasoning_text="Let me think.", tool_calls=TWO_CALLS[:1])
     tools: Any = [{"type": "function", "strict": False, **CHAT_TOOLS[0]["function"]}]
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": of_model,
         "tools": tools,
         "reasoning": {"effort": "low", "summary": "auto"},
     }
     turns: list[Any] = [{"role": "user", "content": "The weather?"}]
     if is_stream:
-        with sdk.responses.stream(input=turns, **asked) as stream:
+        with sdk.responses.stream(input=turns, **request) as stream:
             first: Any = stream.get_final_response()
     else:
-        first = sdk.responses.create(input=turns, **asked)
+        first = sdk.responses.create(input=turns, **request)
     assert first.output[0].type == "reasoning"
     assert first.output[0].summary[0].text == "Let me think."
     called = first.output[-1]
     h.upstream.reset()
     turns += [item.to_dict() for item in first.output]
     turns.append({"type": "function_call_output", "call_id": called.call_id, "output": "7"})
-    second = sdk.responses.with_raw_response.create(input=turns, **asked)
+    second = sdk.responses.with_raw_response.create(input=turns, **request)
     body = h.upstream.last_body()
     # Nothing but what the protocol cannot ask for is lost.
     lost = "reasoning.summary" if of_model == "gpt" else None
@@ -136,14 +136,14 @@ def test_thought_comes_back_in_its_place_with_what_proves_it(
 
 
 def test_an_agents_prompt_is_marked_for_the_cache_and_what_is_written_there_is_charged(
-    h: House, sdk: OpenAI, tenant: Tenant
+    h: Deployment, sdk: OpenAI, tenant: Tenant
 ) -> None:
     """Not where its tokens would be no cheaper to read, nor a single call's."""
     tool: Any = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-    asked: dict[str, Any] = {"input": "Hello", "instructions": "Be brief.", "tools": [tool]}
+    request: dict[str, Any] = {"input": "Hello", "instructions": "Be brief.", "tools": [tool]}
     usage = {"input": 1000, "output": 100, "cached": 400, "cache_write": 200}
     told_to(h, "claude", usage=usage, times=2)
-    sdk.responses.create(model="writing", prompt_cache_key="one", **asked)
+    sdk.responses.create(model="writing", prompt_cache_key="one", **request)
     mark = {"cache_control": {"type": "ephemeral"}}
     body = h.upstream.last_body()
     assert body["system"] == [{"type": "text", "text": "Be brief.", **mark}]
@@ -151,20 +151,20 @@ def test_an_agents_prompt_is_marked_for_the_cache_and_what_is_written_there_is_c
     assert body["tools"][0]["cache_control"] == mark["cache_control"]
     # 400 fresh x 1 + 400 cached x 0.1 + 200 written x 1.25 + 100 out x 10 USD per million.
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_690_000
-    sdk.responses.create(model="writing", extra_headers={"session-id": "two"}, **asked)
+    sdk.responses.create(model="writing", extra_headers={"session-id": "two"}, **request)
     assert h.upstream.last_body()["system"] == body["system"]
     assert tenant.client.remaining_nano_usd() == 10**9 - 2 * 1_690_000
     unnamed = {"user": "one", "instructions": "Be kind."}  # which were not sent before
     for of_model, more in (("unread", {"prompt_cache_key": "one"}), ("writing", unnamed)):
-        sdk.responses.create(model=of_model, **{**asked, **more})
+        sdk.responses.create(model=of_model, **{**request, **more})
         assert "cache_control" not in json.dumps(h.upstream.last_body())
-    sdk.responses.create(model="writing", **{**asked, **unnamed})
+    sdk.responses.create(model="writing", **{**request, **unnamed})
     assert h.upstream.last_body()["system"] == [{"type": "text", "text": "Be kind.", **mark}]
 
 
 @TRANSLATED
 def test_tools_that_are_no_functions_are_called_as_what_they_are(
-    h: House, sdk: OpenAI, of_model: str
+    h: Deployment, sdk: OpenAI, of_model: str
 ) -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
     reads = {"type": "function", "name": "read", "parameters": {"type": "object"}}
@@ -200,7 +200,7 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
 
 
 @each("of_model", ["codex", "gpt", "claude", "gemini"])
-def test_error_within_a_response_is_raised(h: House, sdk: OpenAI, of_model: str) -> None:
+def test_error_within_a_response_is_raised(h: Deployment, sdk: OpenAI, of_model: str) -> None:
     told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
     stream = sdk.responses.create(model=of_model, input="Hello", stream=True)
     with pytest.raises(openai.APIError, match="The model fell over"):

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.aio import run
 from tests.support.client import CHAT, chat_body
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.scrape import Admin
 from tests.support.waiting import until
 
@@ -25,12 +25,12 @@ SHED_DELAY_MS = 1  # so little that any machine is overloaded by these
 
 
 @pytest.fixture
-def h(database_url: str, tmp_path: Path) -> Iterator[House]:
-    with house(database_url, tmp_path, usd="1000", shed_delay_ms=SHED_DELAY_MS) as built:
+def h(database_url: str, tmp_path: Path) -> Iterator[Deployment]:
+    with deployment(database_url, tmp_path, usd="1000", shed_delay_ms=SHED_DELAY_MS) as built:
         yield built
 
 
-async def ask_again_and_again(h: House, seen: Counter[int], traces: set[str]) -> None:
+async def ask_again_and_again(h: Deployment, seen: Counter[int], traces: set[str]) -> None:
     """One client on one connection, until somebody has been refused."""
     parts = urlsplit(h.gateway.url)
     body = json.dumps(chat_body()).encode()
@@ -40,22 +40,22 @@ async def ask_again_and_again(h: House, seen: Counter[int], traces: set[str]) ->
     try:
         while not seen[503]:
             writer.write(request)
-            answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            headers = dict(line.split(": ", 1) for line in answer.split("\r\n")[1:-2])
-            told = json.loads(await reader.readexactly(int(headers["content-length"])))
-            status = int(answer[9:12])
+            response = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            headers = dict(line.split(": ", 1) for line in response.split("\r\n")[1:-2])
+            result = json.loads(await reader.readexactly(int(headers["content-length"])))
+            status = int(response[9:12])
             seen[status] += 1
             if status == 503:
                 assert headers["retry-after"] == "1"
-                assert told["error"]["code"] == "no_channel_available"
+                assert result["error"]["code"] == "no_channel_available"
                 traces.add(headers["x-gateway-trace"])
             else:
-                assert status == 200, told
+                assert status == 200, result
     finally:
         writer.close()
 
 
-def test_overloaded_process_refuses_some_and_serves_again(h: House) -> None:
+def test_overloaded_process_refuses_some_and_serves_again(h: Deployment) -> None:
     admin = Admin(h.gateway.admin_url)
     seen: Counter[int] = Counter()
     refused: set[str] = set()

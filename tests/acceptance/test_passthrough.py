@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from tests.support.client import chat_body
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -29,14 +29,14 @@ FAITHFUL: list[dict[str, Any]] = [
 ]
 
 
-def upstreams_own(h: House, sim: dict[str, Any]) -> bytes:
+def upstreams_own(h: Deployment, sim: dict[str, Any]) -> bytes:
     """What the simulator answers to the very body that the gateway forwards."""
     body = chat_body(**ASKED, sim=sim)
     return h.upstream.answer(json.dumps(body, separators=(",", ":")).encode())
 
 
 @each("sim", FAITHFUL)
-def test_stream_is_the_upstreams_byte_for_byte(h: House, sim: dict[str, Any]) -> None:
+def test_stream_is_the_upstreams_byte_for_byte(h: Deployment, sim: dict[str, Any]) -> None:
     tenant = h.tenant()
     reply = tenant.client.chat(**ASKED, sim=sim)
     assert reply.status == 200
@@ -45,7 +45,7 @@ def test_stream_is_the_upstreams_byte_for_byte(h: House, sim: dict[str, Any]) ->
     assert h.upstream.requested("two") == [0]
 
 
-def test_no_header_of_the_upstream_reaches_a_client(h: House, tenant: Tenant) -> None:
+def test_no_header_of_the_upstream_reaches_a_client(h: Deployment, tenant: Tenant) -> None:
     sim = {"headers": {"X-Upstream-Org": "org-1", "Set-Cookie": "a=b", "Server": "upstream"}}
     ours = {"x-accel-buffering", "x-gateway-trace", "cache-control"}
     of_http = {"connection", "content-length", "content-type", "date", "transfer-encoding"}

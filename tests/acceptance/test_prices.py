@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from tests.support.client import HELLO, chat_body
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 
 COSTS = {
@@ -40,7 +40,7 @@ COSTS = {
 @each("stream", [False, True])
 @each("name, usage, cost", COSTS.values())
 def test_usage_of_the_upstream_is_charged(
-    h: House, name: str, usage: dict[str, int], cost: int, stream: bool
+    h: Deployment, name: str, usage: dict[str, int], cost: int, stream: bool
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -74,7 +74,7 @@ ODD = {
 @each("stream", [False, True])
 @each("name, usage, tokens, doubted", ODD.values())
 def test_odd_usage_of_the_upstream_is_estimated(
-    h: House,
+    h: Deployment,
     name: str,
     usage: dict[str, int],
     tokens: tuple[int, int],
@@ -107,7 +107,7 @@ DIMENSIONAL = {
 @each("stream", [False, True])
 @each("usage, cost", DIMENSIONAL.values())
 def test_every_dimension_of_a_price_is_charged_and_worked_out_again(
-    h: House, usage: dict[str, int], cost: int, stream: bool
+    h: Deployment, usage: dict[str, int], cost: int, stream: bool
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -136,7 +136,7 @@ TIERS = {
 
 @each("path, body, member, tier", TIERS.values())
 def test_a_dearer_tier_without_a_price_is_refused_before_any_hold(
-    h: House, path: str, body: dict[str, Any], member: str, tier: str
+    h: Deployment, path: str, body: dict[str, Any], member: str, tier: str
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -152,12 +152,12 @@ def test_a_dearer_tier_without_a_price_is_refused_before_any_hold(
 @each("stream", [False, True])
 @each("name", ["canonical", "canonical-latest", "old-name"])
 def test_any_name_reaches_the_upstream_as_its_own_and_the_row_as_the_canonical(
-    h: House, name: str, stream: bool
+    h: Deployment, name: str, stream: bool
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
-    asked = {"stream_options": {"include_usage": True}} if stream else {}
-    body = chat_body(model=name, stream=stream, max_tokens=50, **asked)
+    request = {"stream_options": {"include_usage": True}} if stream else {}
+    body = chat_body(model=name, stream=stream, max_tokens=50, **request)
     sent = json.dumps(body, separators=(",", ":")).encode()
     reply = tenant.client.chat(sent)
     forwarded = sent.replace(f'"{name}"'.encode(), b'"upstream/name-7b"')

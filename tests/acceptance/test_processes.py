@@ -17,7 +17,7 @@ import pytest
 
 from gw.api.refusals import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
 from tests.support.client import CHAT, NANO_PER_USD, Reply
-from tests.support.house import House, house, model, shared_house
+from tests.support.deployment import Deployment, deployment, model, shared_deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
 from tests.support.streams import Stream, follow, unlimited
@@ -31,26 +31,26 @@ LABELS = sorted(["code", "model", "process", "protocol", "status"])
 
 
 @pytest.fixture
-def h(database_url: str, tmp_path: Path) -> Iterator[House]:
-    """A house whose gateway is several processes."""
-    with house(database_url, tmp_path, processes=COUNT) as built:
+def h(database_url: str, tmp_path: Path) -> Iterator[Deployment]:
+    """A deployment whose gateway is several processes."""
+    with deployment(database_url, tmp_path, processes=COUNT) as built:
         yield built
 
 
 @pytest.fixture(scope="module")
-def together(postgres: PostgresForTests) -> Iterator[House]:
-    """One such house for the tests after which its processes are those that they were."""
-    with shared_house(postgres, processes=COUNT) as built:
+def together(postgres: PostgresForTests) -> Iterator[Deployment]:
+    """One such deployment for the tests after which its processes are those that they were."""
+    with shared_deployment(postgres, processes=COUNT) as built:
         yield built
 
 
-def workers(h: House) -> set[int]:
+def workers(h: Deployment) -> set[int]:
     """The process ids of the workers."""
     children = Path(f"/proc/{h.gateway.popen.pid}/task/{h.gateway.popen.pid}/children")
     return {int(pid) for pid in children.read_text(encoding="ascii").split()}
 
 
-def readiness(h: House) -> int:
+def readiness(h: Deployment) -> int:
     """The status of `/readyz`."""
     return Admin(h.gateway.admin_url).get("/readyz").status
 
@@ -60,7 +60,7 @@ def test_gateway_without_its_recorder_serves_and_says_so(
 ) -> None:
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "recorder").write_text("no folder", encoding="utf-8")
-    with postgres.database() as url, house(url, tmp_path, processes=2) as h:
+    with postgres.database() as url, deployment(url, tmp_path, processes=2) as h:
         reply = Admin(h.gateway.admin_url).get("/readyz")
         assert (reply.status, reply.json) == (
             200,
@@ -70,7 +70,7 @@ def test_gateway_without_its_recorder_serves_and_says_so(
         assert set(h.metrics("gw_recorder_up").values()) == {0.0}
 
 
-def calls_by_process(h: House) -> dict[str, float]:
+def calls_by_process(h: Deployment) -> dict[str, float]:
     """Finished calls as each process counts them; the process is the last but one label."""
     found: dict[str, float] = {}
     for values, value in Admin(h.gateway.admin_url).page().series("gw_calls_total").items():
@@ -79,7 +79,7 @@ def calls_by_process(h: House) -> dict[str, float]:
     return found
 
 
-def test_processes_share_the_port_and_the_wallet(h: House) -> None:
+def test_processes_share_the_port_and_the_wallet(h: Deployment) -> None:
     tenant = h.tenant()
     left = [tenant.client.remaining_nano_usd()]
     while len(calls_by_process(h)) < COUNT:  # the kernel deals out connections by their hash
@@ -91,13 +91,13 @@ def test_processes_share_the_port_and_the_wallet(h: House) -> None:
             assert len(tenant.client.get(f"/v1/logs?ref={reply.trace}").json["data"]) == 1
         assert len(left) < 500
     assert len({before - after for before, after in pairwise(left)}) == 1
-    asked = len(left) - 1
-    until(lambda: sum(calls_by_process(h).values()) == asked, what="every call counted once")
-    assert len(h.rows(tenant)) == asked
+    request = len(left) - 1
+    until(lambda: sum(calls_by_process(h).values()) == request, what="every call counted once")
+    assert len(h.rows(tenant)) == request
     assert readiness(h) == 200
 
 
-def test_process_that_dies_is_replaced_and_its_calls_are_settled(h: House) -> None:
+def test_process_that_dies_is_replaced_and_its_calls_are_settled(h: Deployment) -> None:
     tenant = h.tenant()
     with tenant.client.begin_chat(stream=True, sim={"endless": True, "delay_event_ms": 10}) as call:
         call.read_until(b"data:")
@@ -114,7 +114,7 @@ def test_process_that_dies_is_replaced_and_its_calls_are_settled(h: House) -> No
     assert page.total("gw_processes_running") == COUNT
 
 
-def test_process_that_hangs_is_replaced_and_its_calls_are_settled(h: House) -> None:
+def test_process_that_hangs_is_replaced_and_its_calls_are_settled(h: Deployment) -> None:
     h.gateway.terminate()
     h.write(worker_silence_seconds=2)
     h.start()
@@ -138,7 +138,7 @@ def test_process_that_hangs_is_replaced_and_its_calls_are_settled(h: House) -> N
     assert Admin(h.gateway.admin_url).page().total("gw_processes_hung_total") == 1
 
 
-def test_reload_reaches_every_process(together: House) -> None:
+def test_reload_reaches_every_process(together: Deployment) -> None:
     together.write(
         models=[
             *together.settings["models"],
@@ -153,7 +153,7 @@ def test_reload_reaches_every_process(together: House) -> None:
         assert "newcomer" in [one["id"] for one in listed["data"]]
 
 
-def test_end_waits_for_no_reload(h: House) -> None:
+def test_end_waits_for_no_reload(h: Deployment) -> None:
     first, other = sorted(workers(h))
     os.kill(first, signal.SIGSTOP)  # it takes no configuration
     h.gateway.popen.send_signal(signal.SIGHUP)
@@ -164,13 +164,13 @@ def test_end_waits_for_no_reload(h: House) -> None:
     assert not h.events("process_died")
 
 
-def test_processes_end_with_their_parent(h: House) -> None:
+def test_processes_end_with_their_parent(h: Deployment) -> None:
     pids = workers(h)
     h.gateway.popen.kill()
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="no orphan left")
 
 
-def statuses(h: House, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
+def statuses(h: Deployment, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
     """So many calls at once, each over a connection of its own; how often each status came."""
     seen = [Stream() for _ in range(count)]
 
@@ -182,7 +182,7 @@ def statuses(h: House, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
     return Counter(one.status for one in seen)
 
 
-def test_minute_of_an_account_is_one_over_the_processes(together: House) -> None:
+def test_minute_of_an_account_is_one_over_the_processes(together: Deployment) -> None:
     tenant = together.tenant(rpm=40, nano_usd=100 * NANO_PER_USD)
     assert statuses(together, tenant, 100, sim={"events": 2}) == {200: 40, 429: 60}
     until(lambda: len(calls_by_process(together)) == COUNT, what="calls in both processes")
@@ -192,7 +192,7 @@ def test_minute_of_an_account_is_one_over_the_processes(together: House) -> None
     assert "limits_per_process" not in together.gateway.log()
 
 
-def test_refused_calls_have_so_many_rows_over_the_processes(together: House) -> None:
+def test_refused_calls_have_so_many_rows_over_the_processes(together: Deployment) -> None:
     tenant = together.tenant()
     count = REFUSALS_RECORDED_MAX * 3 // 2
     before = Admin(together.gateway.admin_url).page().total("gw_refusals_unrecorded_total")
@@ -222,7 +222,7 @@ def test_refused_calls_have_so_many_rows_over_the_processes(together: House) -> 
     assert REFUSALS_RECORDED_MAX <= written <= REFUSALS_RECORDED_MAX + 2 * REFUSALS_ASKED_MAX
 
 
-def test_rate_of_the_call_logs_is_one_over_the_processes(together: House) -> None:
+def test_rate_of_the_call_logs_is_one_over_the_processes(together: Deployment) -> None:
     def ask() -> list[Reply]:
         """The answers over connections of their own, so that both are asked."""
         client = together.tenant().client

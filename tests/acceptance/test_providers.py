@@ -25,10 +25,10 @@ from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
 from tests.acceptance.dialogues.streamed import read_stream
-from tests.acceptance.dialogues.whole import Told, read_whole
+from tests.acceptance.dialogues.whole import WholeResult, read_whole
 from tests.support.client import NANO_PER_USD, Reply
 from tests.support.covering import covering
-from tests.support.house import House, channel, model, shared_house
+from tests.support.deployment import Deployment, channel, model, shared_deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.rows import each
@@ -55,7 +55,7 @@ PROTOCOLS = ("chat", "messages", "responses", "native")
 
 
 def cost_nano_usd(input_tokens: int, output_tokens: int, cached_tokens: int) -> int:
-    """What the house's price makes of these tokens."""
+    """What the deployment's price makes of these tokens."""
     return (input_tokens - cached_tokens) * 1000 + cached_tokens * 100 + output_tokens * 10_000
 
 
@@ -128,10 +128,10 @@ STREAMS = [way for way in WAYS if way.form == "stream"]
 
 
 @contextmanager
-def presets_house(postgres: PostgresForTests) -> Iterator[House]:
-    """A house whose channels are known once the little servers have their ports."""
+def presets_deployment(postgres: PostgresForTests) -> Iterator[Deployment]:
+    """A deployment whose channels are known once the little servers have their ports."""
     translations = [f"{client}_to_{upstream}" for client, upstream in TRANSLATIONS]
-    with shared_house(postgres, translations=translations) as built:
+    with shared_deployment(postgres, translations=translations) as built:
         channels, models = [], []
         for name, provider in PROVIDERS.items():
             base_url = built.upstream.play(name) + urlsplit(KINDS[name].base_url).path
@@ -160,28 +160,28 @@ def presets_house(postgres: PostgresForTests) -> Iterator[House]:
         yield built
 
 
-def ask(payer: Tenant, way: Way, asked: Asked | None = None, *, model_id: str = "") -> Reply:
+def ask(payer: Tenant, way: Way, requested: Asked | None = None, *, model_id: str = "") -> Reply:
     model_id = model_id or way.provider.name
-    body = body_of(way.client, model_id, way.form, asked or Asked())
+    body = body_of(way.client, model_id, way.form, requested or Asked())
     reply = payer.client.send("POST", path_of(way.client, model_id, way.form), body)
     assert key_of(at(way.provider.name)) not in reply.body.decode()
     return reply
 
 
-def told_by(way: Way, reply: Reply) -> Told:
+def told_by(way: Way, reply: Reply) -> WholeResult:
     if way.form == "whole":
         return read_whole(way.client, reply.json)
     return read_stream(way.client, reply.body)
 
 
-def sent_by(h: House, way: Way) -> bytes:
+def sent_by(h: Deployment, way: Way) -> bytes:
     """What the little server answers to the very request that it was sent last."""
     sent = h.upstream.last_request()
     headers = {name: sent["headers"][name] for name in sent["headers"] if name != "content-length"}
     url = f"http://{sent['headers']['host']}{sent['path']}?{sent['query']}".rstrip("?")
     request = urllib.request.Request(url, data=sent["body"].encode(), headers=headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        body: bytes = answer.read()
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
+        body: bytes = response.read()
     return body
 
 
@@ -246,14 +246,14 @@ KEYLESS = [way for way in WAYS if way.is_own and KINDS[way.provider.name].auth =
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests) -> Iterator[House]:
-    """The house of the presets, which this module has alone."""
-    with presets_house(postgres) as built:
+def shared(postgres: PostgresForTests) -> Iterator[Deployment]:
+    """The deployment of the presets, which this module has alone."""
+    with presets_deployment(postgres) as built:
         yield built
 
 
 @pytest.fixture(scope="module")
-def payer(shared: House) -> Tenant:
+def payer(shared: Deployment) -> Tenant:
     return shared.tenant(nano_usd=1000 * NANO_PER_USD)
 
 
@@ -303,28 +303,28 @@ ASKED = covering(
 
 @each("way, case", ASKED)
 def test_answer_is_served_and_charged_as_stated(
-    h: House, payer: Tenant, way: Way, case: str
+    h: Deployment, payer: Tenant, way: Way, case: str
 ) -> None:
-    directive, asked = CASES[case]
+    directive, requested = CASES[case]
     cached = 400 if way.face.counts_cached else 0
     ends_by = "calls" if "tool_calls" in directive else "stop"
     h.upstream.fault(at(way.provider.name), usage=USAGE, **directive)
     before = h.balance_nano_usd(payer)
-    reply = ask(payer, way, asked)
+    reply = ask(payer, way, requested)
     assert reply.status == 200, reply
     if way.is_own:
         assert reply.body == sent_by(h, way)
     else:
-        told = told_by(way, reply)
-        assert told.has_end
-        assert told.error is None
-        assert told.text == spoken(way, directive)
+        result = told_by(way, reply)
+        assert result.has_end
+        assert result.error is None
+        assert result.text == spoken(way, directive)
         stated_calls = directive.get("tool_calls", ())
-        assert told.calls == [(one["name"], one["arguments"]) for one in stated_calls]
-        assert told.thinking == shown(way, directive)
-        assert told.usage == (1000, 100, cached)
-        assert told.finish == FINISHES[directive.get("finish_reason", ends_by)][way.client]
-        assert told.reasoning == (40 if counts_reasoning(way) else 0)
+        assert result.calls == [(one["name"], one["arguments"]) for one in stated_calls]
+        assert result.thinking == shown(way, directive)
+        assert result.usage == (1000, 100, cached)
+        assert result.finish == FINISHES[directive.get("finish_reason", ends_by)][way.client]
+        assert result.reasoning == (40 if counts_reasoning(way) else 0)
     row = h.row(reply.trace)
     tokens = (row["input_tokens"], row["output_tokens"], row["cached_tokens"])
     assert (row["status"], tokens) == ("success", (1000, 100, cached))
@@ -336,13 +336,13 @@ def test_answer_is_served_and_charged_as_stated(
 
 
 @each("way", KEYLESS)
-def test_server_that_wants_no_key_needs_none(h: House, payer: Tenant, way: Way) -> None:
+def test_server_that_wants_no_key_needs_none(h: Deployment, payer: Tenant, way: Way) -> None:
     reply = ask(payer, way, model_id=f"{way.provider.name}-open")
     assert reply.status == 200, reply
     assert not {"authorization", "x-api-key"} & h.upstream.last_request()["headers"].keys()
 
 
-def test_probe_lists_the_models_of_each_and_tells_of_wrong_keys(h: House) -> None:
+def test_probe_lists_the_models_of_each_and_tells_of_wrong_keys(h: Deployment) -> None:
     with pytest.raises(CommandFailed) as raised:  # some keys are wrong
         h.gw("check-config", "--probe")
     probes = {one["channel"]: one for one in raised.value.answer["probes"]}
@@ -381,7 +381,7 @@ def put_back(payer: Tenant, way: Way) -> None:
 
 @each("way, situation", FAILURES)
 def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
-    h: House, payer: Tenant, way: Way, situation: str
+    h: Deployment, payer: Tenant, way: Way, situation: str
 ) -> None:
     failure = way.face.failures[situation]
     h.upstream.reset()
@@ -402,7 +402,7 @@ def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
 
 @each("way", BROKEN)
 def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
-    h: House, payer: Tenant, way: Way
+    h: Deployment, payer: Tenant, way: Way
 ) -> None:
     words = "x" * 400
     h.upstream.fault(at(way.provider.name), text=words, usage=USAGE, error_event=40)
@@ -411,10 +411,10 @@ def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
     if way.is_own:
         assert reply.body == sent_by(h, way)
     else:
-        told = told_by(way, reply)
-        assert told.error is not None
-        assert not told.has_end
-        assert 0 < len(told.text) < len(words)
+        result = told_by(way, reply)
+        assert result.error is not None
+        assert not result.has_end
+        assert 0 < len(result.text) < len(words)
     row = h.row(reply.trace)
     assert row["status"] == "error"
     assert row["error_message"]
@@ -423,7 +423,7 @@ def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
 
 
 @each("way", BROKEN)
-def test_stream_that_fails_at_once_has_sent_nothing(h: House, payer: Tenant, way: Way) -> None:
+def test_stream_that_fails_at_once_has_sent_nothing(h: Deployment, payer: Tenant, way: Way) -> None:
     h.upstream.reset()
     put_back(payer, way)
     h.upstream.fault(at(way.provider.name), error_event=0)

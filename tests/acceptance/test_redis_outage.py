@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import Client
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.processes import GatewayProcess
 from tests.support.scrape import Admin
 from tests.support.valkey import MortalValkey
@@ -32,7 +32,7 @@ def wait_until_degraded(gateway: GatewayProcess, wanted: bool) -> None:
 def test_calls_go_on_without_redis_and_limits_are_shared_when_it_is_back(
     how: str, valkey: MortalValkey, database_url: str, tmp_path: Path
 ) -> None:
-    def scene(h: House, second: GatewayProcess) -> None:
+    def scene(h: Deployment, second: GatewayProcess) -> None:
         tenant = h.tenant(concurrency=2)
         here, there = tenant.client, Client(second.url, tenant.key)
         gateways = (h.gateway, second)
@@ -65,7 +65,7 @@ def test_calls_go_on_without_redis_and_limits_are_shared_when_it_is_back(
         assert h.event("redis_lost")
         assert h.event("redis_reached")
 
-    with house(database_url, tmp_path, is_funded=False, redis_url=valkey.url + PATIENT) as h:
+    with deployment(database_url, tmp_path, is_funded=False, redis_url=valkey.url + PATIENT) as h:
         second = GatewayProcess(h.config)
         try:
             scene(h, second)
@@ -78,7 +78,7 @@ def test_gateway_starts_and_serves_without_its_redis(
     valkey: MortalValkey, database_url: str, tmp_path: Path
 ) -> None:
     valkey.kill()
-    with house(database_url, tmp_path, is_funded=False, redis_url=valkey.url + PATIENT) as h:
+    with deployment(database_url, tmp_path, is_funded=False, redis_url=valkey.url + PATIENT) as h:
         tenant = h.tenant(rpm=2)
         assert [tenant.client.chat().status for _ in range(3)] == [200, 200, 429]
         wait_until_degraded(h.gateway, True)

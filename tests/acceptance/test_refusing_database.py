@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Client, Reply
-from tests.support.house import House, channel, house, model
+from tests.support.deployment import Deployment, channel, deployment, model
 from tests.support.postgres import running_postgres
 from tests.support.refusals import REFUSALS
 from tests.support.scrape import Admin
@@ -21,19 +21,19 @@ FAULTS = ("child_died", "supervisor_gave_up", "ledger_batch_failed", "hold_leake
 
 
 @pytest.fixture
-def h(data_dir: Path, tmp_path: Path) -> Iterator[House]:
+def h(data_dir: Path, tmp_path: Path) -> Iterator[Deployment]:
     settings: dict[str, Any] = {"channels": [channel("one")], "models": [model("sim-model", "one")]}
     with (
         running_postgres(data_dir) as postgres,
         postgres.database() as url,
-        house(url, tmp_path, **settings) as built,
+        deployment(url, tmp_path, **settings) as built,
     ):
         yield built
 
 
 @pytest.mark.parametrize("how", REFUSALS)
 def test_database_that_refuses_is_away_and_no_answer_is_free(
-    h: House, data_dir: Path, how: str
+    h: Deployment, data_dir: Path, how: str
 ) -> None:
     admin, warm = Admin(h.gateway.admin_url), h.client
     cold = h.tenant().client

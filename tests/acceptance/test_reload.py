@@ -1,6 +1,6 @@
 """SIGHUP puts other channels and models in force, or refuses a bad file; `check-config` says which.
 
-Contract §1. The house is put back as it was after each test.
+Contract §1. The deployment is put back as it was after each test.
 """
 
 import copy
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Client
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -27,7 +27,7 @@ EXPECTED_LOG = ("reload_refused", "configuration_needs_restart", "configuration_
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(h: House) -> Iterator[None]:
+def as_it_was(h: Deployment) -> Iterator[None]:
     """The configuration of the module, in force again."""
     before = copy.deepcopy(h.settings)
     yield
@@ -36,7 +36,7 @@ def as_it_was(h: House) -> Iterator[None]:
     reload(h)
 
 
-def reload(h: House, action: str = "configuration_reloaded") -> dict[str, Any]:
+def reload(h: Deployment, action: str = "configuration_reloaded") -> dict[str, Any]:
     """SIGHUP, and the line that says what came of it."""
     so_far = len(h.events(action))
     h.gateway.popen.send_signal(signal.SIGHUP)
@@ -48,7 +48,7 @@ def models_of(client: Client) -> list[str]:
     return [one["id"] for one in client.get("/v1/models").json["data"]]
 
 
-def test_new_channel_and_model_are_in_force_at_once(h: House, tenant: Tenant) -> None:
+def test_new_channel_and_model_are_in_force_at_once(h: Deployment, tenant: Tenant) -> None:
     assert tenant.client.chat(model="new").refusal[2] == "model_not_found"
     h.write(
         channels=[*h.settings["channels"], channel("fresh")],
@@ -68,7 +68,7 @@ def test_new_channel_and_model_are_in_force_at_once(h: House, tenant: Tenant) ->
     assert message.endswith("say no")
 
 
-def test_prices_names_and_priorities_change(h: House, tenant: Tenant) -> None:
+def test_prices_names_and_priorities_change(h: Deployment, tenant: Tenant) -> None:
     usage = {"usage": {"input": 100, "output": 10}}
     tenant.client.chat(sim=usage)
     assert tenant.client.remaining_nano_usd() == 10**9 - 100 * 1_000 - 10 * 10_000
@@ -92,7 +92,9 @@ def test_prices_names_and_priorities_change(h: House, tenant: Tenant) -> None:
     assert tenant.client.chat(model="passing").refusal[2] == "model_not_found"
 
 
-def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: Tenant) -> None:
+def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(
+    h: Deployment, tenant: Tenant
+) -> None:
     good = h.config.read_text()
     h.write(
         channels=[*h.settings["channels"], channel("fresh", protocols=["chatt"])],
@@ -116,7 +118,7 @@ def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: 
     assert tenant.client.chat().status == 200
 
 
-def test_stream_in_flight_is_not_touched(h: House, tenant: Tenant) -> None:
+def test_stream_in_flight_is_not_touched(h: Deployment, tenant: Tenant) -> None:
     """Its channel, its model and its price are gone when it ends; it ends as it began."""
     sim = {"events": 60, "usage": {"input": 50, "output": 60}}
     with (
@@ -143,7 +145,7 @@ def test_stream_in_flight_is_not_touched(h: House, tenant: Tenant) -> None:
     assert tenant.client.chat().status == 200
 
 
-def test_reload_under_load_fails_no_call(h: House, tenant: Tenant) -> None:
+def test_reload_under_load_fails_no_call(h: Deployment, tenant: Tenant) -> None:
     for turn in range(6):
         calls = [tenant.client.begin_chat(stream=turn % 2 == 0) for _ in range(10)]
         others = [f"passing-{turn + n}" for n in range(3)]
@@ -156,7 +158,7 @@ def test_reload_under_load_fails_no_call(h: House, tenant: Tenant) -> None:
         assert statuses == [200] * 10, (turn, statuses)
 
 
-def test_gateway_refuses_to_start_on_a_bad_file(h: House) -> None:
+def test_gateway_refuses_to_start_on_a_bad_file(h: Deployment) -> None:
     h.write(models=[model("sim-model", "nowhere")])
     done = subprocess.run(
         [sys.executable, "-m", "gw", "serve", "--config", str(h.config)],

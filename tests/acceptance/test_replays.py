@@ -9,8 +9,8 @@ from openai import OpenAI
 from tests.acceptance import films, pictures, sounds
 from tests.acceptance.test_measured import SOUND, WAVE
 from tests.support.client import Client, Reply
+from tests.support.deployment import Deployment, channel, model
 from tests.support.forms import TYPE, form, part
-from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
 
 SETTINGS: dict[str, Any] = {
@@ -77,7 +77,7 @@ DOORS: dict[str, Ask] = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_replay_comes_before_whatever_the_request_would_be_refused_for(
-    h: House, tenant: Tenant, door: str
+    h: Deployment, tenant: Tenant, door: str
 ) -> None:
     ask, headers = DOORS[door], {"Idempotency-Key": f"key-{door.replace(' ', '-')}"}
     first = ask(tenant.client, headers)
@@ -94,7 +94,7 @@ def test_replay_comes_before_whatever_the_request_would_be_refused_for(
     assert len(charged) <= 1  # a task's row comes with its end
 
 
-def test_film_whose_avatar_is_gone_is_replayed(h: House, tenant: Tenant) -> None:
+def test_film_whose_avatar_is_gone_is_replayed(h: Deployment, tenant: Tenant) -> None:
     avatar = sounds.register(tenant.client).json["id"]
     sounds.ended(tenant.client, "/v1/videos/avatars", avatar)
     body = {"model": "dh-avatar", "duration": 5, "text": "Hello", "voice": "preset-warm"}
@@ -110,7 +110,7 @@ def test_film_whose_avatar_is_gone_is_replayed(h: House, tenant: Tenant) -> None
 
 
 def test_libraries_next_try_of_a_form_has_another_boundary(
-    h: House, tenant: Tenant, sdk: OpenAI
+    h: Deployment, tenant: Tenant, sdk: OpenAI
 ) -> None:
     headers = {"Idempotency-Key": "recording-1"}
     create: Any = sdk.audio.transcriptions.with_raw_response.create

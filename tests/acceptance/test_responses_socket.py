@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.acceptance.translated import USAGE
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.tenants import Tenant
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -32,7 +32,7 @@ HELLO = [{"role": "user", "content": "Hello"}]
 SAY = {"type": "response.create", "model": "codex", "input": HELLO, "instructions": "Be brief."}
 
 
-def open_socket(h: House, key: str, **headers: str) -> ClientConnection:
+def open_socket(h: Deployment, key: str, **headers: str) -> ClientConnection:
     url = h.gateway.url.replace("http://", "ws://") + "/v1/responses"
     given = {"Authorization": f"Bearer {key}", **headers}
     return connect(
@@ -45,7 +45,7 @@ def open_socket(h: House, key: str, **headers: str) -> ClientConnection:
 
 
 @pytest.fixture
-def socket(h: House, tenant: Tenant) -> Iterator[ClientConnection]:
+def socket(h: Deployment, tenant: Tenant) -> Iterator[ClientConnection]:
     with open_socket(h, tenant.key) as opened:
         yield opened
 
@@ -82,7 +82,9 @@ def rest_of(socket: ClientConnection) -> list[str]:
 
 # The library opens its connection as the one below it advises against since its release.
 @pytest.mark.filterwarnings("ignore:connect:DeprecationWarning")
-def test_official_client_runs_turns_that_are_billed_one_by_one(h: House, tenant: Tenant) -> None:
+def test_official_client_runs_turns_that_are_billed_one_by_one(
+    h: Deployment, tenant: Tenant
+) -> None:
     h.upstream.fault("first", text="Grüße", usage=USAGE)
     with (
         OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key) as sdk,
@@ -106,7 +108,7 @@ def test_official_client_runs_turns_that_are_billed_one_by_one(h: House, tenant:
 
 
 def test_a_turn_continues_the_last_one_with_what_went_in_and_came_out(
-    h: House, socket: ClientConnection
+    h: Deployment, socket: ClientConnection
 ) -> None:
     h.upstream.fault("first", text="One")
     first = turn(socket, SAY)[-1]["response"]
@@ -128,7 +130,7 @@ def test_a_turn_continues_the_last_one_with_what_went_in_and_came_out(
 
 
 def test_a_turn_that_was_cut_is_continued_with_what_came_of_it(
-    h: House, socket: ClientConnection
+    h: Deployment, socket: ClientConnection
 ) -> None:
     h.upstream.fault("first", text="One and", finish_reason="length")
     first = turn(socket, SAY)[-1]
@@ -141,7 +143,7 @@ def test_a_turn_that_was_cut_is_continued_with_what_came_of_it(
     assert after["content"] == "Go on"
 
 
-def test_an_account_without_money_has_no_message_received(h: House) -> None:
+def test_an_account_without_money_has_no_message_received(h: Deployment) -> None:
     poor = h.tenant(nano_usd=0)
     large = json.dumps({**SAY, "input": "x" * 15_000_000})
     with open_socket(h, poor.key) as opened:
@@ -150,7 +152,7 @@ def test_an_account_without_money_has_no_message_received(h: House) -> None:
             assert (error["status"], error["error"]["code"]) == (402, "quota_exceeded")
 
 
-def test_every_call_is_checked_by_itself(h: House, tenant: Tenant) -> None:
+def test_every_call_is_checked_by_itself(h: Deployment, tenant: Tenant) -> None:
     poor = h.tenant(nano_usd=0)
     with open_socket(h, poor.key) as opened:
         assert turn(opened, SAY)[0]["error"]["code"] == "quota_exceeded"
@@ -165,7 +167,7 @@ def test_every_call_is_checked_by_itself(h: House, tenant: Tenant) -> None:
         assert int(error["headers"]["retry-after"]) > 0
 
 
-def test_a_client_that_leaves_ends_its_call(h: House, tenant: Tenant) -> None:
+def test_a_client_that_leaves_ends_its_call(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("first", endless=True)
     with open_socket(h, tenant.key) as opened:
         opened.send(json.dumps(SAY))
@@ -192,7 +194,7 @@ def test_a_client_that_leaves_ends_its_call(h: House, tenant: Tenant) -> None:
     ],
 )
 def test_a_hand_shake_is_refused_over_http(
-    h: House, tenant: Tenant, headers: dict[str, str], status: int
+    h: Deployment, tenant: Tenant, headers: dict[str, str], status: int
 ) -> None:
     given = {
         "Authorization": f"Bearer {tenant.key}",
@@ -215,7 +217,7 @@ def test_messages_are_text_and_bounded(socket: ClientConnection) -> None:
     assert closed.value.rcvd.code == 1003
 
 
-def test_a_drain_ends_the_turn_and_then_the_socket(h: House, tenant: Tenant) -> None:
+def test_a_drain_ends_the_turn_and_then_the_socket(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("first", text="abc", chars_per_event=1, delay_event_ms=100)
     with open_socket(h, tenant.key) as idle, open_socket(h, tenant.key) as opened:
         opened.send(json.dumps(SAY))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance import films, sounds
+from tests.support.deployment import Deployment, channel, deployment, model
 from tests.support.folders import temporary_folder
-from tests.support.house import House, channel, house, model
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.rows import each
@@ -47,19 +47,19 @@ NO_USAGE = {
 
 @dataclass(frozen=True)
 class Watch:
-    """A house with a settled call and an accepted film, and what words in capitals stand for."""
+    """A deployment with a settled call and an accepted film; what words in capitals stand for."""
 
-    house: House
+    deployment: Deployment
     values: Mapping[str, str]
 
     def run(self, command: str) -> Any:
         """Run a command of a runbook. Raises for one that is refused or fails."""
         if command.startswith("SELECT"):
-            return self.house.query(command.replace("...", f"'{self.values['CALL']}'"))
+            return self.deployment.query(command.replace("...", f"'{self.values['CALL']}'"))
         words = shlex.split(command)[1:]
         of_noun = self.values.get(words[0], "")
         meant = {"ID": of_noun, "FILE": of_noun, "CALL": self.values["CALL"], "N": "60"}
-        return self.house.gw(*(meant.get(word, word) for word in words))
+        return self.deployment.gw(*(meant.get(word, word) for word in words))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def watch(postgres: PostgresForTests) -> Iterator[Watch]:
     with (
         temporary_folder() as folder,
         postgres.database() as url,
-        house(url, folder, **SETTINGS) as h,
+        deployment(url, folder, **SETTINGS) as h,
     ):
         reply = h.client.chat(model="sim-model")
         assert reply.status == 200, reply
@@ -105,6 +105,6 @@ def test_command_of_a_runbook_is_there_and_works(watch: Watch, command: str) -> 
 
 def test_a_task_that_nobody_has_polled_is_found_as_queued(watch: Watch) -> None:
     """In the order of the runbook: after `gw tasks cancel ID` another one waits."""
-    film = films.submit(watch.house.client)
+    film = films.submit(watch.deployment.client)
     (command,) = (one for one in COMMANDS if one == "gw tasks list --status queued")
     assert film.json["id"] in [task["id"] for task in watch.run(command)["tasks"]]

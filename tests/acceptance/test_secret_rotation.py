@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from tests.support.client import Client
-from tests.support.house import SECRET, House, channel, model
+from tests.support.deployment import SECRET, Deployment, channel, model
 from tests.support.processes import CommandFailed
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 
-# The house of this module.
+# The deployment of this module.
 SETTINGS: dict[str, Any] = {"channels": [channel("one")], "models": [model("sim-model", "one")]}
 NEW = "the secret that comes after"
 
 
-def restart(h: House, **settings: str) -> None:
+def restart(h: Deployment, **settings: str) -> None:
     """End the gateway, and begin one with these settings."""
     assert h.gateway.terminate() == 0
     h.gateway.close()
@@ -24,17 +24,19 @@ def restart(h: House, **settings: str) -> None:
     h.start()
 
 
-def client_of(h: House, tenant: Tenant) -> Client:
+def client_of(h: Deployment, tenant: Tenant) -> Client:
     """The tenant's, at the gateway that runs now."""
     return Client(h.gateway.url, tenant.client.key)
 
 
-def works(h: House, tenant: Tenant) -> bool:
+def works(h: Deployment, tenant: Tenant) -> bool:
     """Whether a key is good."""
     return client_of(h, tenant).chat().status == 200
 
 
-def test_keys_cursors_and_texts_outlive_a_change_of_the_secret(h: House, tenant: Tenant) -> None:
+def test_keys_cursors_and_texts_outlive_a_change_of_the_secret(
+    h: Deployment, tenant: Tenant
+) -> None:
     other = h.another(tenant)
     for _ in range(3):
         assert works(h, tenant)
@@ -68,6 +70,6 @@ def test_keys_cursors_and_texts_outlive_a_change_of_the_secret(h: House, tenant:
     assert client_of(h, tenant).get(f"/v1/logs?limit=1&cursor={cursor}").status == 400
 
 
-def test_rotation_needs_the_previous_secret(h: House) -> None:
+def test_rotation_needs_the_previous_secret(h: Deployment) -> None:
     with pytest.raises(CommandFailed, match="no_previous_secret"):
         h.gw("secret", "rotate")

@@ -12,8 +12,8 @@ import pytest
 from redis import Redis
 
 from tests.support.client import Client
+from tests.support.deployment import Deployment, channel, model, shared_deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import GatewayProcess
 from tests.support.streams import Stream, follow, unlimited
@@ -34,18 +34,18 @@ def redis() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests, redis: str) -> Iterator[House]:
+def shared(postgres: PostgresForTests, redis: str) -> Iterator[Deployment]:
     settings: dict[str, Any] = {
         "redis_url": redis + PATIENT,
         "channels": [channel("one")],
         "models": [model("sim-model", "one")],
     }
-    with shared_house(postgres, **settings) as built:
+    with shared_deployment(postgres, **settings) as built:
         yield built
 
 
 @pytest.fixture(scope="module")
-def second(shared: House) -> Iterator[GatewayProcess]:
+def second(shared: Deployment) -> Iterator[GatewayProcess]:
     """Another gateway on the same database and the same Redis."""
     process = GatewayProcess(shared.config)
     try:
@@ -65,7 +65,9 @@ def wait_until_free(redis: str, account: str) -> None:
     until(lambda: permits(redis, account) == 0, what="every place given back")
 
 
-async def crowd(h: House, tenant: Tenant, urls: list[str], count: int, **body: Any) -> list[Stream]:
+async def crowd(
+    h: Deployment, tenant: Tenant, urls: list[str], count: int, **body: Any
+) -> list[Stream]:
     """So many calls at once, evenly over the gateways; what each has seen so far."""
     seen = [Stream() for _ in range(count)]
     paths = [f"{urls[place % len(urls)]}/v1/chat/completions" for place in range(count)]
@@ -80,7 +82,7 @@ async def crowd(h: House, tenant: Tenant, urls: list[str], count: int, **body: A
 
 
 def test_hundred_calls_at_once_are_exactly_ten_over_both(
-    h: House, second: GatewayProcess, redis: str
+    h: Deployment, second: GatewayProcess, redis: str
 ) -> None:
     tenant = h.tenant(concurrency=CONCURRENCY)
     urls = [h.gateway.url, second.url]

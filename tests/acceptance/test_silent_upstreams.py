@@ -20,7 +20,7 @@ from tests.acceptance.test_cut_streams import (
 )
 from tests.acceptance.translated import SETTINGS as TRANSLATED
 from tests.acceptance.translated import told_to
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -37,7 +37,7 @@ SIGNS = {
 MODELS = {"chat": "gpt", "messages": "claude", "responses": "codex", "native": "gemini"}
 
 
-def through_silence(h: House, key: str, protocol: str, model: str, **silence: Any) -> bytes:
+def through_silence(h: Deployment, key: str, protocol: str, model: str, **silence: Any) -> bytes:
     """All bytes of a stream whose upstream goes on once its client had two signs of life."""
     told_to(h, model, events=9, **silence)
     sock, data = opened(h, key, protocol, model), b""
@@ -57,7 +57,7 @@ def through_silence(h: House, key: str, protocol: str, model: str, **silence: An
 @pytest.mark.parametrize("model", ["native", "translated"])
 @pytest.mark.parametrize("protocol", SIGNS)
 def test_silence_between_two_events_is_filled(
-    h: House, tenant: Tenant, protocol: str, model: str
+    h: Deployment, tenant: Tenant, protocol: str, model: str
 ) -> None:
     name = MODELS[protocol]
     if model == "translated":
@@ -67,7 +67,7 @@ def test_silence_between_two_events_is_filled(
     assert (row["status"], row["output_tokens"]) == ("success", 9)
 
 
-LIBRARIES: dict[str, Callable[[House, str, str], Iterator[Any]]] = {
+LIBRARIES: dict[str, Callable[[Deployment, str, str], Iterator[Any]]] = {
     "chat": openai_chat,
     "responses": openai_responses,
     "messages": anthropic_messages,
@@ -76,20 +76,22 @@ LIBRARIES: dict[str, Callable[[House, str, str], Iterator[Any]]] = {
 
 
 @pytest.mark.parametrize("protocol", LIBRARIES)
-def test_official_library_reads_on(h: House, tenant: Tenant, protocol: str) -> None:
+def test_official_library_reads_on(h: Deployment, tenant: Tenant, protocol: str) -> None:
     model, ask = MODELS[protocol], LIBRARIES[protocol]
     told_to(h, model, events=4, delay_event_ms=1300)
     assert len(list(ask(h, tenant.key, model))) >= 4
 
 
 @pytest.fixture
-def early(postgres: PostgresForTests, tmp_path: Path) -> Iterator[House]:
+def early(postgres: PostgresForTests, tmp_path: Path) -> Iterator[Deployment]:
     settings = {**SETTINGS, "keep_alive_before_first_event": True}
-    with postgres.database() as url, house(url, tmp_path, **settings) as h:
+    with postgres.database() as url, deployment(url, tmp_path, **settings) as h:
         yield h
 
 
-def test_head_may_be_sent_before_the_first_event_and_gives_up_other_channels(early: House) -> None:
+def test_head_may_be_sent_before_the_first_event_and_gives_up_other_channels(
+    early: Deployment,
+) -> None:
     h, tenant = early, early.tenant()
     for protocol, model in MODELS.items():
         through_silence(h, tenant.key, protocol, model, pause="headers")
@@ -111,7 +113,7 @@ def test_head_may_be_sent_before_the_first_event_and_gives_up_other_channels(ear
 
 
 def test_without_the_option_nothing_is_sent_before_the_first_event(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     h.upstream.fault("failing", status=500, delay_headers_ms=2500)
     sock = opened(h, tenant.key, "native", "both")

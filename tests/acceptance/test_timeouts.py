@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import HELLO, Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 
 pytestmark = pytest.mark.long
 
@@ -42,15 +42,17 @@ STREAMS: list[dict[str, Any]] = [
 ]
 
 
-def test_calls_that_run_out_of_time_end_alike_and_pay_for_what_they_got(h: House) -> None:
-    asked = [*WITHOUT_ANSWER, *STREAMS]
-    tenants = [h.tenant() for _ in asked]
-    with ThreadPoolExecutor(len(asked)) as pool:
+def test_calls_that_run_out_of_time_end_alike_and_pay_for_what_they_got(h: Deployment) -> None:
+    request = [*WITHOUT_ANSWER, *STREAMS]
+    tenants = [h.tenant() for _ in request]
+    with ThreadPoolExecutor(len(request)) as pool:
         replies = list(
-            pool.map(lambda pair: pair[0].client.chat(**pair[1]), zip(tenants, asked, strict=True))
+            pool.map(
+                lambda pair: pair[0].client.chat(**pair[1]), zip(tenants, request, strict=True)
+            )
         )
-    h.upstream.wait(active=0, cancelled=len(asked))
-    assert h.upstream.requested("one", "two") == [len(asked), 0]  # nobody else is tried
+    h.upstream.wait(active=0, cancelled=len(request))
+    assert h.upstream.requested("one", "two") == [len(request), 0]  # nobody else is tried
     assert [reply.status for reply in replies] == [504] * len(WITHOUT_ANSWER) + [200] * len(STREAMS)
     for tenant, reply in zip(tenants, replies, strict=True):
         row = h.row(reply.trace)

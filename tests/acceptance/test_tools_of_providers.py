@@ -12,7 +12,7 @@ from openai import OpenAI
 
 from channels.translation.paths import TRANSLATIONS
 from tests.support.client import Reply
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
@@ -91,7 +91,7 @@ def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: 
     return tenant.client.send("POST", path, {**named, **body, "tools": list(tools), **members})
 
 
-def assert_refused(h: House, tenant: Tenant, reply: Reply, protocol: str) -> None:
+def assert_refused(h: Deployment, tenant: Tenant, reply: Reply, protocol: str) -> None:
     assert reply.status == 400, reply.body
     assert REFUSED[protocol].items() <= reply.json["error"].items()
     message = reply.json["error"]["message"]
@@ -106,7 +106,7 @@ def assert_refused(h: House, tenant: Tenant, reply: Reply, protocol: str) -> Non
 
 @each("protocol, tool", CASES)
 def test_tool_that_the_channel_lacks_is_refused(
-    h: House, protocol: str, tool: dict[str, Any]
+    h: Deployment, protocol: str, tool: dict[str, Any]
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -115,7 +115,7 @@ def test_tool_that_the_channel_lacks_is_refused(
 
 @each("protocol, tool", CASES)
 def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
-    h: House, protocol: str, tool: dict[str, Any]
+    h: Deployment, protocol: str, tool: dict[str, Any]
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
@@ -163,7 +163,7 @@ def test_picture_is_an_item_of_a_stream_with_rising_numbers(sdk: OpenAI, tenant:
     ],
 )
 def test_what_needs_something_stored_is_refused_by_name(
-    h: House, sdk: OpenAI, members: dict[str, Any], param: str
+    h: Deployment, sdk: OpenAI, members: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         sdk.responses.create(**{"model": "has", "input": "Hello", **members})

@@ -7,11 +7,11 @@ a translation, which would have to read it, refuses it. A call may be translated
 from typing import Any
 
 from tests.acceptance.translated import PATHS, SCHEMA, SETTINGS, chat, chunks, gemini
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -25,7 +25,9 @@ ODD_CHAT: list[tuple[dict[str, Any], str]] = [
 
 
 @each("of_model", PATHS)
-def test_omitted_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_model: str) -> None:
+def test_omitted_maximum_goes_by_the_name_that_the_upstream_wants(
+    h: Deployment, of_model: str
+) -> None:
     if of_model == "gemini":
         assert chat(h).status == 200
         assert h.upstream.last_body()["generationConfig"]["maxOutputTokens"] == 1000
@@ -39,7 +41,9 @@ def test_omitted_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_m
 
 
 @each("of_model", PATHS)
-def test_what_is_lost_is_listed_and_refused_to_a_strict_client(h: House, of_model: str) -> None:
+def test_what_is_lost_is_listed_and_refused_to_a_strict_client(
+    h: Deployment, of_model: str
+) -> None:
     strict = {"X-Protocol-Strict": "1"}
     assert chat(h, headers=strict, prompt_cache_key="k").status == 200
     h.upstream.reset()
@@ -56,7 +60,7 @@ def test_what_is_lost_is_listed_and_refused_to_a_strict_client(h: House, of_mode
     assert h.upstream.stats()["requests"] == 1
 
 
-def test_translated_attempt_follows_a_passthrough_one_in_one_call(h: House) -> None:
+def test_translated_attempt_follows_a_passthrough_one_in_one_call(h: Deployment) -> None:
     h.upstream.fault("failing", status=500)
     reply = gemini(h, "both", stream=True)
     assert reply.headers["x-protocol-translation"] == PATHS["gpt"]
@@ -69,7 +73,7 @@ def test_translated_attempt_follows_a_passthrough_one_in_one_call(h: House) -> N
 
 @each("odd, param", ODD_CHAT)
 def test_odd_chat_request_is_forwarded_or_refused_without_a_cost(
-    h: House, tenant: Tenant, odd: dict[str, Any], param: str
+    h: Deployment, tenant: Tenant, odd: dict[str, Any], param: str
 ) -> None:
     body = {"model": "gpt", "messages": [HELLO], "max_completion_tokens": 100, **odd}
     tenant.client.chat(**body)
@@ -84,7 +88,7 @@ def test_odd_chat_request_is_forwarded_or_refused_without_a_cost(
     assert tenant.client.remaining_nano_usd() == before
 
 
-def test_odd_gemini_request_is_forwarded_or_refused(h: House) -> None:
+def test_odd_gemini_request_is_forwarded_or_refused(h: Deployment) -> None:
     odd: dict[str, Any] = {"contents": {"parts": {"text": "Hello"}}}
     gemini(h, "gemini", generationConfig={"maxOutputTokens": 100}, **odd)
     assert h.upstream.last_body().items() >= odd.items()
@@ -95,7 +99,7 @@ def test_odd_gemini_request_is_forwarded_or_refused(h: House) -> None:
     assert h.upstream.stats()["requests"] == 0
 
 
-def test_empty_message_is_said_where_it_can_be(h: House, tenant: Tenant) -> None:
+def test_empty_message_is_said_where_it_can_be(h: Deployment, tenant: Tenant) -> None:
     body = {"model": "gpt", "max_tokens": 200, "messages": EMPTY}
     reply = tenant.client.send("POST", "/v1/messages", body, headers={"x-api-key": tenant.key})
     assert reply.status == 200

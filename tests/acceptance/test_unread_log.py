@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.client import CHAT, chat_body
-from tests.support.house import A_KNOWN_PORT, House, channel, house, model
+from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
 from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -31,15 +31,15 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture
-def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
-    """A house on known ports, whose gateway the test starts itself."""
-    with house(database_url, tmp_path, processes=request.param, **SETTINGS) as built:
+def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Deployment]:
+    """A deployment on known ports, whose gateway the test starts itself."""
+    with deployment(database_url, tmp_path, processes=request.param, **SETTINGS) as built:
         assert built.gateway.terminate() == 0
         yield built
 
 
 @contextmanager
-def gateway(h: House, stderr: IO[bytes] | int | None) -> Iterator[subprocess.Popen[bytes]]:
+def gateway(h: Deployment, stderr: IO[bytes] | int | None) -> Iterator[subprocess.Popen[bytes]]:
     """A gateway that is ready, with this for its log, or with none at all; it ends well."""
     command = [sys.executable, "-m", "gw", "serve", "--config", str(h.config)]
     command += ["--processes", str(h.processes)]
@@ -63,7 +63,7 @@ def gateway(h: House, stderr: IO[bytes] | int | None) -> Iterator[subprocess.Pop
             running.kill()
 
 
-def serve_calls(h: House, count: int) -> int:
+def serve_calls(h: Deployment, count: int) -> int:
     """So many calls are answered, and so are the probes; returns for how many a channel was tried.
 
     A call that comes while the channel's cooldown lasts is refused and leaves no line.
@@ -74,16 +74,16 @@ def serve_calls(h: House, count: int) -> int:
     with closing(http.client.HTTPConnection(host, timeout=PATIENCE_SECONDS)) as client:
         for _ in range(count):
             client.request("POST", CHAT, body, headers)
-            answer = client.getresponse()
-            answer.read()
-            assert answer.status in (502, 503)
-            tried += answer.status == 502
+            response = client.getresponse()
+            response.read()
+            assert response.status in (502, 503)
+            tried += response.status == 502
     assert Admin(h.gateway.admin_url).get("/healthz").status == 200
     return tried
 
 
 @pytest.mark.parametrize("h", [1], indirect=True)
-def test_log_in_a_file_is_rotated_by_copying(h: House, tmp_path: Path) -> None:
+def test_log_in_a_file_is_rotated_by_copying(h: Deployment, tmp_path: Path) -> None:
     """As `logrotate` does with `copytruncate`: what is appended begins the emptied file."""
     path, rotated = tmp_path / "gw.log", tmp_path / "gw.log.1"
     with path.open("ab") as appended, gateway(h, appended) as running:

@@ -10,12 +10,12 @@ from gw.api.chat.provider_headers import (
 )
 from tests.acceptance.translated import CHANNELS, SETTINGS
 from tests.support.client import HELLO, Reply
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.upstream import key_of
 
-# The house of this module.
+# The deployment of this module.
 __all__ = ["SETTINGS"]
 
 GEMINI_BODY = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
@@ -65,7 +65,7 @@ def post(tenant: Tenant, path: str, of_model: str, headers: dict[str, str]) -> R
 
 @each("path, of_model", CALLS)
 def test_channel_gets_its_own_key_and_none_of_the_clients_headers(
-    h: House, tenant: Tenant, path: str, of_model: str
+    h: Deployment, tenant: Tenant, path: str, of_model: str
 ) -> None:
     keys = {"x-api-key": tenant.key, "x-goog-api-key": tenant.key, "x-alt-api-key": tenant.key}
     reply = post(tenant, path, of_model, {**INJECTED, **keys})
@@ -88,7 +88,7 @@ def test_channel_gets_its_own_key_and_none_of_the_clients_headers(
     assert ("anthropic-beta" in reply.headers.get("x-protocol-warning", "")) is is_lost
 
 
-def test_beta_header_that_is_no_list_of_names_is_refused(h: House, tenant: Tenant) -> None:
+def test_beta_header_that_is_no_list_of_names_is_refused(h: Deployment, tenant: Tenant) -> None:
     for value in ("x" * 3000, "caf\xe9"):
         reply = post(tenant, "/v1/messages", "claude", {"anthropic-beta": value})
         assert reply.status == 400
@@ -128,7 +128,7 @@ PATHS = {
 
 @each("of_model", PROVIDERS)
 def test_headers_of_a_provider_reach_channels_of_its_protocol(
-    h: House, tenant: Tenant, of_model: str
+    h: Deployment, tenant: Tenant, of_model: str
 ) -> None:
     sent = {name: value for name, (value, _) in PROVIDERS[of_model].items()}
     hop = {"Connection": "keep-alive, Anthropic-Hop"}
@@ -141,7 +141,7 @@ def test_headers_of_a_provider_reach_channels_of_its_protocol(
 
 
 def test_headers_of_a_provider_are_named_where_a_translation_loses_them(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     reply = post(tenant, "/v1/messages", "gpt", {"anthropic-tomorrow": "on"})
     assert reply.headers["x-protocol-warning"] == "anthropic-tomorrow"
@@ -157,7 +157,7 @@ TOO_MUCH: dict[str, dict[str, str]] = {
 
 
 @each("headers", TOO_MUCH.values())
-def test_headers_of_a_provider_have_bounds(h: House, headers: dict[str, str]) -> None:
+def test_headers_of_a_provider_have_bounds(h: Deployment, headers: dict[str, str]) -> None:
     h.upstream.reset()
     tenant = h.tenant()
     reply = post(tenant, "/v1/messages", "claude", headers)

@@ -30,7 +30,7 @@ from tests.acceptance.films import (
     submit,
 )
 from tests.support.client import Client, Reply
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.rows import each
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
@@ -40,7 +40,7 @@ from tests.support.waiting import until
 EXPIRED_URL = "https://media.example/expired"
 
 
-def expire_link(h: House, task_id: str) -> int:
+def expire_link(h: Deployment, task_id: str) -> int:
     """Let the link of a task be another one, over for a minute; return when it ended (Unix time).
 
     The upstream's own stays as it is, so that it is seen who was asked again.
@@ -61,7 +61,7 @@ EXPECTED_LOG = ("film_cut",)
 BAD = "invalid_request_error"
 
 
-def test_film_is_made_paid_by_its_real_seconds_and_plays(h: House, tenant: Tenant) -> None:
+def test_film_is_made_paid_by_its_real_seconds_and_plays(h: Deployment, tenant: Tenant) -> None:
     # A hundredth of a minute is progress; it runs until it is told to finish.
     h.upstream.fault("one", task_seconds=60, task_states=["running"], real_seconds=3.2)
     begun = submit(tenant.client, portrait_auth=True, style="noir")
@@ -71,9 +71,9 @@ def test_film_is_made_paid_by_its_real_seconds_and_plays(h: House, tenant: Tenan
     task_id = begun.json["id"]
     assert task_id.startswith("vid_")
     assert h.held_nano_usd(tenant) == 4 * SECOND
-    (asked,) = posted(h)
-    assert asked["headers"]["idempotency-key"] == task_id
-    body = json.loads(asked["body"])
+    (request,) = posted(h)
+    assert request["headers"]["idempotency-key"] == task_id
+    body = json.loads(request["body"])
     assert (body["model"], body["style"], body["duration"]) == ("vendor-film", "noir", 4)
     assert "portrait_auth" not in body
 
@@ -120,13 +120,13 @@ FILMS: list[tuple[dict[str, Any], int]] = [
 ]
 
 
-@each("asked, held", FILMS)
+@each("request, held", FILMS)
 def test_every_kind_of_film_is_held_for_and_made(
-    h: House, asked: dict[str, Any], held: int
+    h: Deployment, request: dict[str, Any], held: int
 ) -> None:
     tenant = h.tenant(nano_usd=100 * 10**9)
     h.upstream.fault("one", task_seconds=0.2)
-    begun = submit(tenant.client, **asked)
+    begun = submit(tenant.client, **request)
     assert begun.status == 200, begun
     done = ended(tenant.client, begun.json["id"])
     assert done["status"] == "succeeded", done
@@ -153,11 +153,11 @@ REFUSED: list[tuple[dict[str, Any], tuple[int, str, str]]] = [
 ]
 
 
-@each("asked, refusal", REFUSED)
+@each("request, refusal", REFUSED)
 def test_what_is_refused_holds_nothing_and_asks_nobody(
-    h: House, tenant: Tenant, asked: dict[str, Any], refusal: tuple[int, str, str]
+    h: Deployment, tenant: Tenant, request: dict[str, Any], refusal: tuple[int, str, str]
 ) -> None:
-    reply = submit(tenant.client, **asked)
+    reply = submit(tenant.client, **request)
     assert reply.refusal == refusal
     assert reply.headers["x-should-retry"] == "false"
     assert posted(h) == []
@@ -172,7 +172,9 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
 FILM = {"model": "film", "content": [TEXT], "duration": 4}
 
 
-def test_client_that_leaves_stops_nothing_and_counts_until_the_submit_is_over(h: House) -> None:
+def test_client_that_leaves_stops_nothing_and_counts_until_the_submit_is_over(
+    h: Deployment,
+) -> None:
     tenant = h.tenant(concurrency=1)
     h.upstream.fault("one", pause="headers", task_seconds=0.1, real_seconds=4)
     key = {"Idempotency-Key": "k"}
@@ -193,7 +195,7 @@ def test_client_that_leaves_stops_nothing_and_counts_until_the_submit_is_over(h:
 def test_stopping_gateway_waits_for_submits_that_were_left_alone(
     database_url: str, tmp_path: Path
 ) -> None:
-    with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
+    with deployment(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
         tenant = h.tenant()
         h.upstream.fault("one", pause="headers", task_seconds=3600, real_seconds=4)
         with tenant.client.begin("POST", VIDEOS, FILM):
@@ -218,13 +220,15 @@ STUDIO: dict[str, Any] = {"model": "film-studio", "resolution": "720p", "ratio":
 WEEK = 7 * 86_400
 
 
-def asked_again(h: House) -> int:
+def asked_again(h: Deployment) -> int:
     """How often upstreams were polled."""
     paths = [one["path"] for one in h.upstream.requests() if one["method"] == "GET"]
     return sum(path.startswith("/v1/videos/") for path in paths)
 
 
-def test_link_that_has_expired_is_asked_for_again_once_a_minute(h: House, tenant: Tenant) -> None:
+def test_link_that_has_expired_is_asked_for_again_once_a_minute(
+    h: Deployment, tenant: Tenant
+) -> None:
     h.upstream.fault("one", task_seconds=0.1)
     task_id = submit(tenant.client).json["id"]
     first = ended(tenant.client, task_id)
@@ -238,7 +242,7 @@ def test_link_that_has_expired_is_asked_for_again_once_a_minute(h: House, tenant
     assert asked_again(h) == polls + 1
 
 
-def made(h: House, tenant: Tenant, **sim: Any) -> str:
+def made(h: Deployment, tenant: Tenant, **sim: Any) -> str:
     """The path of a film that the gateway serves itself."""
     h.upstream.fault("studio", task_seconds=0.1, **sim)
     begun = submit(tenant.client, **STUDIO)
@@ -252,7 +256,9 @@ def made(h: House, tenant: Tenant, **sim: Any) -> str:
     return f"{url.path}?{url.query}"
 
 
-def test_film_without_a_link_is_read_by_ours_whole_and_in_part(h: House, tenant: Tenant) -> None:
+def test_film_without_a_link_is_read_by_ours_whole_and_in_part(
+    h: Deployment, tenant: Tenant
+) -> None:
     path = made(h, tenant)
     anybody = Client(h.gateway.url, None)
     whole = anybody.get(path)
@@ -272,7 +278,7 @@ def test_film_without_a_link_is_read_by_ours_whole_and_in_part(h: House, tenant:
 
 
 def test_link_that_we_have_not_signed_is_refused_whatever_it_names(
-    h: House, tenant: Tenant
+    h: Deployment, tenant: Tenant
 ) -> None:
     path = made(h, tenant)
     place, _, query = path.partition("?")
@@ -288,7 +294,7 @@ def test_link_that_we_have_not_signed_is_refused_whatever_it_names(
         assert refused.refusal == (403, "permission_error", "permission_denied"), bad
 
 
-def test_film_that_is_cut_is_not_taken_for_whole(h: House, tenant: Tenant) -> None:
+def test_film_that_is_cut_is_not_taken_for_whole(h: Deployment, tenant: Tenant) -> None:
     path = made(h, tenant, file_bytes=1_000_000)
     h.upstream.fault("studio", file={"cut_after_bytes": 100_000})
     cut: Reply = Client(h.gateway.url, None).get(path)
@@ -296,7 +302,7 @@ def test_film_that_is_cut_is_not_taken_for_whole(h: House, tenant: Tenant) -> No
     assert len(cut.body) < 1_000_000
 
 
-def test_film_that_cannot_be_read_is_an_error(h: House, tenant: Tenant) -> None:
+def test_film_that_cannot_be_read_is_an_error(h: Deployment, tenant: Tenant) -> None:
     path = made(h, tenant)
     anybody = Client(h.gateway.url, None)
     h.upstream.fault("studio", file={"status": 404})

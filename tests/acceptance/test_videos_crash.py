@@ -13,7 +13,7 @@ import pytest
 
 from tests.acceptance.films import SECOND, SETTINGS, TEXT, VIDEOS, posted
 from tests.support.covering import covering
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.processes import GatewayProcess
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -41,14 +41,14 @@ POINTS = {
 
 
 @contextmanager
-def studio(database_url: str, folder: Path) -> Iterator[House]:
-    """A house that makes films; its ledger is verified at the end."""
-    with house(database_url, folder, is_funded=False, **SETTINGS) as h:
+def studio(database_url: str, folder: Path) -> Iterator[Deployment]:
+    """A deployment that makes films; its ledger is verified at the end."""
+    with deployment(database_url, folder, is_funded=False, **SETTINGS) as h:
         yield h
 
 
 @contextmanager
-def blocked(h: House, table: str) -> Iterator[Any]:
+def blocked(h: Deployment, table: str) -> Iterator[Any]:
     """Nothing can be put into a table; what tries waits."""
     connection = psycopg2.connect(h.settings["database_url"])
     connection.autocommit = True
@@ -60,14 +60,14 @@ def blocked(h: House, table: str) -> Iterator[Any]:
         connection.close()
 
 
-def lose(h: House, connection: Any) -> None:
+def lose(h: Deployment, connection: Any) -> None:
     """The statements that wait never reach the database."""
     with connection.cursor() as cursor:
         for found in h.query(WAITING):
             cursor.execute("SELECT pg_terminate_backend(%s)", (found["pid"],))
 
 
-def all_end_once(h: House, tenant: Tenant, granted: int = USD) -> Counter[str]:
+def all_end_once(h: Deployment, tenant: Tenant, granted: int = USD) -> Counter[str]:
     """Every job ends, with one row and its money; how many ended in which state."""
 
     def have_ended() -> bool:
@@ -127,7 +127,7 @@ def test_film_whose_process_is_killed_ends_once(
         assert len(posted(h)) == (table != "jobs")
 
 
-def finish(h: House, connection: Any, statement: str) -> None:
+def finish(h: Deployment, connection: Any, statement: str) -> None:
     """Let what waits be lost, or arrive."""
     if statement == "is lost":
         lose(h, connection)

@@ -17,8 +17,8 @@ from tests.acceptance import films, pictures
 from tests.acceptance.bases import imported
 from tests.support import recorder
 from tests.support.client import NANO_PER_USD
+from tests.support.deployment import Deployment, deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import House, house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -34,10 +34,10 @@ QUESTION = [{"role": "user", "content": "Hello"}]
 
 
 class Walker:
-    """A house whose gateway records what it enters."""
+    """A deployment whose gateway records what it enters."""
 
-    def __init__(self, built: House, tenant: Tenant, file: Path) -> None:
-        self.house, self.tenant = built, tenant
+    def __init__(self, built: Deployment, tenant: Tenant, file: Path) -> None:
+        self.deployment, self.tenant = built, tenant
         self._file = file
         self._idle: set[tuple[str, str]] = set()
 
@@ -58,7 +58,7 @@ class Walker:
 
     def _settled(self) -> None:
         def no_hold() -> bool:
-            return bool(self.house.query("SELECT count(*) AS n FROM holds")[0]["n"] == 0)
+            return bool(self.deployment.query("SELECT count(*) AS n FROM holds")[0]["n"] == 0)
 
         until(no_hold, what="settlement")
 
@@ -70,10 +70,10 @@ class Walker:
         self._idle |= {(file, name) for _, _, file, name in self._taken()}
 
     def _beat(self) -> Any:
-        return self.house.query("SELECT max(heartbeat_at) AS at FROM processes")[0]["at"]
+        return self.deployment.query("SELECT max(heartbeat_at) AS at FROM processes")[0]["at"]
 
     def _taken(self) -> Entered:
-        pid = self.house.gateway.popen.pid
+        pid = self.deployment.gateway.popen.pid
         written = Path(f"{self._file}.{pid}")
         written.unlink(missing_ok=True)
         os.kill(pid, signal.SIGUSR2)
@@ -99,7 +99,7 @@ def _walker(url: str, folder: Path) -> Iterator[Walker]:
             {**films.SETTINGS["channels"][0], "id": "painter", "protocols": ["images"]},
         ],
     }
-    with house(url, folder, is_funded=False, environ=environ, **settings) as built:
+    with deployment(url, folder, is_funded=False, environ=environ, **settings) as built:
         tenant = built.tenant(nano_usd=1000 * NANO_PER_USD)
         imported(built, tenant, folder / "base")
         yield Walker(built, tenant, folder / "walk")

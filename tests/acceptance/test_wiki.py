@@ -12,7 +12,7 @@ from gw.keys.secret import Secret
 from gw.knowledge.sources import SourceLinks
 from tests.acceptance.bases import imported
 from tests.support.client import Client, Reply
-from tests.support.house import SECRET, House, house
+from tests.support.deployment import SECRET, Deployment, deployment
 from tests.support.rows import each
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
@@ -23,7 +23,7 @@ NOT_FOUND = (404, "invalid_request_error", "not_found")
 
 
 @pytest.fixture
-def reader(h: House, tmp_path: Path) -> Tenant:
+def reader(h: Deployment, tmp_path: Path) -> Tenant:
     """A tenant with a personal base."""
     tenant = h.tenant()
     imported(h, tenant, tmp_path)
@@ -94,7 +94,7 @@ def test_pages_tags_and_backlinks(reader: Tenant) -> None:
     assert [one["id"] for one in back["backlinks"]] == ["Beavers"]
 
 
-def test_a_source_is_fetched_by_its_link_alone(h: House, reader: Tenant) -> None:
+def test_a_source_is_fetched_by_its_link_alone(h: Deployment, reader: Tenant) -> None:
     reply = get(reader, "/pages/Otters/source").json
     assert reply["url_ttl_secs"] == 3600
     parts = urlsplit(reply["url"])
@@ -134,7 +134,7 @@ def test_a_source_is_fetched_by_its_link_alone(h: House, reader: Tenant) -> None
 PATHS = ("/search?q=x&", "/tags?", "/tags/x?", "/pages?ids=zh&", "/pages/zh?", "/pages/zh/source?")
 
 
-def test_what_is_not_readable_is_as_what_is_not_there(h: House, tmp_path: Path) -> None:
+def test_what_is_not_readable_is_as_what_is_not_there(h: Deployment, tmp_path: Path) -> None:
     owner, stranger = h.tenant(), h.tenant()
     ann = h.another(owner, user="ann")
     imported(h, owner, tmp_path, "--kb", "team", "--restricted")
@@ -163,7 +163,7 @@ def test_what_is_not_readable_is_as_what_is_not_there(h: House, tmp_path: Path) 
     assert found(ann, "zebra") == []  # the personal base is there, and empty
 
 
-def test_reading_is_free_and_no_agents(h: House, tmp_path: Path) -> None:
+def test_reading_is_free_and_no_agents(h: Deployment, tmp_path: Path) -> None:
     poor = h.tenant(nano_usd=0, rpm=1, concurrency=1)
     imported(h, poor, tmp_path)
     for _ in range(3):
@@ -184,9 +184,9 @@ PAGES = 40
 
 
 @pytest.fixture
-def many(database_url: str, tmp_path: Path) -> Iterator[House]:
-    """A house whose gateway is several processes."""
-    with house(database_url, tmp_path, processes=PROCESSES) as built:
+def many(database_url: str, tmp_path: Path) -> Iterator[Deployment]:
+    """A deployment whose gateway is several processes."""
+    with deployment(database_url, tmp_path, processes=PROCESSES) as built:
         yield built
 
 
@@ -216,7 +216,7 @@ def version(tenant: Tenant) -> tuple[str, int]:
 
 
 @pytest.mark.long
-def test_readers_see_the_old_base_or_the_new_one(many: House, tmp_path: Path) -> None:
+def test_readers_see_the_old_base_or_the_new_one(many: Deployment, tmp_path: Path) -> None:
     h, folder = many, tmp_path / "pages"
     tenant = h.tenant()
     into = ("kb", "import", "--account", tenant.account, str(folder))
@@ -239,7 +239,7 @@ def test_readers_see_the_old_base_or_the_new_one(many: House, tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_a_search_that_takes_too_long_is_ended_and_told(h: House, tmp_path: Path) -> None:
+def test_a_search_that_takes_too_long_is_ended_and_told(h: Deployment, tmp_path: Path) -> None:
     tenant = h.tenant()
     write_version(tmp_path / "pages", "one", 3)
     h.gw("kb", "import", "--account", tenant.account, str(tmp_path / "pages"))

@@ -1,11 +1,11 @@
-"""A house whose channels speak one protocol each, with every translation, and calls on it."""
+"""A deployment whose channels speak one protocol each, with every translation, and calls on it."""
 
 import json
 from typing import Any
 
 from channels.translation.paths import TRANSLATIONS
 from tests.support.client import Reply
-from tests.support.house import PRICE, House, channel, model
+from tests.support.deployment import PRICE, Deployment, channel, model
 
 USAGE = {"input": 1000, "output": 100, "cached": 400}
 # 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
@@ -64,17 +64,17 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def told_to(h: House, of_model: str, **directive: Any) -> None:
+def told_to(h: Deployment, of_model: str, **directive: Any) -> None:
     """Give the channel of a model a directive."""
     h.upstream.fault(CHANNELS[of_model], **directive)
 
 
-def chat(h: House, **members: Any) -> Reply:
+def chat(h: Deployment, **members: Any) -> Reply:
     return h.client.chat(**{"model": "gemini", **members})
 
 
 def gemini(
-    h: House,
+    h: Deployment,
     of_model: str,
     *,
     stream: bool = False,

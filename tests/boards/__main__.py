@@ -16,8 +16,8 @@ from tests.acceptance.every_family import SETTINGS, call_everything, callers
 from tests.acceptance.test_dashboards import PROCESSES, Prometheus, as_run, running_prometheus
 from tests.support.boards import COLUMN_PIXELS, Board, Series
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS
+from tests.support.deployment import deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import house
 from tests.support.monitoring import DASHBOARDS
 from tests.support.postgres import running_postgres
 
@@ -36,7 +36,7 @@ def main() -> int:
         temporary_folder() as folder,
         running_postgres(folder / "postgres") as postgres,
         postgres.database() as url,
-        house(url, folder, processes=PROCESSES, **SETTINGS) as h,
+        deployment(url, folder, processes=PROCESSES, **SETTINGS) as h,
         running_prometheus(folder / "monitoring", h.gateway.admin_url) as prometheus,
     ):
         who = callers(h, folder)

@@ -36,7 +36,7 @@ from tests.headless.agents import (
 )
 from tests.headless.loop import HEAD, TURNS_MAX, Loop, ways_of
 from tests.support.client import Client
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 
 WAYS = ("native", "translated", DIRECT)
 TEXT = "written by the agent"
@@ -65,7 +65,7 @@ def main() -> int:
         return _loops(agents, options)
     failed = 0
     print("| Agent | Way | Seconds | Calls | nano-USD | Result |\n|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder, house("", Path(folder), **SETTINGS) as h:
+    with tempfile.TemporaryDirectory() as folder, deployment("", Path(folder), **SETTINGS) as h:
         for agent in agents:
             for way in WAYS:
                 place = Path(tempfile.mkdtemp(dir=folder))
@@ -79,7 +79,7 @@ def _loops(agents: Sequence[Agent], options: argparse.Namespace) -> int:
     """Print the table of loops; aider has no tools, and so none."""
     failed = 0
     print(HEAD)
-    with tempfile.TemporaryDirectory() as folder, house("", Path(folder), **SETTINGS) as h:
+    with tempfile.TemporaryDirectory() as folder, deployment("", Path(folder), **SETTINGS) as h:
         for agent in (one for one in agents if one.read):
             for way in ways_of(agent):
                 place = Path(tempfile.mkdtemp(dir=folder))
@@ -92,14 +92,14 @@ def _loops(agents: Sequence[Agent], options: argparse.Namespace) -> int:
 
 def _time_startup(agent: Agent, packages: Path, runs: int) -> int:
     """Print the median and the least of the seconds from Codex's start to its end, one answer."""
-    answer = {"text": "Hello."}
+    response = {"text": "Hello."}
     seconds: dict[str, list[float]] = {"native": [], DIRECT: []}
-    with tempfile.TemporaryDirectory() as folder, house("", Path(folder), **SETTINGS) as h:
+    with tempfile.TemporaryDirectory() as folder, deployment("", Path(folder), **SETTINGS) as h:
         for _ in range(runs):
             for way, taken in seconds.items():
                 place = Path(tempfile.mkdtemp(dir=folder))
                 environ, _ = set_up(h, agent, way, place, packages)
-                command = [*agent.command, f"Say hello. [[sim {json.dumps(answer)}]]"]
+                command = [*agent.command, f"Say hello. [[sim {json.dumps(response)}]]"]
                 began = time.monotonic()
                 subprocess.run(
                     command,
@@ -116,7 +116,9 @@ def _time_startup(agent: Agent, packages: Path, runs: int) -> int:
     return 0
 
 
-def _run(h: House, agent: Agent, way: str, place: Path, packages: Path, *, is_shown: bool) -> str:
+def _run(
+    h: Deployment, agent: Agent, way: str, place: Path, packages: Path, *, is_shown: bool
+) -> str:
     """One task; returns its line of the table."""
     environ, (account, key) = set_up(h, agent, way, place, packages)
     work = place / "work"

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.support.house import House, channel, model
+from tests.support.deployment import Deployment, channel, model
 from tests.support.scrape import Admin
 from tests.support.upstream import key_of
 
@@ -188,7 +188,7 @@ def install(folder: Path, agents: Sequence[Agent]) -> None:
 
 
 def set_up(
-    h: House, agent: Agent, way: str, place: Path, packages: Path
+    h: Deployment, agent: Agent, way: str, place: Path, packages: Path
 ) -> tuple[dict[str, str], tuple[str, str]]:
     """The environment of one run, with an account of its own; and its account and key."""
     home, work = place / "home", place / "work"
@@ -250,7 +250,7 @@ def cost_of(rows: list[dict[str, Any]]) -> int:
     return sum(int(Decimal(row["cost"]) * NANO_PER_THOUSANDTH) for row in rows)
 
 
-def refusals_of(h: House) -> Counter[str]:
+def refusals_of(h: Deployment) -> Counter[str]:
     """How often the gateway has answered with 4xx or 5xx, by route and status."""
     series = Admin(h.gateway.admin_url).page().series("gw_http_responses_total")
     return Counter({" ".join(key): int(count) for key, count in series.items() if key[1] >= "400"})

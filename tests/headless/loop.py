@@ -25,7 +25,7 @@ from typing import Any
 from tests.headless.agents import DIRECT, MODELS, SECONDS, Agent, faults_of, refusals_of, set_up
 from tests.headless.prefixes import hits_by_marks, identical_share
 from tests.support.client import Client
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.waiting import until
 
 HEAD = "| Agent | Way | Calls | Identical | By marks | Result |\n|---|---|---|---|---|---|"
@@ -50,7 +50,7 @@ class Loop:
     is_asked: bool = False
     is_shown: bool = False
 
-    def line_of(self, h: House, agent: Agent, way: str, place: Path, packages: Path) -> str:
+    def line_of(self, h: Deployment, agent: Agent, way: str, place: Path, packages: Path) -> str:
         """Its line of the table."""
         environ, (account, key) = set_up(h, agent, way, place, packages)
         before = refusals_of(h)
@@ -106,7 +106,7 @@ class Loop:
 
     def _run(
         self,
-        h: House,
+        h: Deployment,
         agent: Agent,
         environ: Mapping[str, str],
         work: Path,

@@ -29,8 +29,8 @@ from gw.demo.summary import ASK, CALLS, MCP_CALLS, MEDIA_CALLS, SPEECH
 from gw.keys.views import Viewer
 from tests.support.client import Client
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS, link
+from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, deployment
 from tests.support.folders import temporary_folder
-from tests.support.house import A_KNOWN_PORT, House, channel, house
 from tests.support.postgres import running_postgres
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -96,7 +96,7 @@ class Scene:
     call: str
 
 
-def prepared(h: House, folder: Path) -> Scene:
+def prepared(h: Deployment, folder: Path) -> Scene:
     """What operators and owners have done before the pictures."""
     account, rest = h.gw("account", "create", "Harbour office", "--credit-usd", "5000")["id"], []
     for name, *more in (
@@ -242,7 +242,7 @@ class Painter:
         route.fulfill(response=response, body=text)
 
 
-def draw(painter: Painter, h: House, scene: Scene, seconds: float) -> None:
+def draw(painter: Painter, h: Deployment, scene: Scene, seconds: float) -> None:
     """Draw everything, the overview after some time."""
     base, _, _ = link(h).partition("/sign-in/")
     places = {"ACCOUNT": scene.account, "KEY": scene.key_id, "CALL": scene.call}
@@ -286,7 +286,7 @@ def main() -> int:
         temporary_folder() as folder,
         running_postgres(folder / "postgres") as postgres,
         postgres.database() as url,
-        house(url, folder, is_funded=False, **settings()) as h,
+        deployment(url, folder, is_funded=False, **settings()) as h,
     ):
         scene = prepared(h, folder)
         names = {h.settings[key]: neutral for key, neutral in NEUTRAL_LISTENS.items()}

@@ -163,13 +163,13 @@ def _costs(call: Call, *, is_success: bool) -> set[int]:
 
     A process that dies leaves what its heartbeat reported: any part of what was sent.
     """
-    answer = call.answer
-    if answer is None or not (is_success or call.client.blocks):
+    response = call.answer
+    if response is None or not (is_success or call.client.blocks):
         return {0}
-    reported = answer.reported
+    reported = response.reported
     if call.kind == "image":
         return {cost_of({"per_image": reported[0]}, per=1) if is_success and reported else 0}
-    sent = answer.characters if is_success else call.characters_sent
+    sent = response.characters if is_success else call.characters_sent
     whole = _cost_of_tokens(*reported) if reported else _cost_of_characters(sent) if sent else 0
     if is_success or not call.process.is_dead:
         return {whole}

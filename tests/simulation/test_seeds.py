@@ -76,12 +76,12 @@ async def _goes_on(*_: Any) -> None:
     return None
 
 
-def _judges_no_window(*told: Any, rpm: int | None, **limits: Any) -> LimitStatus:
-    return _judge(*told, rpm=None if rpm is None else 10**6, **limits)
+def _judges_no_window(*result: Any, rpm: int | None, **limits: Any) -> LimitStatus:
+    return _judge(*result, rpm=None if rpm is None else 10**6, **limits)
 
 
-def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -> LimitStatus:
-    return _judge(*told, concurrency=None if concurrency is None else 10**6, **limits)
+def _judges_no_concurrency(*result: Any, concurrency: int | None, **limits: Any) -> LimitStatus:
+    return _judge(*result, concurrency=None if concurrency is None else 10**6, **limits)
 
 
 def _charges_no_leaver(bill: TokenBill, *, first_byte_seconds: float | None) -> Any:

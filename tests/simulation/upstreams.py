@@ -34,7 +34,7 @@ class Attempted(Protocol):
     def asks(self, channel_id: str) -> None:
         """It sends a request to a channel."""
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, reply: Answer) -> None:
         """A channel takes it: the head of a response is here that says so."""
 
 
@@ -240,17 +240,17 @@ class SimulatedHttp(UpstreamClient):
         call = None if request.method == "DELETE" else CALL.get()
         if call is not None:
             call.asks(channel)
-        answer = self._upstreams.script(channel, request)
-        steps = answer.steps
+        reply = self._upstreams.script(channel, request)
+        steps = reply.steps
         if request.sender is not None:
             request.sender.is_sent = True
         while not isinstance(steps[0], Head):
             await _wait(steps.pop(0))
         head = steps.pop(0)
         assert isinstance(head, Head)
-        answer.response = response = FakeResponse(head, steps)
+        reply.response = response = FakeResponse(head, steps)
         if call is not None and head.status == 200:
-            call.answered(answer)
+            call.answered(reply)
         self._responses.append(response)
         return response
 

@@ -54,14 +54,14 @@ class Caller:
         self._connection.close()
 
 
-def outcome(answer: http.client.HTTPResponse, *, is_stream: bool) -> str:
+def outcome(reply: http.client.HTTPResponse, *, is_stream: bool) -> str:
     """What a client says of an answer that has begun."""
     try:
-        body = answer.read()
+        body = reply.read()
     except (http.client.IncompleteRead, ConnectionError):
-        return f"cut {answer.status}"
-    if answer.status == 503:
-        is_told = answer.headers["Retry-After"] and answer.headers["Connection"] == "close"
+        return f"cut {reply.status}"
+    if reply.status == 503:
+        is_told = reply.headers["Retry-After"] and reply.headers["Connection"] == "close"
         return "asked to come back" if is_told else "503"
     is_whole = not is_stream or body.endswith(b"data: [DONE]\n\n")
-    return str(answer.status) if is_whole else f"cut {answer.status}"
+    return str(reply.status) if is_whole else f"cut {reply.status}"

@@ -136,15 +136,15 @@ class Call:
     def reply(self) -> Reply:
         """The whole answer."""
         with self:
-            answer = self.begun()
+            response = self.begun()
             try:
-                body, is_broken = answer.read(), False
+                body, is_broken = response.read(), False
             except http.client.IncompleteRead as error:
                 body, is_broken = error.partial, True
-            headers = {name.lower(): value for name, value in answer.getheaders()}
-            if answer.status == 503:  # either when to return, or that it is of no use
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            if response.status == 503:  # either when to return, or that it is of no use
                 assert ("retry-after" in headers) != (headers.get("x-should-retry") == "false")
-            return Reply(answer.status, headers, body, is_broken)
+            return Reply(response.status, headers, body, is_broken)
 
     def leave(self) -> None:
         """Close the connection, whatever it was doing."""

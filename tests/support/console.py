@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from tests.support.house import House
+from tests.support.deployment import Deployment
 from tests.support.waiting import PATIENCE_SECONDS
 
 # Of the distribution's packages; ops/test installs it.
@@ -60,13 +60,13 @@ class Visitor:
         return unescape(re.sub(r"<[^>]*>", " ", self.page))
 
 
-def link(h: House, *whom: str) -> str:
+def link(h: Deployment, *whom: str) -> str:
     """A fresh link, made by the command line."""
     url: str = h.gw("console", "link", *(whom or ("--operator",)))["url"]
     return url
 
 
-def visitor(h: House, *whom: str) -> Visitor:
+def visitor(h: Deployment, *whom: str) -> Visitor:
     """Somebody who has signed in: an operator, or `--account ID`."""
     base, _, path = link(h, *whom).partition("/sign-in/")
     found = Visitor(base)

@@ -166,12 +166,12 @@ class FakeLedger:
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)
         is_buried = not self.may_hold(process)
         if is_buried and number is not None:
-            answer: dict[str, Any] = {"buried": True}
+            response: dict[str, Any] = {"buried": True}
         else:
             for one, hold in zip(ended, _admitted(admitted, len(ended)), strict=True):
                 one["admitted"] = hold
             needed = {str(name): int(amount or 0) for name, amount in read_rows(accounts)}
-            answer = self.apply(
+            response = self.apply(
                 ended,
                 [] if is_buried else wanted,
                 ujson.loads(rows) if rows is not None else [],
@@ -186,20 +186,20 @@ class FakeLedger:
                 assert account is not None
                 self._lease(process, account, int(change or 0), int(least or 0))
             if jobs is not None:
-                self.jobs.end(ujson.loads(jobs), answer["unsettled"])
+                self.jobs.end(ujson.loads(jobs), response["unsettled"])
             if is_buried:
-                answer["refused"] = [[hold["seq"], BURIED] for hold in wanted]
-            answer["accounts"] = self._touched(needed, ended, wanted)
-            answer["leases"] = [
+                response["refused"] = [[hold["seq"], BURIED] for hold in wanted]
+            response["accounts"] = self._touched(needed, ended, wanted)
+            response["leases"] = [
                 [a, self.leases.get((process, a), 0)] for a in needed if a in self.balances
             ]
-            answer["called"] = [a for a in needed if (process, a) in self.called]
+            response["called"] = [a for a in needed if (process, a) in self.called]
             _check_keys(keys, wanted)
-            self.batches.append(len(ended) - len(answer["unsettled"]))
+            self.batches.append(len(ended) - len(response["unsettled"]))
         if self.lose_after:
             self.lose_after -= 1
             raise StoreUnavailable("lost after the statement")
-        return [(answer,)]
+        return [(response,)]
 
     # The statement
 
@@ -623,8 +623,8 @@ def _aligned(
 
 def _check_keys(keys: str | None, holds: list[dict[str, Any]]) -> None:
     """Keys with a cap are named with all that is to be held for them."""
-    told = {name: int(needed or 0) for name, needed, _ in read_rows(keys)}
+    result = {name: int(needed or 0) for name, needed, _ in read_rows(keys)}
     capped = {hold["key_id"] for hold in holds if hold["cap"] is not None}
-    assert told.keys() == capped
+    assert result.keys() == capped
     for key in capped:
-        assert told[key] >= sum(hold["amount"] for hold in holds if hold["key_id"] == key)
+        assert result[key] >= sum(hold["amount"] for hold in holds if hold["key_id"] == key)

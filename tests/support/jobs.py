@@ -11,7 +11,7 @@ CHANNEL = "film-a"
 FILM = VideoResult(url="https://cdn.example/film.mp4", expires_at=1_790_086_400.0)
 
 
-def running_job(**said: Any) -> Job:
+def running_job(**message: Any) -> Job:
     """A film of five seconds at 0.1 USD each, which its upstream is making."""
     usual: dict[str, Any] = {
         "id": "vid_1",
@@ -34,10 +34,10 @@ def running_job(**said: Any) -> Job:
         "upstream_id": "up_1",
     }
     unknown = ("progress", "stored_result", "error_code", "error_message", "ended_at")
-    return Job(**{**usual, **dict.fromkeys(unknown), **said})
+    return Job(**{**usual, **dict.fromkeys(unknown), **message})
 
 
-def new_job(**said: Any) -> NewJob:
+def new_job(**message: Any) -> NewJob:
     """A film of five seconds at 0.1 USD each, whose upstream has a day."""
     usual: dict[str, Any] = {
         "kind": "video",
@@ -45,19 +45,19 @@ def new_job(**said: Any) -> NewJob:
         "quantity": 5000,
         "deadline_seconds": 86_400.0,
     }
-    return NewJob(**{**usual, **said})
+    return NewJob(**{**usual, **message})
 
 
-def acceptance(upstream_id: str = "up_1", **said: Any) -> Acceptance:
+def acceptance(upstream_id: str = "up_1", **message: Any) -> Acceptance:
     """An upstream that has taken it."""
     usual = {"channel_id": CHANNEL, "upstream_protocol": "videos", "upstream_model": "film"}
-    return Acceptance(**{**usual, **said, "upstream_id": upstream_id})
+    return Acceptance(**{**usual, **message, "upstream_id": upstream_id})
 
 
-def polled(state: Any, **said: Any) -> Polled:
+def polled(state: Any, **message: Any) -> Polled:
     """What a poll brings; a success has a film, a failure an error."""
     if state == "succeeded":
-        said.setdefault("result", FILM)
+        message.setdefault("result", FILM)
     elif state in ("failed", "cancelled", "expired"):
-        said.setdefault("error", TaskError(code="blocked", message="It was blocked."))
-    return Polled(state=state, word=state or "odd", **said)
+        message.setdefault("error", TaskError(code="blocked", message="It was blocked."))
+    return Polled(state=state, word=state or "odd", **message)

@@ -129,9 +129,9 @@ class LeaseMachine(ClaimMachine):
         self.act(who=who)
         admitted = self.any_unwritten(place)
         account = admitted.facts.account_id if admitted else ACCOUNTS[0]
-        asked = self.new_facts(account, KEYS[account][0])
-        self.ask(asked, amount, [admitted] if admitted else [])
-        return admitted.facts if admitted else asked
+        request = self.new_facts(account, KEYS[account][0])
+        self.ask(request, amount, [admitted] if admitted else [])
+        return admitted.facts if admitted else request
 
     @rule(target=LedgerMachine.calls, who=processes, account=accounts, part=parts)
     def call_back(self, who: int, account: str, part: float) -> Any:
@@ -405,9 +405,9 @@ class LeaseMachine(ClaimMachine):
         mine = self.me.identity.id
         ended = [s for s in batch.settlements if s.admitted is not None]
         for account in ACCOUNTS:
-            asked = [*(one.hold for one in batch.admitted), *batch.holds]
+            request = [*(one.hold for one in batch.admitted), *batch.holds]
             needed = sum(
-                hold.amount_nano_usd for hold in asked if hold.facts.account_id == account
+                hold.amount_nano_usd for hold in request if hold.facts.account_id == account
             ) + sum(s.cost_nano_usd for s in ended if s.facts.account_id == account)
             taken = sum(
                 one.hold.amount_nano_usd

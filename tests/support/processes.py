@@ -155,10 +155,10 @@ class GatewayProcess(Process):
 class CommandFailed(AssertionError):
     """A command of the CLI ended with another code than 0."""
 
-    def __init__(self, code: int, answer: Any, stderr: str) -> None:
-        super().__init__(f"exit {code}: {answer} {stderr}")
+    def __init__(self, code: int, response: Any, stderr: str) -> None:
+        super().__init__(f"exit {code}: {response} {stderr}")
         self.code = code
-        self.answer = answer
+        self.answer = response
         self.stderr = stderr
 
 
@@ -181,7 +181,7 @@ def gw(config: Path, *arguments: str) -> Any:
         with redirect_stdout(out), redirect_stderr(err), ThreadPoolExecutor(1) as pool:
             code = pool.submit(main, command).result()
         printed, complaint = out.getvalue(), err.getvalue()
-    answer = json.loads(printed) if printed.strip() else None
+    response = json.loads(printed) if printed.strip() else None
     if code:
-        raise CommandFailed(code, answer, complaint)
-    return answer
+        raise CommandFailed(code, response, complaint)
+    return response

@@ -81,8 +81,8 @@ class _Faults:
         if not isinstance(error, Exception | pytest.fail.Exception):
             return False
         shown = ", ".join(f"{name}={value!r}" for name, value in self._case.items())
-        told = "".join(traceback.format_exception(error)[-2:])
-        self._texts.append(f"{shown[:SHOWN_CHARACTERS_MAX]}\n{told}")
+        result = "".join(traceback.format_exception(error)[-2:])
+        self._texts.append(f"{shown[:SHOWN_CHARACTERS_MAX]}\n{result}")
         return True
 
     def check(self) -> None:

@@ -49,9 +49,9 @@ class StorageServer:
     def _demand_after(self, actions: int) -> None:
         url = f"{self.spec.endpoint}/moto-api/reset-auth"
         headers = {"Content-Type": "text/plain"}
-        asked = urllib.request.Request(url, b"%d" % actions, headers)
-        with urllib.request.urlopen(asked) as answer:
-            assert answer.status == 200
+        request = urllib.request.Request(url, b"%d" % actions, headers)
+        with urllib.request.urlopen(request) as response:
+            assert response.status == 200
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.support.house import House
+from tests.support.deployment import Deployment
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Stream:
         return self.body.rstrip().endswith(b"data: [DONE]")
 
 
-async def stream(session: aiohttp.ClientSession, h: House, **body: Any) -> Stream:
+async def stream(session: aiohttp.ClientSession, h: Deployment, **body: Any) -> Stream:
     """One streaming call; never raises for what the gateway does."""
     seen = Stream()
     await follow(session, h, seen, **body)
@@ -31,14 +31,14 @@ async def stream(session: aiohttp.ClientSession, h: House, **body: Any) -> Strea
 
 async def follow(
     session: aiohttp.ClientSession,
-    h: House,
+    h: Deployment,
     seen: Stream,
     *,
     path: str = "",
     key: str = "",
     **body: Any,
 ) -> None:
-    """The same, noting in `seen` as it goes; with another URL and key than the house's own."""
+    """The same, noting in `seen` as it goes; with another URL and key than the deployment's own."""
     payload = {
         "model": "sim-model",
         "messages": [{"role": "user", "content": "Hello"}],
@@ -48,10 +48,10 @@ async def follow(
     headers = {"Authorization": f"Bearer {key or h.key}"}
     try:
         url = path or f"{h.gateway.url}/v1/chat/completions"
-        async with session.post(url, json=payload, headers=headers) as answer:
-            seen.status = answer.status
-            seen.trace = answer.headers.get("x-gateway-trace", "")
-            async for chunk in answer.content.iter_any():
+        async with session.post(url, json=payload, headers=headers) as response:
+            seen.status = response.status
+            seen.trace = response.headers.get("x-gateway-trace", "")
+            async for chunk in response.content.iter_any():
                 seen.body += chunk
     except (TimeoutError, aiohttp.ClientError, OSError):
         seen.is_broken = True

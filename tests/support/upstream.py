@@ -105,14 +105,14 @@ class Upstream:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                told = json.loads(error.read())
+                result = json.loads(error.read())
             if error.code == 408:  # a wait that was not met
-                return told
-            raise AssertionError(f"{method} {what}: {told}") from error
+                return result
+            raise AssertionError(f"{method} {what}: {result}") from error
 
 
 def key_of(channel: str) -> str:
-    """The api key of a channel of the tests' configuration (`house.py`)."""
+    """The api key of a channel of the tests' configuration (`deployment.py`)."""
     return f"key-of-{channel}"
 
 

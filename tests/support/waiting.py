@@ -1,7 +1,7 @@
 """Wait for something to come true, in tests that run no event loop (`aio.py` is for the others).
 
 What a client has seen is true in the gateway; in the database, in Redis and in the log it may come
-a moment later. A test that reads there waits for what it expects, or for `House.settled`.
+a moment later. A test that reads there waits for what it expects, or for `Deployment.settled`.
 """
 
 import time
@@ -37,7 +37,7 @@ def within_one_window(ask: Callable[[], T]) -> T:
 
     def asked() -> tuple[T] | None:
         began = time.monotonic()
-        answers = ask()
-        return (answers,) if time.monotonic() - began < WINDOW_SECONDS else None
+        responses = ask()
+        return (responses,) if time.monotonic() - began < WINDOW_SECONDS else None
 
     return until(asked, what="everything asked in one minute")[0]

@@ -14,9 +14,9 @@ from tests.unit.translation import dropping
 def test_matrix_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     families = ROOT / "ops/examples/families.yaml"
     assert main(["matrix", "--config", str(families), "--markdown"]) == 0
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     page = (ROOT / "ops/protocols.md").read_text(encoding="utf-8")
-    assert f"\n\n{said}\n" in page, "put the output of `gw matrix --markdown` into the page"
+    assert f"\n\n{message}\n" in page, "put the output of `gw matrix --markdown` into the page"
 
 
 def test_losses_are_the_translations() -> None:

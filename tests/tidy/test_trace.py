@@ -99,10 +99,10 @@ async def seen_of_a_call() -> tuple[set[tuple[Function, Function]], list[Functio
         before = sys.getprofile()
         sys.setprofile(look)
         try:
-            told = await w.call(stream=True)
+            result = await w.call(stream=True)
         finally:
             sys.setprofile(before)
-        assert told.status == ("success", None)
+        assert result.status == ("success", None)
     return seen, list(order)
 
 
@@ -130,5 +130,5 @@ async def test_every_function_of_the_trace_is_called_by_the_one_it_stands_under(
 
 async def test_trace_reads_from_top_to_bottom_as_the_call_runs() -> None:
     _, order = await seen_of_a_call()
-    told = [s.function for s in steps() if s.is_of_the_use_case and s.function not in FAKED]
-    assert order == told
+    result = [s.function for s in steps() if s.is_of_the_use_case and s.function not in FAKED]
+    assert order == result

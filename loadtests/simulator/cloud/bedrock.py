@@ -93,7 +93,7 @@ class AwsFace(Dialect):
     def error(self, status: int, message: str) -> bytes:
         return encode({"message": message})
 
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
         """An exception, whose kind may stand before its message."""
         kind, _, words = message.partition(": ")
         if kind not in EXCEPTIONS:
@@ -119,16 +119,16 @@ class BedrockDialect(AwsFace, MessagesDialect):
             )
         )
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        return of_host(super().plain(ask, answer), "bdrk")
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        return of_host(super().plain(ask, response), "bdrk")
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
-        stream = super().stream(ask, answer)
-        frames = [_chunk(of_host(frame, "bdrk"), answer) for frame in stream.frames]
+    def stream(self, ask: Ask, response: Answer) -> Stream:
+        stream = super().stream(ask, response)
+        frames = [_chunk(of_host(frame, "bdrk"), response) for frame in stream.frames]
         return Stream(
             frames=frames,
             text_end=stream.text_end,
-            more=lambda index: _chunk(stream.more(index), answer),
+            more=lambda index: _chunk(stream.more(index), response),
         )
 
 
@@ -161,16 +161,16 @@ def of_host(body: bytes, host: str) -> bytes:
     return body.replace(b'"id":"msg_', b'"id":"msg_%b_' % host.encode(), 1)
 
 
-def _chunk(frame: bytes, answer: Answer) -> bytes:
+def _chunk(frame: bytes, response: Answer) -> bytes:
     """An event of the messages wire as one of Amazon's; the last one reports the invocation."""
     found = _DATA.search(frame)
     assert found is not None, frame
     data = found[1]
     if data == b'{"type":"message_stop"}':
         metrics = {"invocationLatency": 100, "firstByteLatency": 50}
-        if answer.usage is not None:
-            metrics["inputTokenCount"] = answer.usage.input
-            metrics["outputTokenCount"] = answer.usage.output
+        if response.usage is not None:
+            metrics["inputTokenCount"] = response.usage.input
+            metrics["outputTokenCount"] = response.usage.output
         data = encode({"type": "message_stop", "amazon-bedrock-invocationMetrics": metrics})
     payload = {"bytes": b64encode(data).decode(), "p": "abcdefghijklmnop"[: len(data) % 16]}
     return stream_event("chunk", encode(payload))
@@ -268,13 +268,13 @@ class ConverseDialect(AwsFace):
             raise refused(400, "ValidationException", f"Malformed request: {error}") from error
         return _ask(request, unquote(found[1]), found[2] == "converse-stream", exchange.body)
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Answer) -> bytes:
         content: list[dict[str, Any]] = []
-        if answer.thinking:
-            thought = {"text": answer.thinking, "signature": SIGNATURE}
+        if response.thinking:
+            thought = {"text": response.thinking, "signature": SIGNATURE}
             content.append({"reasoningContent": {"reasoningText": thought}})
-        if answer.speaks:
-            content.append({"text": answer.text})
+        if response.speaks:
+            content.append({"text": response.text})
         content += [
             {
                 "toolUse": {
@@ -283,22 +283,22 @@ class ConverseDialect(AwsFace):
                     "input": _input(call.arguments),
                 }
             }
-            for call in answer.calls
+            for call in response.calls
         ]
         body: dict[str, Any] = {
             "output": {"message": {"role": "assistant", "content": content}},
-            "stopReason": STOP_REASONS.get(answer.finish, answer.finish),
+            "stopReason": STOP_REASONS.get(response.finish, response.finish),
             "metrics": {"latencyMs": 100},
         }
-        if answer.usage is not None:
-            body["usage"] = answer.usage.stated(_usage(answer.usage))
-            body = answer.usage.around(body)
+        if response.usage is not None:
+            body["usage"] = response.usage.stated(_usage(response.usage))
+            body = response.usage.around(body)
         return encode(body)
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Answer) -> Stream:
         frames = [_event("messageStart", {"role": "assistant"})]
         text_index, text_end = 0, len(frames)
-        for index, (start, deltas) in enumerate(_blocks(answer)):
+        for index, (start, deltas) in enumerate(_blocks(response)):
             place = {"contentBlockIndex": index}
             if start is not None:
                 frames.append(_event("contentBlockStart", {**place, "start": start}))
@@ -306,14 +306,14 @@ class ConverseDialect(AwsFace):
             if start is None:
                 text_index, text_end = index, len(frames)
             frames.append(_event("contentBlockStop", place))
-        if not answer.speaks and answer.thinking:
+        if not response.speaks and response.thinking:
             text_index, text_end = 1, text_end + 1
-        reason = STOP_REASONS.get(answer.finish, answer.finish)
+        reason = STOP_REASONS.get(response.finish, response.finish)
         frames.append(_event("messageStop", {"stopReason": reason}))
-        if answer.usage is not None:
-            usage = answer.usage.stated(_usage(answer.usage))
+        if response.usage is not None:
+            usage = response.usage.stated(_usage(response.usage))
             metadata = {"usage": usage, "metrics": {"latencyMs": 100}}
-            frames.append(_event("metadata", answer.usage.around(metadata)))
+            frames.append(_event("metadata", response.usage.around(metadata)))
         further = {"contentBlockIndex": text_index, "delta": {"text": "more "}}
         more = _event("contentBlockDelta", further)
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
@@ -387,14 +387,14 @@ def _event(kind: str, members: dict[str, Any]) -> bytes:
     return stream_event(kind, encode({**members, "p": padding}))
 
 
-def _blocks(answer: Answer) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
+def _blocks(response: Answer) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
     """The content blocks: the start, which only a call has, and the deltas."""
-    if answer.thinking:
-        thoughts = {"text": answer.thinking}, {"signature": SIGNATURE}
+    if response.thinking:
+        thoughts = {"text": response.thinking}, {"signature": SIGNATURE}
         yield None, [{"reasoningContent": one} for one in thoughts]
-    if answer.speaks:
-        yield None, [{"text": piece} for piece in answer.deltas]
-    for call in answer.calls:
+    if response.speaks:
+        yield None, [{"text": piece} for piece in response.deltas]
+    for call in response.calls:
         use = {"toolUseId": call.id("tooluse_"), "name": call.name}
         pieces = argument_pieces(call.arguments)
         yield {"toolUse": use}, [{"toolUse": {"input": piece}} for piece in pieces]

@@ -128,9 +128,9 @@ class TokenRefusal(Refusal):
     """No token: the OAuth error and its description."""
 
     def __init__(self, error: str, description: str) -> None:
-        told = {"error": error, "error_description": description}
+        result = {"error": error, "error_description": description}
         status = 401 if error == "invalid_client" else 400
-        super().__init__(status, description, body=msgspec.json.encode(told))
+        super().__init__(status, description, body=msgspec.json.encode(result))
 
 
 def client_of(exchange: Exchange) -> str:

@@ -85,12 +85,12 @@ class VertexClaude(GoogleFace, MessagesDialect):
             raise Refusal(400, "stream: has to be said in the body as in the path")
         return ask
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        return of_host(super().plain(ask, answer), "vrtx")
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        return of_host(super().plain(ask, response), "vrtx")
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Answer) -> Stream:
         """The events, padded to hide the length of their text."""
-        stream = super().stream(ask, answer)
+        stream = super().stream(ask, response)
         frames = [_padded(of_host(frame, "vrtx")) for frame in stream.frames]
         return Stream(frames=frames, text_end=stream.text_end, more=stream.more)
 

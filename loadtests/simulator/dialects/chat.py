@@ -283,42 +283,44 @@ class ChatDialect(Dialect):
                 ask.json_schema = bytes(request.response_format.json_schema.schema)
         return ask
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Answer) -> bytes:
         traits = self.traits
-        content = None if answer.calls and not answer.text else answer.text
+        content = None if response.calls and not response.text else response.text
         message = {
             "role": "assistant",
-            **_THOUGHTS[traits.thoughts].message(answer.thinking, content),
+            **_THOUGHTS[traits.thoughts].message(response.thinking, content),
         }
         message |= traits.message
-        if answer.is_declined:
-            message |= {"content": None, "refusal": answer.text}
-        if answer.calls:
+        if response.is_declined:
+            message |= {"content": None, "refusal": response.text}
+        if response.calls:
             message["tool_calls"] = [
                 self._call(call, number if traits.has_whole_call_index else None, call.arguments)
-                for number, call in enumerate(answer.calls)
+                for number, call in enumerate(response.calls)
             ]
-        whole = self._head(ask, answer, "chat.completion")
+        whole = self._head(ask, response, "chat.completion")
         whole["choices"] = [
             {
                 "index": index,
                 **traits.choice,
                 "message": message,
-                "finish_reason": self._end(answer),
+                "finish_reason": self._end(response),
             }
             for index in range(ask.choices)
         ]
-        if answer.usage is not None:
-            whole["usage"] = traits.usage_of(answer.usage)
-            whole = answer.usage.around(whole)
+        if response.usage is not None:
+            whole["usage"] = traits.usage_of(response.usage)
+            whole = response.usage.around(whole)
         whole |= traits.whole_members
         return traits.whole_opening.encode() + encode(whole)
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Answer) -> Stream:
         traits = self.traits
-        head = self._head(ask, answer, "chat.completion.chunk")
+        head = self._head(ask, response, "chat.completion.chunk")
         wants_usage = ask.include_usage or traits.is_usage_unasked
-        usage = traits.usage_of(answer.usage) if answer.usage is not None and wants_usage else None
+        usage = (
+            traits.usage_of(response.usage) if response.usage is not None and wants_usage else None
+        )
         frames: list[bytes] = [traits.opening.encode()] if traits.opening else []
 
         def put(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> None:
@@ -344,37 +346,37 @@ class ChatDialect(Dialect):
 
         if traits.first_delta is not None:
             put(traits.first_delta)
-        if answer.thinking:
-            put(_THOUGHTS[traits.thoughts].delta(answer.thinking))
-        deltas = self._text_deltas(answer)
+        if response.thinking:
+            put(_THOUGHTS[traits.thoughts].delta(response.thinking))
+        deltas = self._text_deltas(response)
         texts = len(deltas)
-        deltas += self._all_call_deltas(answer)
+        deltas += self._all_call_deltas(response)
         last = deltas.pop() if traits.has_joint_finish and deltas else traits.last_delta
         for delta in deltas:
             put(delta)
         text_end = len(frames) - max(0, len(deltas) - texts) * ask.choices
-        put(last, self._end(answer), **self._last_members(answer, usage))
-        if answer.usage is not None and usage is not None and traits.usage_in == "own_chunk":
+        put(last, self._end(response), **self._last_members(response, usage))
+        if response.usage is not None and usage is not None and traits.usage_in == "own_chunk":
             own = {"choices": list(traits.own_chunk_choices), "usage": usage}
-            frames.append(_event(head | answer.usage.around(own)))
+            frames.append(_event(head | response.usage.around(own)))
         frames.append(DONE)
         more = _chunk(head, {"index": 0, "delta": {"content": "more "}, "finish_reason": None}, {})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
-    def _text_deltas(self, answer: Answer) -> list[Mapping[str, Any]]:
-        text = _THOUGHTS[self.traits.thoughts].text if answer.thinking else str
-        member = "refusal" if answer.is_declined else "content"
-        return [{member: text(piece)} for piece in answer.deltas]
+    def _text_deltas(self, response: Answer) -> list[Mapping[str, Any]]:
+        text = _THOUGHTS[self.traits.thoughts].text if response.thinking else str
+        member = "refusal" if response.is_declined else "content"
+        return [{member: text(piece)} for piece in response.deltas]
 
-    def _all_call_deltas(self, answer: Answer) -> Iterator[dict[str, Any]]:
-        for number, call in enumerate(answer.calls):
+    def _all_call_deltas(self, response: Answer) -> Iterator[dict[str, Any]]:
+        for number, call in enumerate(response.calls):
             for one in self._call_deltas(call, number):
                 yield {"tool_calls": [one]}
 
-    def _last_members(self, answer: Answer, usage: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _last_members(self, response: Answer, usage: Mapping[str, Any] | None) -> dict[str, Any]:
         members: dict[str, Any] = {}
         if self.traits.usage_in == "x_groq":
-            members["x_groq"] = {"id": f"req_{answer.id[:26]}", "usage": usage}
+            members["x_groq"] = {"id": f"req_{response.id[:26]}", "usage": usage}
         if usage is not None and self.traits.usage_in == "last_chunk":
             members["usage"] = usage
         return members | self.traits.last_members
@@ -397,19 +399,19 @@ class ChatDialect(Dialect):
             "function": function,
         }
 
-    def _end(self, answer: Answer) -> str:
-        finish = "stop" if answer.is_declined else answer.finish
+    def _end(self, response: Answer) -> str:
+        finish = "stop" if response.is_declined else response.finish
         return self.traits.finishes.get(finish, finish)
 
     def _call_id(self, call: Call) -> str:
         digit = int(call.token[-1], 16)
         return self.traits.call_id.format(token=call.token, name=call.name, digit=digit)
 
-    def _head(self, ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:
+    def _head(self, ask: Ask, response: Answer, kind: str) -> dict[str, Any]:
         return {
-            "id": f"{self.traits.id_prefix}{answer.id[:24]}",
+            "id": f"{self.traits.id_prefix}{response.id[:24]}",
             "object": kind,
-            "created": answer.created,
+            "created": response.created,
             "model": ask.model,
             **self.traits.head,
         }

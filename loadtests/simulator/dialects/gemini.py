@@ -158,39 +158,41 @@ class GeminiDialect(Dialect):
             _read_tools(ask, request)
         return ask
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        if answer.is_withheld:
-            return encode(_blocked(ask, answer))
-        parts = [*_thought(answer)]
-        if answer.speaks:
-            parts.append(_signed({"text": answer.text}, answer))
-        parts.extend(_calls(answer))
-        return encode(_chunk(ask, answer, parts, finish=answer.finish, spoken=len(answer.text)))
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        if response.is_withheld:
+            return encode(_blocked(ask, response))
+        parts = [*_thought(response)]
+        if response.speaks:
+            parts.append(_signed({"text": response.text}, response))
+        parts.extend(_calls(response))
+        return encode(
+            _chunk(ask, response, parts, finish=response.finish, spoken=len(response.text))
+        )
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Answer) -> Stream:
         chunks: list[dict[str, Any]] = []
-        if answer.is_withheld:
-            return _stream(ask, [_blocked(ask, answer)], 0, {})
-        if answer.thinking:
-            chunks.append(_chunk(ask, answer, _thought(answer), finish=None, spoken=0))
+        if response.is_withheld:
+            return _stream(ask, [_blocked(ask, response)], 0, {})
+        if response.thinking:
+            chunks.append(_chunk(ask, response, _thought(response), finish=None, spoken=0))
         spoken = 0
-        for piece in answer.deltas:
+        for piece in response.deltas:
             spoken += len(piece)
-            chunks.append(_chunk(ask, answer, [{"text": piece}], finish=None, spoken=spoken))
+            chunks.append(_chunk(ask, response, [{"text": piece}], finish=None, spoken=spoken))
         text_end = len(chunks)
         chunks.extend(
-            _chunk(ask, answer, [part], finish=None, spoken=spoken) for part in _calls(answer)
+            _chunk(ask, response, [part], finish=None, spoken=spoken) for part in _calls(response)
         )
         # the last word and the finish come in chunks of their own
-        last = [_signed({"text": ""}, answer)]
-        chunks.append(_chunk(ask, answer, last, finish=answer.finish, spoken=spoken))
-        more = _chunk(ask, answer, [{"text": "more "}], finish=None, spoken=spoken)
+        last = [_signed({"text": ""}, response)]
+        chunks.append(_chunk(ask, response, last, finish=response.finish, spoken=spoken))
+        more = _chunk(ask, response, [{"text": "more "}], finish=None, spoken=spoken)
         return _stream(ask, chunks, text_end, more)
 
     def error(self, status: int, message: str) -> bytes:
         return encode({"error": _error(status, message)})
 
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
         error = self.error(503, message)
         return [_array_frame(index, error), b"]"] if ask.as_array else [_event_frame(0, error)]
 
@@ -217,18 +219,18 @@ def _error(status: int, message: str) -> dict[str, Any]:
     return {"code": status, "message": message, "status": STATUSES.get(status, fallback)}
 
 
-def _thought(answer: Answer) -> list[dict[str, Any]]:
-    return [{"text": answer.thinking, "thought": True}] if answer.thinking else []
+def _thought(response: Answer) -> list[dict[str, Any]]:
+    return [{"text": response.thinking, "thought": True}] if response.thinking else []
 
 
-def _signed(part: dict[str, Any], answer: Answer) -> dict[str, Any]:
+def _signed(part: dict[str, Any], response: Answer) -> dict[str, Any]:
     """The last part of a text that was thought about carries the signature of the thoughts."""
-    if not answer.thinking or answer.calls:
+    if not response.thinking or response.calls:
         return part
     return {**part, "thoughtSignature": SIGNATURE}
 
 
-def _blocked(ask: Ask, answer: Answer) -> dict[str, Any]:
+def _blocked(ask: Ask, response: Answer) -> dict[str, Any]:
     """A prompt that is not answered: no candidates, and only the prompt is counted."""
     chunk: dict[str, Any] = {
         "promptFeedback": {
@@ -242,20 +244,20 @@ def _blocked(ask: Ask, answer: Answer) -> dict[str, Any]:
             ],
         }
     }
-    if answer.usage is not None:
-        usage = _usage(answer.usage, spoken=0, is_whole=True)
-        if not answer.usage.output:
+    if response.usage is not None:
+        usage = _usage(response.usage, spoken=0, is_whole=True)
+        if not response.usage.output:
             del usage["candidatesTokenCount"]
         chunk["usageMetadata"] = usage
-    return chunk | {"modelVersion": ask.model, "responseId": answer.id[:22]}
+    return chunk | {"modelVersion": ask.model, "responseId": response.id[:22]}
 
 
-def _calls(answer: Answer) -> list[dict[str, Any]]:
+def _calls(response: Answer) -> list[dict[str, Any]]:
     """Function calls as parts; only the first of parallel ones carries the signature."""
     parts: list[dict[str, Any]] = []
-    for number, call in enumerate(answer.calls):
-        told = {"name": call.name, "args": parsed(call.arguments)}
-        part: dict[str, Any] = {"functionCall": told}
+    for number, call in enumerate(response.calls):
+        result = {"name": call.name, "args": parsed(call.arguments)}
+        part: dict[str, Any] = {"functionCall": result}
         if not number:
             part["thoughtSignature"] = SIGNATURE
         parts.append(part)
@@ -263,19 +265,19 @@ def _calls(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _chunk(
-    ask: Ask, answer: Answer, parts: list[dict[str, Any]], *, finish: str | None, spoken: int
+    ask: Ask, response: Answer, parts: list[dict[str, Any]], *, finish: str | None, spoken: int
 ) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
     if finish is not None:
         candidate["finishReason"] = FINISH_REASONS.get(finish, finish)
     chunk: dict[str, Any] = {"candidates": [candidate]}
-    if answer.usage is not None:
+    if response.usage is not None:
         is_whole = finish is not None
-        chunk["usageMetadata"] = _usage(answer.usage, spoken=spoken, is_whole=is_whole)
+        chunk["usageMetadata"] = _usage(response.usage, spoken=spoken, is_whole=is_whole)
         if is_whole:  # grounding and the like are the candidate's
-            chunk["candidates"] = [answer.usage.around(candidate)]
+            chunk["candidates"] = [response.usage.around(candidate)]
     chunk["modelVersion"] = ask.model
-    chunk["responseId"] = answer.id[:22]
+    chunk["responseId"] = response.id[:22]
     return chunk
 
 

@@ -66,18 +66,18 @@ class ImagesDialect(Dialect):
             echoed={"size": size, "form": form, "base": base_of(exchange)},
         )
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        asked = ask.echoed or {}
-        size = asked["size"]
-        count = ask.choices if answer.events is None else answer.events
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        requested = ask.echoed or {}
+        size = requested["size"]
+        count = ask.choices if response.events is None else response.events
         data: list[dict[str, Any]] = []
         for number in range(count):
-            if asked["form"] == "b64_json":
-                data.append({"b64_json": png_base64(answer.image_bytes), "size": size})
+            if requested["form"] == "b64_json":
+                data.append({"b64_json": png_base64(response.image_bytes), "size": size})
             else:
-                data.append({"url": self._link(asked["base"], answer, number), "size": size})
-        whole: dict[str, Any] = {"model": ask.model, "created": answer.created, "data": data}
-        if answer.usage is not None:
+                data.append({"url": self._link(requested["base"], response, number), "size": size})
+        whole: dict[str, Any] = {"model": ask.model, "created": response.created, "data": data}
+        if response.usage is not None:
             tokens = count * _area(size) // AREA_PER_TOKEN
             whole["usage"] = {
                 "generated_images": count,
@@ -86,9 +86,9 @@ class ImagesDialect(Dialect):
             }
         return encode(whole)
 
-    def _link(self, base: str, answer: Answer, number: int) -> str:
+    def _link(self, base: str, response: Answer, number: int) -> str:
         """The same for the same request, so it does not end."""
-        return self._files.link(base, File("png"), f"{answer.id[:32]}-{number}", NEVER)
+        return self._files.link(base, File("png"), f"{response.id[:32]}-{number}", NEVER)
 
 
 def _area(size: str) -> int:
@@ -115,19 +115,19 @@ class TranscriptionsDialect(Dialect):
             echoed={"form": texts.get("response_format", "json")},
         )
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        form, seconds = (ask.echoed or {})["form"], answer.events or 1
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        form, seconds = (ask.echoed or {})["form"], response.events or 1
         if form == "text":
-            return answer.text.encode() + b"\n"
+            return response.text.encode() + b"\n"
         if form == "srt":
-            return f"1\n00:00:00,000 --> 00:00:{seconds:02},500\n{answer.text}\n".encode()
-        whole: dict[str, Any] = {"text": answer.text}
+            return f"1\n00:00:00,000 --> 00:00:{seconds:02},500\n{response.text}\n".encode()
+        whole: dict[str, Any] = {"text": response.text}
         if form == "verbose_json":
             whole |= {"task": "transcribe", "language": "english", "duration": seconds + 0.25}
-        if answer.usage is not None and "whisper" in ask.model:
+        if response.usage is not None and "whisper" in ask.model:
             whole["usage"] = {"type": "duration", "seconds": seconds}
-        elif answer.usage is not None:
-            heard, written = answer.usage.input, answer.usage.output
+        elif response.usage is not None:
+            heard, written = response.usage.input, response.usage.output
             whole["usage"] = {
                 "type": "tokens",
                 "input_tokens": heard,
@@ -171,14 +171,14 @@ class RerankDialect(Dialect):
             sim=given(request.sim),
         )
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Answer) -> bytes:
         results = [
             {"index": place, "relevance_score": 1 / (place + 1)} for place in range(ask.choices)
         ]
-        whole: dict[str, Any] = {"id": answer.id[:24], "model": ask.model, "results": results}
-        if answer.usage is not None:
-            whole["meta"] = {"billed_units": {"search_units": answer.events or 1}}
-            whole["usage"] = {"total_tokens": answer.usage.input}
+        whole: dict[str, Any] = {"id": response.id[:24], "model": ask.model, "results": results}
+        if response.usage is not None:
+            whole["meta"] = {"billed_units": {"search_units": response.events or 1}}
+            whole["usage"] = {"total_tokens": response.usage.input}
         return encode(whole)
 
 
@@ -195,12 +195,12 @@ class ModerationsDialect(Dialect):
             model=request.model, stream=False, sim=given(request.sim), echoed={"flagged": flagged}
         )
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Answer) -> bytes:
         results = [
             {"flagged": one, "categories": {"violence": one}, "category_scores": {"violence": 0.5}}
             for one in (ask.echoed or {})["flagged"]
         ]
-        return encode({"id": f"modr-{answer.id[:20]}", "model": ask.model, "results": results})
+        return encode({"id": f"modr-{response.id[:20]}", "model": ask.model, "results": results})
 
 
 def _form(exchange: Exchange) -> tuple[dict[str, str], dict[str, list[HTTPFile]]]:

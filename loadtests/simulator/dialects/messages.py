@@ -154,12 +154,12 @@ class MessagesDialect(Dialect):
             raise Refusal(400, "anthropic-version: header is required")
         return read_messages(exchange.body)
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Answer) -> bytes:
         content: list[dict[str, Any]] = []
-        if answer.thinking:
-            content.append(_thinking(answer.thinking, SIGNATURE))
-        if answer.speaks:
-            content.append({"type": "text", "text": answer.text})
+        if response.thinking:
+            content.append(_thinking(response.thinking, SIGNATURE))
+        if response.speaks:
+            content.append({"type": "text", "text": response.text})
         content.extend(
             {
                 "type": "tool_use",
@@ -167,24 +167,24 @@ class MessagesDialect(Dialect):
                 "name": call.name,
                 "input": parsed(call.arguments),
             }
-            for call in answer.calls
+            for call in response.calls
         )
-        message = _message(ask, answer)
+        message = _message(ask, response)
         message["content"] = content
-        message |= _stopped(answer)
-        if answer.usage is not None:
-            usage = _usage(answer.usage, output=answer.usage.output)
-            message["usage"] = answer.usage.stated(usage)
-            message = answer.usage.around(message)
+        message |= _stopped(response)
+        if response.usage is not None:
+            usage = _usage(response.usage, output=response.usage.output)
+            message["usage"] = response.usage.stated(usage)
+            message = response.usage.around(message)
         return encode(message)
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
-        message = _message(ask, answer)
-        if answer.usage is not None:
-            message["usage"] = _usage(answer.usage, output=min(1, answer.usage.output))
+    def stream(self, ask: Ask, response: Answer) -> Stream:
+        message = _message(ask, response)
+        if response.usage is not None:
+            message["usage"] = _usage(response.usage, output=min(1, response.usage.output))
         frames = [named("message_start", {"message": message})]
         text_end, text_index = len(frames), 0
-        for index, (block, deltas) in enumerate(_blocks(answer)):
+        for index, (block, deltas) in enumerate(_blocks(response)):
             frames.append(_event("content_block_start", index, content_block=block))
             if block["type"] == "text":
                 frames.append(named("ping", {}))
@@ -193,11 +193,11 @@ class MessagesDialect(Dialect):
             if block["type"] != "tool_use":
                 text_end = len(frames) + (block["type"] != "text")
             frames.append(_event("content_block_stop", index))
-        last: dict[str, Any] = {"delta": _stopped(answer)}
-        if answer.usage is not None:
-            totals = _totals(answer.usage, output=answer.usage.output)
-            last["usage"] = answer.usage.stated(totals)
-            last["delta"] = answer.usage.around(last["delta"])
+        last: dict[str, Any] = {"delta": _stopped(response)}
+        if response.usage is not None:
+            totals = _totals(response.usage, output=response.usage.output)
+            last["usage"] = response.usage.stated(totals)
+            last["delta"] = response.usage.around(last["delta"])
         frames.append(named("message_delta", last))
         frames.append(named("message_stop", {}))
         delta = {"type": "text_delta", "text": "more "}
@@ -209,13 +209,13 @@ class MessagesDialect(Dialect):
         kind = ERROR_TYPES.get(status, fallback)
         return encode({"type": "error", "error": {"type": kind, "message": message}})
 
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
         return [b"event: error\ndata: %b\n\n" % self.error(529, message)]
 
 
-def _message(ask: Ask, answer: Answer) -> dict[str, Any]:
+def _message(ask: Ask, response: Answer) -> dict[str, Any]:
     return {
-        "id": f"msg_{answer.id[:24]}",
+        "id": f"msg_{response.id[:24]}",
         "type": "message",
         "role": "assistant",
         "model": ask.model,
@@ -225,11 +225,11 @@ def _message(ask: Ask, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _stopped(answer: Answer) -> dict[str, Any]:
+def _stopped(response: Answer) -> dict[str, Any]:
     """The members that state why the message ended."""
-    if answer.stop_sequence is not None:
-        return {"stop_reason": "stop_sequence", "stop_sequence": answer.stop_sequence}
-    reason = STOP_REASONS.get(answer.finish, answer.finish)
+    if response.stop_sequence is not None:
+        return {"stop_reason": "stop_sequence", "stop_sequence": response.stop_sequence}
+    reason = STOP_REASONS.get(response.finish, response.finish)
     members: dict[str, Any] = {"stop_reason": reason, "stop_sequence": None}
     if reason == "refusal":
         members["stop_details"] = {"type": "refusal", "category": None, "explanation": EXPLANATION}
@@ -240,15 +240,15 @@ def _thinking(text: str, signature: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": text, "signature": signature}
 
 
-def _blocks(answer: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _blocks(response: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The beginnings of the content blocks, and the deltas that follow each."""
-    if answer.thinking:
-        thought = {"type": "thinking_delta", "thinking": answer.thinking}
+    if response.thinking:
+        thought = {"type": "thinking_delta", "thinking": response.thinking}
         yield _thinking("", ""), [thought, {"type": "signature_delta", "signature": SIGNATURE}]
-    if answer.speaks:
-        texts = [{"type": "text_delta", "text": piece} for piece in answer.deltas]
+    if response.speaks:
+        texts = [{"type": "text_delta", "text": piece} for piece in response.deltas]
         yield {"type": "text", "text": ""}, texts
-    for call in answer.calls:
+    for call in response.calls:
         use = {"type": "tool_use", "id": call.id("toolu_"), "name": call.name, "input": {}}
         pieces = argument_pieces(call.arguments)
         yield use, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]

@@ -46,70 +46,70 @@ PROOF: Final = "c2ltdWxhdGVkLXByb29m"  # opaque to clients, who must send it bac
 Item = dict[str, Any]
 
 
-def output_items(ask: Ask, answer: Answer) -> list[Item]:
+def output_items(ask: Ask, response: Answer) -> list[Item]:
     """All items of a finished answer."""
     items: list[Item] = []
-    if answer.thinking or (answer.usage is not None and answer.usage.reasoning > 0):
-        items.append(_reasoning_item(ask, answer))
-    if ask.searches and not answer.is_withheld:
-        items.append(_search_item(ask, answer))
-    if ask.picture is not None and not (answer.is_withheld or answer.is_declined):
-        items.append(_picture_item(ask, answer, ask.picture))
-    if answer.speaks:
-        items.append(_message_item(ask, answer))
-    items.extend(_call_item(call) for call in answer.calls)
+    if response.thinking or (response.usage is not None and response.usage.reasoning > 0):
+        items.append(_reasoning_item(ask, response))
+    if ask.searches and not response.is_withheld:
+        items.append(_search_item(ask, response))
+    if ask.picture is not None and not (response.is_withheld or response.is_declined):
+        items.append(_picture_item(ask, response, ask.picture))
+    if response.speaks:
+        items.append(_message_item(ask, response))
+    items.extend(_call_item(call) for call in response.calls)
     return items
 
 
-def _search_item(ask: Ask, answer: Answer) -> Item:
-    query, source = ask.text[:ECHO_CHARS], {"type": "url", "url": _source(answer)}
-    asked = {"type": "search", "query": query, "queries": [query], "sources": [source]}
-    return _item("web_search_call", f"ws_{answer.id[:48]}", action=asked)
+def _search_item(ask: Ask, response: Answer) -> Item:
+    query, source = ask.text[:ECHO_CHARS], {"type": "url", "url": _source(response)}
+    requested = {"type": "search", "query": query, "queries": [query], "sources": [source]}
+    return _item("web_search_call", f"ws_{response.id[:48]}", action=requested)
 
 
-def _picture_item(ask: Ask, answer: Answer, picture: Picture) -> Item:
+def _picture_item(ask: Ask, response: Answer, picture: Picture) -> Item:
     return _item(
         "image_generation_call",
-        f"ig_{answer.id[:48]}",
+        f"ig_{response.id[:48]}",
         action="generate",
         background="opaque",
         output_format="png",
         quality="medium",
         revised_prompt=ask.text[:ECHO_CHARS],
         size=picture.size,
-        result=png_base64(answer.image_bytes),
+        result=png_base64(response.image_bytes),
     )
 
 
-def _message_item(ask: Ask, answer: Answer) -> Item:
-    cited = {"type": "url_citation", "start_index": 0, "end_index": len(answer.text)}
-    cited |= {"title": "All the news there is", "url": _source(answer)}
-    part: Item = {"type": "output_text", "logprobs": [], "text": answer.text}
-    part["annotations"] = [cited] if ask.searches and answer.text else []
-    if answer.is_declined:
-        part = {"type": "refusal", "refusal": answer.text}
-    return _item("message", f"msg_{answer.id[:48]}", content=[part], role="assistant")
+def _message_item(ask: Ask, response: Answer) -> Item:
+    cited = {"type": "url_citation", "start_index": 0, "end_index": len(response.text)}
+    cited |= {"title": "All the news there is", "url": _source(response)}
+    part: Item = {"type": "output_text", "logprobs": [], "text": response.text}
+    part["annotations"] = [cited] if ask.searches and response.text else []
+    if response.is_declined:
+        part = {"type": "refusal", "refusal": response.text}
+    return _item("message", f"msg_{response.id[:48]}", content=[part], role="assistant")
 
 
-def _reasoning_item(ask: Ask, answer: Answer) -> Item:
-    summary = [{"type": "summary_text", "text": answer.thinking}] if answer.thinking else []
-    item: Item = {"id": f"rs_{answer.id[:48]}", "type": "reasoning", "summary": summary}
+def _reasoning_item(ask: Ask, response: Answer) -> Item:
+    summary = [{"type": "summary_text", "text": response.thinking}] if response.thinking else []
+    item: Item = {"id": f"rs_{response.id[:48]}", "type": "reasoning", "summary": summary}
     if ask.proves_reasoning:
         item["encrypted_content"] = PROOF
     return item
 
 
 def _call_item(call: Call) -> Item:
-    told = {"arguments": call.arguments, "call_id": call.id("call_"), "name": call.name}
-    return _item("function_call", f"fc_{call.token}", **told)
+    result = {"arguments": call.arguments, "call_id": call.id("call_"), "name": call.name}
+    return _item("function_call", f"fc_{call.token}", **result)
 
 
 def _item(kind: str, item_id: str, **members: Any) -> Item:
     return {"id": item_id, "type": kind, "status": "completed", **members}
 
 
-def _source(answer: Answer) -> str:
-    return f"{SOURCE}{answer.id[:12]}"
+def _source(response: Answer) -> str:
+    return f"{SOURCE}{response.id[:12]}"
 
 
 # What an item has not yet when it begins.
@@ -138,10 +138,10 @@ class EventWriter:
         numbered = {"sequence_number": len(self.frames), **data}
         self.frames.append(named(f"response.{event}", numbered))
 
-    def items(self, ask: Ask, answer: Answer) -> None:
+    def items(self, ask: Ask, response: Answer) -> None:
         """The events of all items."""
         self.text_end = len(self.frames)
-        for output, item in enumerate(output_items(ask, answer)):
+        for output, item in enumerate(output_items(ask, response)):
             place, at = {"item_id": item["id"], "output_index": output}, {"output_index": output}
             begun = {**item, **EMPTY[item["type"]]}
             if "status" in item:
@@ -150,7 +150,7 @@ class EventWriter:
                 del begun["action"]
             self.put("output_item.added", {**at, "item": begun})
             if item["type"] == "message":
-                self._message({**place, "content_index": 0}, item["content"][0], answer.deltas)
+                self._message({**place, "content_index": 0}, item["content"][0], response.deltas)
             else:
                 for event, data in _events_of(item, ask):
                     self.put(event, {**place, **data})
@@ -335,16 +335,16 @@ class ResponsesDialect(Dialect):
             _read_tools(ask, request)
         return ask
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        return encode(_finished(ask, answer))
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        return encode(_finished(ask, response))
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Answer) -> Stream:
         writer = EventWriter()
-        opening = {"response": _response(ask, answer, status="in_progress", output=[])}
+        opening = {"response": _response(ask, response, status="in_progress", output=[])}
         writer.put("created", opening)
         writer.put("in_progress", opening)
-        writer.items(ask, answer)
-        whole = _finished(ask, answer)
+        writer.items(ask, response)
+        whole = _finished(ask, response)
         writer.put(whole["status"], {"response": whole})
         place = writer.message_place
         return Stream(
@@ -356,37 +356,37 @@ class ResponsesDialect(Dialect):
             ),
         )
 
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
         kind, _ = error_type(500)
-        told = {"type": kind, "code": kind, "message": message, "param": None}
-        failed = _response(ask, answer, status="failed", output=[])
+        result = {"type": kind, "code": kind, "message": message, "param": None}
+        failed = _response(ask, response, status="failed", output=[])
         failed["error"] = {"code": kind, "message": message}
         return [
-            named("error", {"sequence_number": index, "error": told}),
+            named("error", {"sequence_number": index, "error": result}),
             named("response.failed", {"sequence_number": index + 1, "response": failed}),
         ]
 
 
-def _finished(ask: Ask, answer: Answer) -> dict[str, Any]:
+def _finished(ask: Ask, response: Answer) -> dict[str, Any]:
     """The whole response object, completed, or incomplete with its reason."""
-    reason = INCOMPLETE.get(answer.finish)
+    reason = INCOMPLETE.get(response.finish)
     status = "incomplete" if reason else "completed"
-    whole = _response(ask, answer, status=status, output=output_items(ask, answer))
+    whole = _response(ask, response, status=status, output=output_items(ask, response))
     whole["incomplete_details"] = {"reason": reason} if reason else None
     whole["usage"] = None
-    if answer.usage is not None:
-        whole["usage"] = answer.usage.stated(_usage(answer.usage))
-        whole = answer.usage.around(whole)
+    if response.usage is not None:
+        whole["usage"] = response.usage.stated(_usage(response.usage))
+        whole = response.usage.around(whole)
     return whole
 
 
 def _response(
-    ask: Ask, answer: Answer, *, status: str, output: list[dict[str, Any]]
+    ask: Ask, response: Answer, *, status: str, output: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {
-        "id": f"resp_{answer.id[:48]}",
+        "id": f"resp_{response.id[:48]}",
         "object": "response",
-        "created_at": answer.created,
+        "created_at": response.created,
         "status": status,
         "background": False,
         "error": None,
@@ -417,9 +417,13 @@ def _usage(tokens: Tokens) -> dict[str, Any]:
 class CompactDialect(ResponsesDialect):
     """`POST /v1/responses/compact`: one item that stands for the conversation."""
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        whole = _finished(ask, answer)
-        item = {"type": "compaction", "id": f"cmp_{answer.id[:24]}", "encrypted_content": answer.id}
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        whole = _finished(ask, response)
+        item = {
+            "type": "compaction",
+            "id": f"cmp_{response.id[:24]}",
+            "encrypted_content": response.id,
+        }
         return encode(
             {
                 "id": whole["id"],

@@ -295,19 +295,19 @@ class FaceDialect(Dialect):
             headers={**failure.headers, **(directive.headers or {})},
         )
 
-    def plain(self, ask: Ask, answer: Answer) -> bytes:
-        return self._inner.plain(ask, answer)
+    def plain(self, ask: Ask, response: Answer) -> bytes:
+        return self._inner.plain(ask, response)
 
-    def stream(self, ask: Ask, answer: Answer) -> Stream:
-        return self._inner.stream(ask, answer)
+    def stream(self, ask: Ask, response: Answer) -> Stream:
+        return self._inner.stream(ask, response)
 
     def error(self, status: int, message: str) -> bytes:
         return self._inner.error(status, message)
 
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
         failure = self.face.stream_failure
         if not isinstance(failure, str):
-            return self._inner.error_frames(ask, answer, index, message)
+            return self._inner.error_frames(ask, response, index, message)
         return [failure.replace("{model}", ask.model).encode()]
 
 

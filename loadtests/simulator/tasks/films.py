@@ -32,8 +32,8 @@ ARK_CODES: Final = {
 
 def _ark_error(status: int, message: str, code: int | str | None) -> tuple[int, Json]:
     usual, kind = ARK_CODES.get(status, ("InternalServiceError", "InternalServerError"))
-    told = {"code": code or usual, "message": message, "param": "", "type": kind}
-    return status, {"error": told}
+    result = {"code": code or usual, "message": message, "param": "", "type": kind}
+    return status, {"error": result}
 
 
 ARK: Final = Wire("ark", _ark_error)

@@ -122,8 +122,8 @@ class TaskServer:
         is_keyed = call.wire.honours_keys and bool(key[1])
         if is_keyed and key in self.book.replays:
             kept: Reply
-            asked, kept = self.book.replays[key]
-            if asked != _digest(exchange):
+            request, kept = self.book.replays[key]
+            if request != _digest(exchange):
                 raise Refusal(409, "The Idempotency-Key was used with another body.")
             return replace(kept, lines=b"Idempotency-Replayed: true\r\n")
         tasks = len(self.book)
@@ -209,8 +209,8 @@ def _stated(wire: Wire, directive: Directive) -> Script:
     """An error that a directive asks for, in the wire's shape."""
     status = directive.status or REFUSED_STATUS
     message = script.stated_message(directive, status)
-    sent, told = wire.error(status, message, directive.code)
-    body = encode(told)
+    sent, result = wire.error(status, message, directive.code)
+    body = encode(result)
     instead = script.instead_script(lambda *_: body, directive)
     return instead or script.body_script(directive.status or sent, directive, body, JSON)
 
@@ -223,16 +223,16 @@ def _delivered(wire: Wire, directive: Directive, reply: Reply) -> Script:
 
 
 def _refused(wire: Wire, refusal: Refusal) -> Script:
-    status, told = wire.error(refusal.status, refusal.message, None)
-    return script.body_script(status, directives.ORDINARY, encode(told), JSON)
+    status, result = wire.error(refusal.status, refusal.message, None)
+    return script.body_script(status, directives.ORDINARY, encode(result), JSON)
 
 
 def _file_error(status: int, message: str) -> bytes:
     """In the form of an object storage."""
-    code, _, told = message.partition(": ")
-    if not told:
-        code, told = phrase(status).replace(" ", ""), message
+    code, _, result = message.partition(": ")
+    if not result:
+        code, result = phrase(status).replace(" ", ""), message
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{code}</Code><Message>{told}</Message></Error>"
+        f"<Error><Code>{code}</Code><Message>{result}</Message></Error>"
     ).encode()

@@ -138,7 +138,7 @@ def _asked(call: Call) -> tuple[str, str, float]:
 def speak(call: Call) -> Json:
     text, extension, seconds = _asked(call)
     sound = made(file_of(extension, seconds))[0]
-    told = {
+    result = {
         "audio_length": round(seconds * 1000),
         "audio_size": len(sound),
         "audio_format": extension,
@@ -147,7 +147,7 @@ def speak(call: Call) -> Json:
         "usage_characters": len(text),
     }
     data = {"audio": sound.hex(), "status": 2}
-    return {"data": data, "extra_info": told, "trace_id": call.book.new_id(), "base_resp": GOOD}
+    return {"data": data, "extra_info": result, "trace_id": call.book.new_id(), "base_resp": GOOD}
 
 
 @MINIMAX.serves(SUBMIT, "POST /v1/t2a_async_v2", _MINIMAX_SPEECH)
@@ -155,8 +155,8 @@ def submit_minimax(call: Call) -> Json:
     text, extension, seconds = _asked(call)
     number = int(call.book.new_id()[:12], 16)  # its file has the next one
     call.begin("speech", "", seconds, task_id=str(number), format=extension)
-    answer = {"task_id": number, "task_token": f"token{number}", "file_id": number + 1}
-    return {**answer, "usage_characters": len(text), "base_resp": GOOD}
+    response = {"task_id": number, "task_token": f"token{number}", "file_id": number + 1}
+    return {**response, "usage_characters": len(text), "base_resp": GOOD}
 
 
 @MINIMAX.serves("poll", "GET /v1/query/t2a_async_query_v2", query="task_id")

@@ -63,8 +63,8 @@ class Task:
     def ends_at(self) -> float:
         """When it ends, unless it is cancelled before."""
         planned = self.created_at + self.seconds
-        told = self.told_to_finish_at
-        return planned if told is None else min(planned, told)
+        result = self.told_to_finish_at
+        return planned if result is None else min(planned, result)
 
     def is_over(self, now: float) -> bool:
         return self.cancelled_at is not None or now >= self.ends_at
@@ -96,8 +96,8 @@ class Task:
     @property
     def reported_seconds(self) -> float | str:
         """The reported length of what it made."""
-        told = self.directive.real_seconds
-        return self.made_seconds if told is None else told
+        result = self.directive.real_seconds
+        return self.made_seconds if result is None else result
 
     def cancel(self, now: float) -> bool:
         """End it before its time; False when it had ended."""

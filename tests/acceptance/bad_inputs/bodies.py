@@ -101,8 +101,8 @@ _ORDER = (
 
 CASES = (
     *(
-        Case(name, request(body=body), (answer,), is_recorded=True)
-        for name, (body, answer) in _BODIES.items()
+        Case(name, request(body=body), (response,), is_recorded=True)
+        for name, (body, response) in _BODIES.items()
     ),
     Case(
         "compressed body, said so",

@@ -75,10 +75,10 @@ _SMUGGLING = (
         Case(
             f"smuggling: transfer encoding {name}",
             request(line, body=b"0\r\n\r\n" + NEXT),
-            (answer if answer is not _CODING else invalid("exclude each other"),),
+            (response if response is not _CODING else invalid("exclude each other"),),
             stays=False,
         )
-        for name, (line, answer) in _ENCODINGS.items()
+        for name, (line, response) in _ENCODINGS.items()
     ),
     Case(
         "smuggling: a request in the body of a GET",
@@ -143,10 +143,10 @@ CASES = (
         Case(
             f"transfer encoding {name}",
             request(line, body=chunked(BODY), length=False),
-            (answer,),
+            (response,),
             stays=False,
         )
-        for name, (line, answer) in _ENCODINGS.items()
+        for name, (line, response) in _ENCODINGS.items()
     ),
     Case(
         "chunked before HTTP/1.1",

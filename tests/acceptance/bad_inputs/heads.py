@@ -72,8 +72,8 @@ _ODD_LINES = {
 
 CASES = (
     *(
-        Case(f"not HTTP: {name}", wire, (answer,), stays=False)
-        for name, (wire, answer) in _NOT_HTTP.items()
+        Case(f"not HTTP: {name}", wire, (response,), stays=False)
+        for name, (wire, response) in _NOT_HTTP.items()
     ),
     *(
         Case(f"header: {name}", request(line, body=BODY), (invalid(says),), stays=False)

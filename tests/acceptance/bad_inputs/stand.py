@@ -1,4 +1,4 @@
-"""The house that bad input is thrown at, and the proof that it stands as it stood before.
+"""The deployment that bad input is thrown at, and the proof that it stands as it stood before.
 
 `Stand` sends cases and remembers what was answered; `check_*` compare what there is with that.
 """
@@ -19,7 +19,7 @@ from tests.acceptance.bad_inputs.case import (
     Case,
 )
 from tests.acceptance.bad_inputs.parser import READ, REFUSED, WAITED_FOR
-from tests.support.house import House, complaints, model
+from tests.support.deployment import Deployment, complaints, model
 from tests.support.raw import RawAnswer, RawConnection
 from tests.support.scrape import Admin
 from tests.support.waiting import until
@@ -43,16 +43,16 @@ SECRETS = re.compile(rb"key-of-|127\.0\.0\.1|Traceback|File \"|postgres|sk-platf
 
 @dataclass
 class Stand:
-    """One house for a module."""
+    """One deployment for a module."""
 
-    house: House
+    deployment: Deployment
     traces: dict[str, Answer] = field(default_factory=dict)
     recorded: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.tenant = self.house.tenant(nano_usd=FUNDS_NANO_USD, concurrency=CONCURRENCY)
-        allowed = self.house.another(self.tenant, allowed_models=(OTHER_MODEL,))
-        poor = self.house.tenant(nano_usd=0)
+        self.tenant = self.deployment.tenant(nano_usd=FUNDS_NANO_USD, concurrency=CONCURRENCY)
+        allowed = self.deployment.another(self.tenant, allowed_models=(OTHER_MODEL,))
+        poor = self.deployment.tenant(nano_usd=0)
         key = self.tenant.key
         self._keys = {
             b"{KEY}": key.encode(),
@@ -63,11 +63,11 @@ class Stand:
 
     @property
     def url(self) -> str:
-        return self.house.gateway.url
+        return self.deployment.gateway.url
 
     @property
     def admin(self) -> Admin:
-        return Admin(self.house.gateway.admin_url)
+        return Admin(self.deployment.gateway.admin_url)
 
     def wire(self, template: bytes) -> bytes:
         """The bytes of a case with the keys put in."""
@@ -79,8 +79,8 @@ class Stand:
         """Send a case and see that it is answered as the table says, and not otherwise."""
         with RawConnection(self.url) as connection:
             connection.send(self.wire(case.wire))
-            answers, stays = self._expected(case)
-            for expected in answers:
+            responses, stays = self._expected(case)
+            for expected in responses:
                 has_body = not case.is_head
                 trace = self.check_answer(
                     connection.answer(has_body=has_body), expected, has_body=has_body
@@ -89,10 +89,10 @@ class Stand:
                     self.recorded.add(trace)
             if stays:
                 connection.send(PROBE)
-                answer = connection.answer()
-                assert answer is not None, "the connection was closed"
-                assert answer.status == 200, answer
-            if stays or not answers:  # it would wait for more
+                response = connection.answer()
+                assert response is not None, "the connection was closed"
+                assert response.status == 200, response
+            if stays or not responses:  # it would wait for more
                 connection.end_sending()
             assert connection.rest() == b""
 
@@ -107,33 +107,33 @@ class Stand:
         return case.answers, case.stays
 
     def check_answer(
-        self, answer: RawAnswer | None, expected: Answer, *, has_body: bool = True
+        self, response: RawAnswer | None, expected: Answer, *, has_body: bool = True
     ) -> str:
         """See that one answer is the expected one, in the first shape, and gives nothing away.
 
         Return its trace id.
         """
-        assert answer is not None, "closed without an answer"
-        assert answer.status == expected.status, answer
-        trace = answer.headers["x-gateway-trace"]
-        assert TRACE.fullmatch(trace), answer
+        assert response is not None, "closed without an answer"
+        assert response.status == expected.status, response
+        trace = response.headers["x-gateway-trace"]
+        assert TRACE.fullmatch(trace), response
         assert trace not in self.traces, "a trace id came twice"
         self.traces[trace] = expected
-        assert "server" not in answer.headers, answer
-        assert not any(name.startswith("x-ratelimit") for name in answer.headers) or (
+        assert "server" not in response.headers, response
+        assert not any(name.startswith("x-ratelimit") for name in response.headers) or (
             expected.status == 200
-        ), answer
-        assert answer.headers["content-type"] == "application/json", answer
+        ), response
+        assert response.headers["content-type"] == "application/json", response
         if expected.code is None or not has_body:
             return trace
-        whole = answer.json
+        whole = response.json
         assert list(whole) == ["error"], whole
         error = whole["error"]
         assert list(error) == ["message", "type", "code"], error
         assert (error["code"], error["type"]) == (expected.code, TYPES[expected.code]), error
         assert expected.says in error["message"], error
         assert len(error["message"]) < 600, error
-        assert not SECRETS.search(answer.body), answer
+        assert not SECRETS.search(response.body), response
         return trace
 
     # What must be so at any time
@@ -142,42 +142,46 @@ class Stand:
         """Nothing is in flight, nothing is held, no connection is left."""
         until(lambda: self._connections() == 0, what="no connection left")
         until(lambda: self.admin.page().total("gw_calls_in_flight") == 0, what="no call in flight")
-        self.house.settled(self.tenant)
-        assert self.house.query("SELECT * FROM holds") == []
-        assert self.house.held_nano_usd(self.tenant) == 0
+        self.deployment.settled(self.tenant)
+        assert self.deployment.query("SELECT * FROM holds") == []
+        assert self.deployment.held_nano_usd(self.tenant) == 0
 
     def check_no_fault(self) -> None:
         """No answer was a 5xx, and nothing was logged as an error."""
-        answers = self.admin.page().series("gw_http_responses_total")
-        assert answers
-        assert not [values for values in answers if values[1].startswith("5")], answers
-        assert not complaints(self.house.gateway.lines)
+        responses = self.admin.page().series("gw_http_responses_total")
+        assert responses
+        assert not [values for values in responses if values[1].startswith("5")], responses
+        assert not complaints(self.deployment.gateway.lines)
 
     def check_rows(self) -> None:
         """Each row says what its client was told, costs nothing, and shows no key; none is lost."""
         until(lambda: self.recorded <= self._rows().keys(), what="a row of each refusal")
         for trace, row in self._rows().items():
             assert self.tenant.key not in str(row), row
-            answer = self.traces.get(trace)
-            if answer is not None and answer.status != 200:
-                assert (row["status"], row["error_code"]) == ("rejected", answer.code), row
+            response = self.traces.get(trace)
+            if response is not None and response.status != 200:
+                assert (row["status"], row["error_code"]) == ("rejected", response.code), row
                 assert row["cost_nano_usd"] == 0, row
 
     def resident_bytes(self) -> int:
         """Memory of the gateway's process."""
-        status = Path(f"/proc/{self.house.gateway.popen.pid}/status").read_text(encoding="ascii")
+        status = Path(f"/proc/{self.deployment.gateway.popen.pid}/status").read_text(
+            encoding="ascii"
+        )
         found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
 
     def _rows(self) -> dict[str, dict[str, Any]]:
-        rows = self.house.rows(self.tenant)
+        rows = self.deployment.rows(self.tenant)
         return {row["request_id"].replace("-", ""): row for row in rows}
 
     def _connections(self) -> int:
         """Connections to the public listener that the kernel still knows as open."""
         port = int(self.url.rpartition(":")[2])
-        table = Path(f"/proc/{self.house.gateway.popen.pid}/net/tcp").read_text(encoding="ascii")
+        table = Path(f"/proc/{self.deployment.gateway.popen.pid}/net/tcp").read_text(
+            encoding="ascii"
+        )
         rows = [line.split() for line in table.splitlines()[1:]]
         open_states = {"01", "08"}  # established, and closed by the client alone
         return sum(row[1].endswith(f":{port:04X}") and row[3] in open_states for row in rows)

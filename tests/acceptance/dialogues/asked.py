@@ -39,11 +39,11 @@ def path_of(client: str, model: str, form: str) -> str:
     }[client]
 
 
-def body_of(client: str, model: str, form: str, asked: Asked) -> dict[str, Any]:
+def body_of(client: str, model: str, form: str, request: Asked) -> dict[str, Any]:
     """The body of a client's request."""
     body = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
-    ](asked)
+    ](request)
     if client == "native":
         return body
     if client == "chat" and form == "stream":
@@ -51,12 +51,12 @@ def body_of(client: str, model: str, form: str, asked: Asked) -> dict[str, Any]:
     return {"model": model, "stream": form == "stream", **body}
 
 
-def _chat(asked: Asked) -> dict[str, Any]:
+def _chat(request: Asked) -> dict[str, Any]:
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": asked.text},
+        {"role": "user", "content": request.text},
     ]
-    if asked.has_results:
+    if request.has_results:
         calls = [
             {
                 "id": call_id,
@@ -70,8 +70,8 @@ def _chat(asked: Asked) -> dict[str, Any]:
             {"role": "tool", "tool_call_id": call_id, "content": result}
             for call_id, result in RESULTS.items()
         ]
-    body: dict[str, Any] = {"messages": messages, "max_tokens": asked.max_tokens}
-    if asked.has_tools or asked.has_results:
+    body: dict[str, Any] = {"messages": messages, "max_tokens": request.max_tokens}
+    if request.has_tools or request.has_results:
         body["tools"] = [
             {
                 "type": "function",
@@ -79,15 +79,15 @@ def _chat(asked: Asked) -> dict[str, Any]:
             }
             for name, schema in TOOLS.items()
         ]
-    if asked.thinks:
+    if request.thinks:
         body["reasoning_effort"] = "low"
     return body
 
 
-def _messages(asked: Asked) -> dict[str, Any]:
-    content: list[dict[str, Any]] = [{"type": "text", "text": asked.text}]
+def _messages(request: Asked) -> dict[str, Any]:
+    content: list[dict[str, Any]] = [{"type": "text", "text": request.text}]
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
-    if asked.has_results:
+    if request.has_results:
         calls = [
             {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
             for call_id, name, arguments in CALLS
@@ -98,21 +98,25 @@ def _messages(asked: Asked) -> dict[str, Any]:
         ]
         messages.append({"role": "assistant", "content": calls})
         messages.append({"role": "user", "content": results})
-    body: dict[str, Any] = {"system": SYSTEM, "messages": messages, "max_tokens": asked.max_tokens}
-    if asked.has_tools or asked.has_results:
+    body: dict[str, Any] = {
+        "system": SYSTEM,
+        "messages": messages,
+        "max_tokens": request.max_tokens,
+    }
+    if request.has_tools or request.has_results:
         body["tools"] = [
             {"name": name, "description": DESCRIPTION, "input_schema": schema}
             for name, schema in TOOLS.items()
         ]
-    if asked.thinks:
+    if request.thinks:
         body["thinking"] = {"type": "enabled", "budget_tokens": THINKING_TOKENS}
     return body
 
 
-def _responses(asked: Asked) -> dict[str, Any]:
-    content: list[dict[str, Any]] = [{"type": "input_text", "text": asked.text}]
+def _responses(request: Asked) -> dict[str, Any]:
+    content: list[dict[str, Any]] = [{"type": "input_text", "text": request.text}]
     items: list[dict[str, Any]] = [{"role": "user", "content": content}]
-    if asked.has_results:
+    if request.has_results:
         items += [
             {
                 "type": "function_call",
@@ -129,22 +133,22 @@ def _responses(asked: Asked) -> dict[str, Any]:
     body: dict[str, Any] = {
         "input": items,
         "instructions": SYSTEM,
-        "max_output_tokens": asked.max_tokens,
+        "max_output_tokens": request.max_tokens,
     }
-    if asked.has_tools or asked.has_results:
+    if request.has_tools or request.has_results:
         body["tools"] = [
             {"type": "function", "name": name, "description": DESCRIPTION, "parameters": schema}
             for name, schema in TOOLS.items()
         ]
-    if asked.thinks:
+    if request.thinks:
         body["reasoning"] = {"effort": "low", "summary": "auto"}
     return body
 
 
-def _gemini(asked: Asked) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = [{"text": asked.text}]
+def _gemini(request: Asked) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [{"text": request.text}]
     contents: list[dict[str, Any]] = [{"role": "user", "parts": parts}]
-    if asked.has_results:
+    if request.has_results:
         calls = [
             {"functionCall": {"id": call_id, "name": name, "args": arguments}}
             for call_id, name, arguments in CALLS
@@ -162,15 +166,15 @@ def _gemini(asked: Asked) -> dict[str, Any]:
         ]
         contents.append({"role": "model", "parts": calls})
         contents.append({"role": "user", "parts": results})
-    config: dict[str, Any] = {"maxOutputTokens": asked.max_tokens}
-    if asked.thinks:
+    config: dict[str, Any] = {"maxOutputTokens": request.max_tokens}
+    if request.thinks:
         config["thinkingConfig"] = {"includeThoughts": True, "thinkingBudget": THINKING_TOKENS}
     body: dict[str, Any] = {
         "systemInstruction": {"parts": [{"text": SYSTEM}]},
         "contents": contents,
         "generationConfig": config,
     }
-    if asked.has_tools or asked.has_results:
+    if request.has_tools or request.has_results:
         declared = [
             {"name": name, "description": DESCRIPTION, "parameters": schema}
             for name, schema in TOOLS.items()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.acceptance.dialogues.whole import (
-    Told,
+    WholeResult,
     call,
     chat_usage,
     messages_usage,
@@ -16,7 +16,7 @@ from tests.acceptance.dialogues.whole import (
 DONE = "[DONE]"
 
 
-def read_stream(client: str, body: bytes) -> Told:
+def read_stream(client: str, body: bytes) -> WholeResult:
     """Read a stream, be it cut; the data of its events are all JSON but for chat's last."""
     events = list(_events(body.decode()))
     return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
@@ -41,36 +41,36 @@ def _events(text: str) -> Iterator[tuple[str | None, Any]]:
         yield name, DONE if data == DONE else json.loads(data)
 
 
-def _chat(events: list[tuple[str | None, Any]]) -> Told:
-    told = Told()
+def _chat(events: list[tuple[str | None, Any]]) -> WholeResult:
+    result = WholeResult()
     ids: list[str] = []
     names: list[str] = []
     arguments: list[str] = []
     identity = set()
     for number, (name, chunk) in enumerate(events):
         assert name is None
-        assert not told.has_end, "nothing comes after the end"
-        assert told.error is None, "nothing comes after an error"
+        assert not result.has_end, "nothing comes after the end"
+        assert result.error is None, "nothing comes after an error"
         if chunk == DONE:
-            told.has_end = True
+            result.has_end = True
             continue
         if "error" in chunk:
-            told.error = chunk["error"]
+            result.error = chunk["error"]
             continue
         assert chunk["object"] == "chat.completion.chunk"
         identity.add((chunk["id"], chunk["created"], chunk["model"]))
         if not chunk["choices"]:
-            assert told.finish is not None, "usage comes after the finish"
-            chat_usage(chunk["usage"], told)
+            assert result.finish is not None, "usage comes after the finish"
+            chat_usage(chunk["usage"], result)
             continue
         assert chunk.get("usage") is None
         (choice,) = chunk["choices"]
         delta = choice["delta"]
-        assert told.finish is None, "nothing is said after the finish"
+        assert result.finish is None, "nothing is said after the finish"
         assert ("role" in delta) == (number == 0)
-        told.text += delta.get("content") or ""
-        told.refusal += delta.get("refusal") or ""
-        told.thinking += delta.get("reasoning_content") or ""
+        result.text += delta.get("content") or ""
+        result.refusal += delta.get("refusal") or ""
+        result.thinking += delta.get("reasoning_content") or ""
         for one in delta.get("tool_calls", ()):
             if "id" in one:
                 assert one["index"] == len(ids), "calls are numbered by themselves"
@@ -79,30 +79,30 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
                 names.append(one["function"]["name"])
                 arguments.append("")
             arguments[one["index"]] += one["function"].get("arguments", "")
-        told.finish = choice["finish_reason"]
+        result.finish = choice["finish_reason"]
     assert len(identity) <= 1, identity
-    if told.has_end:
-        told.calls = [call(*pair) for pair in zip(names, arguments, strict=True)]
-    return told
+    if result.has_end:
+        result.calls = [call(*pair) for pair in zip(names, arguments, strict=True)]
+    return result
 
 
-def _messages(events: list[tuple[str | None, Any]]) -> Told:
-    told = Told()
+def _messages(events: list[tuple[str | None, Any]]) -> WholeResult:
+    result = WholeResult()
     kinds = [event["type"] for _, event in events]
     assert [name for name, _ in events] == kinds
     blocks: list[dict[str, Any]] = []
     pieces: list[str] = []
     is_open = False
     for number, (_, event) in enumerate(events):
-        assert not told.has_end, "nothing comes after the end"
-        assert told.error is None, "nothing comes after an error"
+        assert not result.has_end, "nothing comes after the end"
+        assert result.error is None, "nothing comes after an error"
         kind = event["type"]
         assert (kind == "message_start") == (number == 0) or kind == "error"
         if kind == "message_start":
             assert event["message"]["content"] == []
             assert event["message"]["stop_reason"] is None
             if "usage" in event["message"]:
-                messages_usage(event["message"]["usage"], told)
+                messages_usage(event["message"]["usage"], result)
         elif kind == "content_block_start":
             assert not is_open, "one block at a time"
             assert event["index"] == len(blocks)
@@ -112,93 +112,95 @@ def _messages(events: list[tuple[str | None, Any]]) -> Told:
         elif kind == "content_block_delta":
             assert is_open
             assert event["index"] == len(blocks) - 1
-            _add_delta(event["delta"], blocks[-1], pieces, told)
+            _add_delta(event["delta"], blocks[-1], pieces, result)
         elif kind == "content_block_stop":
             assert is_open
             assert event["index"] == len(blocks) - 1
             is_open = False
         elif kind == "message_delta":
             assert not is_open
-            assert told.finish is None
-            told.finish = event["delta"]["stop_reason"]
+            assert result.finish is None
+            result.finish = event["delta"]["stop_reason"]
             if "usage" in event:
-                messages_usage(event["usage"], told)
+                messages_usage(event["usage"], result)
         elif kind == "message_stop":
-            assert told.finish is not None
-            told.has_end = True
+            assert result.finish is not None
+            result.has_end = True
         elif kind == "error":
-            told.error = event["error"]
+            result.error = event["error"]
         else:
             assert kind == "ping"
-    if told.has_end:
+    if result.has_end:
         for block, arguments in zip(blocks, pieces, strict=True):
             if block["type"] == "tool_use":
-                told.calls.append(call(block["name"], arguments))
-    return told
+                result.calls.append(call(block["name"], arguments))
+    return result
 
 
-def _add_delta(delta: dict[str, Any], block: dict[str, Any], pieces: list[str], told: Told) -> None:
+def _add_delta(
+    delta: dict[str, Any], block: dict[str, Any], pieces: list[str], result: WholeResult
+) -> None:
     kind = delta["type"]
     if kind == "text_delta":
         assert block["type"] == "text"
-        told.text += delta["text"]
+        result.text += delta["text"]
         block["text"] += delta["text"]
     elif kind == "input_json_delta":
         assert block["type"] == "tool_use"
         pieces[-1] += delta["partial_json"]
     elif kind == "thinking_delta":
         assert block["type"] == "thinking"
-        told.thinking += delta["thinking"]
+        result.thinking += delta["thinking"]
         block["thinking"] += delta["thinking"]
     else:
         assert (kind, block["type"]) == ("signature_delta", "thinking")
         block["signature"] = delta["signature"]
 
 
-def _responses(events: list[tuple[str | None, Any]]) -> Told:
-    told = Told()
+def _responses(events: list[tuple[str | None, Any]]) -> WholeResult:
+    result = WholeResult()
     numbers = [event["sequence_number"] for _, event in events]
     assert numbers == sorted(set(numbers)), "numbers rise"
-    said: dict[str, str] = {"output_text": "", "refusal": "", "reasoning_summary_text": ""}
+    message: dict[str, str] = {"output_text": "", "refusal": "", "reasoning_summary_text": ""}
     ended: dict[str, Any] | None = None
     for number, (name, event) in enumerate(events):
         kind = event["type"]
         assert name == kind
         assert ended is None, "nothing comes after the end"
-        assert (kind == "response.created") == (number == 0) or told.error is not None
+        assert (kind == "response.created") == (number == 0) or result.error is not None
         if kind == "error":
-            told.error = event
+            result.error = event
         elif kind.endswith(".delta"):
             member = kind.removeprefix("response.").removesuffix(".delta")
-            if member in said:
-                said[member] += event["delta"]
+            if member in message:
+                message[member] += event["delta"]
         elif kind in ("response.completed", "response.incomplete"):
             ended = event["response"]
     if ended is None:
-        told.text = said["output_text"]
-        return told
-    told = read_whole("responses", ended)
-    assert said == {
-        "output_text": told.text,
-        "refusal": told.refusal,
-        "reasoning_summary_text": told.thinking,
+        result.text = message["output_text"]
+        return result
+    result = read_whole("responses", ended)
+    assert message == {
+        "output_text": result.text,
+        "refusal": result.refusal,
+        "reasoning_summary_text": result.thinking,
     }
-    return told
+    return result
 
 
-def _gemini(events: list[tuple[str | None, Any]]) -> Told:
-    told = Told()
+def _gemini(events: list[tuple[str | None, Any]]) -> WholeResult:
+    result = WholeResult()
     for name, chunk in events:
         assert name is None
-        _take_chunk(chunk, told)
-    told.has_end = told.finish is not None
-    return told
+        _take_chunk(chunk, result)
+    result.has_end = result.finish is not None
+    return result
 
 
-def _take_chunk(chunk: dict[str, Any], told: Told) -> None:
-    assert told.finish is None, "nothing comes after the finish"
-    assert told.error is None, "nothing comes after an error"
+def _take_chunk(chunk: dict[str, Any], result: WholeResult) -> None:
+    assert result.finish is None, "nothing comes after the finish"
+    assert result.error is None, "nothing comes after an error"
     if "error" in chunk:
-        told.error = chunk["error"]
+        result.error = chunk["error"]
     else:
-        take_gemini(chunk, told)
+        take_gemini(chunk, result)

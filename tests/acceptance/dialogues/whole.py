@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass
-class Told:
+class WholeResult:
     """One answer as its client understands it; `finish` is the protocol's own word."""
 
     text: str = ""
@@ -27,111 +27,111 @@ def call(name: str, arguments: str) -> tuple[str, Any]:
     return name, read
 
 
-def chat_usage(usage: dict[str, Any], told: Told) -> None:
+def chat_usage(usage: dict[str, Any], result: WholeResult) -> None:
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
     cached = usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
-    told.usage = (usage["prompt_tokens"], usage["completion_tokens"], cached)
-    told.reasoning = usage.get("completion_tokens_details", {}).get("reasoning_tokens", 0)
+    result.usage = (usage["prompt_tokens"], usage["completion_tokens"], cached)
+    result.reasoning = usage.get("completion_tokens_details", {}).get("reasoning_tokens", 0)
 
 
-def messages_usage(usage: dict[str, Any], told: Told) -> None:
+def messages_usage(usage: dict[str, Any], result: WholeResult) -> None:
     cached = usage.get("cache_read_input_tokens") or 0
     written = usage.get("cache_creation_input_tokens") or 0
-    told.usage = (usage["input_tokens"] + cached + written, usage["output_tokens"], cached)
+    result.usage = (usage["input_tokens"] + cached + written, usage["output_tokens"], cached)
 
 
-def responses_usage(usage: dict[str, Any], told: Told) -> None:
+def responses_usage(usage: dict[str, Any], result: WholeResult) -> None:
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
     cached = usage["input_tokens_details"]["cached_tokens"]
-    told.usage = (usage["input_tokens"], usage["output_tokens"], cached)
-    told.reasoning = usage["output_tokens_details"]["reasoning_tokens"]
+    result.usage = (usage["input_tokens"], usage["output_tokens"], cached)
+    result.reasoning = usage["output_tokens_details"]["reasoning_tokens"]
 
 
-def gemini_usage(usage: dict[str, Any], told: Told) -> None:
-    told.reasoning = usage.get("thoughtsTokenCount", 0)
-    output = usage.get("candidatesTokenCount", 0) + told.reasoning
+def gemini_usage(usage: dict[str, Any], result: WholeResult) -> None:
+    result.reasoning = usage.get("thoughtsTokenCount", 0)
+    output = usage.get("candidatesTokenCount", 0) + result.reasoning
     assert usage["totalTokenCount"] == usage["promptTokenCount"] + output
-    told.usage = (usage["promptTokenCount"], output, usage.get("cachedContentTokenCount", 0))
+    result.usage = (usage["promptTokenCount"], output, usage.get("cachedContentTokenCount", 0))
 
 
-def read_whole(client: str, body: dict[str, Any]) -> Told:
+def read_whole(client: str, body: dict[str, Any]) -> WholeResult:
     """Read an answer's body, which must be as the protocol has it."""
-    told = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
+    result = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
     ](body)
-    told.has_end = True
-    return told
+    result.has_end = True
+    return result
 
 
-def _chat(body: dict[str, Any]) -> Told:
+def _chat(body: dict[str, Any]) -> WholeResult:
     assert body["object"] == "chat.completion"
     assert isinstance(body["created"], int)
     (choice,) = body["choices"]
     assert choice["index"] == 0
     message = choice["message"]
     assert message["role"] == "assistant"
-    told = Told(text=message["content"] or "", finish=choice["finish_reason"])
-    told.refusal = message.get("refusal") or ""
-    told.thinking = message.get("reasoning_content") or ""
+    result = WholeResult(text=message["content"] or "", finish=choice["finish_reason"])
+    result.refusal = message.get("refusal") or ""
+    result.thinking = message.get("reasoning_content") or ""
     for one in message.get("tool_calls") or ():
         assert one["type"] == "function"
-        told.calls.append(call(one["function"]["name"], one["function"]["arguments"]))
+        result.calls.append(call(one["function"]["name"], one["function"]["arguments"]))
     if body.get("usage") is not None:
-        chat_usage(body["usage"], told)
-    return told
+        chat_usage(body["usage"], result)
+    return result
 
 
-def _messages(body: dict[str, Any]) -> Told:
+def _messages(body: dict[str, Any]) -> WholeResult:
     assert (body["type"], body["role"]) == ("message", "assistant")
-    told = Told(finish=body["stop_reason"])
+    result = WholeResult(finish=body["stop_reason"])
     for block in body["content"]:
         if block["type"] == "text":
-            told.text += block["text"]
+            result.text += block["text"]
         elif block["type"] == "thinking":
-            told.thinking += block["thinking"]
+            result.thinking += block["thinking"]
             assert block["signature"]
         else:
             assert block["type"] == "tool_use"
             assert isinstance(block["input"], dict)
-            told.calls.append((block["name"], block["input"]))
+            result.calls.append((block["name"], block["input"]))
     if body.get("usage") is not None:
-        messages_usage(body["usage"], told)
-    return told
+        messages_usage(body["usage"], result)
+    return result
 
 
-def _responses(body: dict[str, Any]) -> Told:
+def _responses(body: dict[str, Any]) -> WholeResult:
     assert body["object"] == "response"
-    told = Told(finish=body["status"])
+    result = WholeResult(finish=body["status"])
     if body["incomplete_details"] is not None:
-        told.finish = f"{body['status']}: {body['incomplete_details']['reason']}"
+        result.finish = f"{body['status']}: {body['incomplete_details']['reason']}"
     for item in body["output"]:
         if item["type"] == "reasoning":
-            told.thinking += "".join(part["text"] for part in item["summary"])
+            result.thinking += "".join(part["text"] for part in item["summary"])
         elif item["type"] == "function_call":
-            told.calls.append(call(item["name"], item["arguments"]))
+            result.calls.append(call(item["name"], item["arguments"]))
         else:
             assert item["type"] == "message"
             for part in item["content"]:
-                told.text += part.get("text", "")
-                told.refusal += part.get("refusal", "")
+                result.text += part.get("text", "")
+                result.refusal += part.get("refusal", "")
     if body.get("usage") is not None:
-        responses_usage(body["usage"], told)
-    return told
+        responses_usage(body["usage"], result)
+    return result
 
 
-def _gemini(body: dict[str, Any]) -> Told:
-    told = Told()
-    take_gemini(body, told)
-    return told
+def _gemini(body: dict[str, Any]) -> WholeResult:
+    result = WholeResult()
+    take_gemini(body, result)
+    return result
 
 
-def take_gemini(body: dict[str, Any], told: Told) -> None:
+def take_gemini(body: dict[str, Any], result: WholeResult) -> None:
     """Read an answer, or one more piece of it."""
     if "usageMetadata" in body:
-        gemini_usage(body["usageMetadata"], told)
+        gemini_usage(body["usageMetadata"], result)
     if "promptFeedback" in body:
         assert "candidates" not in body
-        told.finish = f"blocked: {body['promptFeedback']['blockReason']}"
+        result.finish = f"blocked: {body['promptFeedback']['blockReason']}"
         return
     (candidate,) = body["candidates"]
     assert candidate.get("index", 0) == 0
@@ -139,11 +139,11 @@ def take_gemini(body: dict[str, Any], told: Told) -> None:
     assert content["role"] == "model"
     for part in content["parts"]:
         if "functionCall" in part:
-            told.calls.append((part["functionCall"]["name"], part["functionCall"]["args"]))
+            result.calls.append((part["functionCall"]["name"], part["functionCall"]["args"]))
         elif part.get("thought"):
-            told.thinking += part["text"]
+            result.thinking += part["text"]
         else:
-            told.text += part["text"]
+            result.text += part["text"]
     if "finishReason" in candidate:
-        assert told.finish is None, "it finishes once"
-        told.finish = candidate["finishReason"]
+        assert result.finish is None, "it finishes once"
+        result.finish = candidate["finishReason"]

@@ -69,10 +69,10 @@ def decode_response(body: bytes) -> Response:
     )
 
 
-def encode_response(answer: Response, *, id: str, created: int, model: str) -> bytes:
-    text = "".join(part.text for part in answer.parts if isinstance(part, Text))
-    named = {"id": answer.id or id, "model": answer.model or model}
-    return dumps({**named, "text": text, "stop": True, **_counts(answer.usage)})
+def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
+    text = "".join(part.text for part in response.parts if isinstance(part, Text))
+    named = {"id": response.id or id, "model": response.model or model}
+    return dumps({**named, "text": text, "stop": True, **_counts(response.usage)})
 
 
 class StreamDecoder:

@@ -87,12 +87,12 @@ class Process:
 
     def lives(self, facts: CallFacts, *costs: int) -> None:
         """The call is under way and has delivered this much, then this much, …"""
-        said = list(costs)
+        message = list(costs)
 
         def delivered() -> Delivered | None:
-            if not said:
+            if not message:
                 return None
-            cost = said.pop(0) if len(said) > 1 else said[0]
+            cost = message.pop(0) if len(message) > 1 else message[0]
             return Delivered(cost, input_tokens=cost, output_tokens=cost, cached_tokens=1)
 
         self.live.enter(facts.call_id, delivered)

@@ -98,13 +98,13 @@ async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url:
         await beat(database, "proc_that_dies")
         answered = asyncio.Event()
         listener = await database.listen(HEARD_CHANNEL, lambda _: answered.set(), lambda: None)
-        asked = asyncio.create_task(heard_by_all(database, token="t"))
+        request = asyncio.create_task(heard_by_all(database, token="t"))
         await answered.wait()  # by the other
         await database.execute(
             "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
             " WHERE id = 'proc_that_dies'"
         )
-        assert await asked
+        assert await request
         await listener.close()
 
 
@@ -113,12 +113,12 @@ async def test_process_that_did_not_listen_yet_is_asked_again(database_url: str)
 
     async with Database(database_url) as database:
         await beat(database, "proc_late")
-        asked = asyncio.Event()
-        listener = await database.listen(CHANGES_CHANNEL, lambda _: asked.set(), lambda: None)
-        answer = asyncio.create_task(heard_by_all(database, token="t"))
-        await asked.wait()
+        request = asyncio.Event()
+        listener = await database.listen(CHANGES_CHANNEL, lambda _: request.set(), lambda: None)
+        response = asyncio.create_task(heard_by_all(database, token="t"))
+        await request.wait()
         async with gateway(database_url, "proc_late"):
-            assert await answer
+            assert await response
         await listener.close()
 
 

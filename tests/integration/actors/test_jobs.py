@@ -182,15 +182,15 @@ async def test_open_job_counts_for_its_keys_spend_cap(database_url: str) -> None
 ANSWER = KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=b"{}")
 
 
-@pytest.mark.parametrize(("answer", "found"), [(None, "in_flight"), (ANSWER, "stored")])
+@pytest.mark.parametrize(("response", "found"), [(None, "in_flight"), (ANSWER, "stored")])
 async def test_key_of_an_open_job_stays_taken(
-    answer: KeptResponse | None, found: str, database_url: str
+    response: KeptResponse | None, found: str, database_url: str
 ) -> None:
     claim = Claim(key="k", fingerprint=b"f")
 
     async with ledger_of(database_url) as database, process(database_url) as mine:
         facts = await mine.hold(100, job_id=JOB, claim=claim)
-        assert await accept(database, facts, answer)
+        assert await accept(database, facts, response)
         await database.execute("UPDATE idempotency SET expires_at = expires_at - '1 h'::interval")
         with pytest.raises(KeyTaken, match=found):
             await mine.hold(100, claim=claim)

@@ -430,10 +430,10 @@ async def test_hold_being_settled_is_left_alone_and_others_are_reported(database
         async with database.transaction() as settlement:
             await settlement.execute("DELETE FROM holds WHERE call_id = %s", (ending,))
             await mine.heartbeat.beat()  # would wait for the row above, and that one for ours
-            said = await mine.database.fetch_all(
+            message = await mine.database.fetch_all(
                 "SELECT delivered::json ->> 'cost' FROM holds ORDER BY created_at"
             )
-            assert [cost for (cost,) in said] == ["7", None, "7"]
+            assert [cost for (cost,) in message] == ["7", None, "7"]
             await settlement.execute("ROLLBACK")
             await settlement.execute("BEGIN")
         for facts in calls:

@@ -134,8 +134,8 @@ async def test_hold_asked_of_a_database_that_is_away_ends_in_an_answer(database_
     async with two_processes(database_url, 1000) as (database, one, _):
         one.writer._timeout_seconds = 0.2
         one.writer._database = Database("host=127.0.0.1 port=1")
-        answers = await asyncio.gather(*(one.hold(100) for _ in range(5)), return_exceptions=True)
-        assert {type(answer) for answer in answers} == {LedgerUnavailable}
+        responses = await asyncio.gather(*(one.hold(100) for _ in range(5)), return_exceptions=True)
+        assert {type(response) for response in responses} == {LedgerUnavailable}
         one.writer._database = one.database
         await eventually(lambda: one.writer.is_idle)
         await one.wallets.settled(ACCOUNT)

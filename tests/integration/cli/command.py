@@ -59,10 +59,10 @@ class Gw:
 
     def answers(self, *arguments: str) -> dict[str, Any]:
         """Run a command that must succeed, as a program would."""
-        said = self.says(*arguments, "--json")
-        assert said.exit_code == 0, said.err
-        assert [line for line in said.err.splitlines() if not line.startswith('{"ts"')] == []
-        return one_object(said.out)
+        message = self.says(*arguments, "--json")
+        assert message.exit_code == 0, message.err
+        assert [line for line in message.err.splitlines() if not line.startswith('{"ts"')] == []
+        return one_object(message.out)
 
     def logs(self, *arguments: str) -> list[dict[str, Any]]:
         """Run a command that must succeed; the events that it logs, without their times."""
@@ -71,10 +71,10 @@ class Gw:
 
     def refuses(self, *arguments: str, exit_code: int = 1) -> tuple[str, str]:
         """Run a command that must be refused; return the code and the message."""
-        said = self.says(*arguments, "--json")
-        assert said.exit_code == exit_code
-        error = one_object(said.out)["error"]
-        assert said.err.endswith(f"error: {error['message']}\n")  # perhaps after a line of usage
+        message = self.says(*arguments, "--json")
+        assert message.exit_code == exit_code
+        error = one_object(message.out)["error"]
+        assert message.err.endswith(f"error: {error['message']}\n")  # perhaps after a line of usage
         return error["code"], error["message"]
 
 

@@ -27,12 +27,12 @@ def test_prices_are_agreed_listed_and_taken_back(gw: Gw) -> None:
     assert gw.refuses("account", "price", account_id, "--remove", first["id"])[0] == (
         "price_not_found"
     )
-    said = gw.says(
+    message = gw.says(
         "account", "price", account_id, "--factor", "2", "--models", "gtp-*", "gpt-latest"
     )
-    assert "0.80" in said.out
+    assert "0.80" in message.out
     # Those of the price that was taken back are not named.
-    assert [line.partition("has the id ")[2] for line in said.out.splitlines()[4:]] == [
+    assert [line.partition("has the id ")[2] for line in message.out.splitlines()[4:]] == [
         "gtp-*",
         "gpt-latest, it is an alias of gpt-large",
     ]
@@ -42,8 +42,8 @@ def test_what_cannot_be_agreed_is_refused(gw: Gw) -> None:
     account_id = gw.answers("account", "create", "Ann")["id"]
     assert gw.refuses("account", "price", "acct_none", "--factor", "2")[0] == "account_not_found"
     over = ("--from", "2027-01-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z")
-    asked = ("account", "price", account_id, "--factor", "2", *over)
-    assert "a price ends after it begins" in gw.refuses(*asked, exit_code=2)[1]
+    request = ("account", "price", account_id, "--factor", "2", *over)
+    assert "a price ends after it begins" in gw.refuses(*request, exit_code=2)[1]
 
 
 def test_agreed_prices_come_with_the_key(gw: Gw, database_url: str) -> None:

@@ -122,9 +122,9 @@ def test_account_that_is_not_there_is_named(gw: Gw) -> None:
     ):
         refusal = gw.refuses("account", *command)
         assert refusal == ("account_not_found", "there is no account acct_1")
-    said = gw.says("account", "show", "acct_1")
-    assert (said.exit_code, said.out) == (1, "")
-    assert said.err == "error: there is no account acct_1\n"
+    stated = gw.says("account", "show", "acct_1")
+    assert (stated.exit_code, stated.out) == (1, "")
+    assert stated.err == "error: there is no account acct_1\n"
 
 
 def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
@@ -168,12 +168,12 @@ def test_ledger_that_does_not_add_up_is_shown_and_fails(gw: Gw, database_url: st
     account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
     with transaction(database_url) as cursor:
         cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
-    said = gw.says("ledger", "verify")
-    assert said.exit_code == 1
-    assert "balance_is_sum_of_entries does not hold" in said.out
-    assert account_id in said.out
-    said = gw.says("ledger", "verify", "--json")
-    assert said.exit_code == 1
-    assert said.out.count("\n") == 1
-    assert '"ok": false' in said.out
-    assert '"entries_balance_nano_usd": 300000000' in said.out
+    stated = gw.says("ledger", "verify")
+    assert stated.exit_code == 1
+    assert "balance_is_sum_of_entries does not hold" in stated.out
+    assert account_id in stated.out
+    stated = gw.says("ledger", "verify", "--json")
+    assert stated.exit_code == 1
+    assert stated.out.count("\n") == 1
+    assert '"ok": false' in stated.out
+    assert '"entries_balance_nano_usd": 300000000' in stated.out

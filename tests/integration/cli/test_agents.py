@@ -175,22 +175,22 @@ def test_a_key_that_is_asked_for_is_made_when_it_is_approved(
 ) -> None:
     agent = make(gw, account, prompt)["id"]
     who = ("--account", account, "--agent", agent, "--name", "n", "--requested-by", "Eve")
-    asked = gw.answers("key", "request", *who, "--spend-cap-usd", "2")
-    assert asked == {"id": asked["id"], "status": "pending"}
+    request = gw.answers("key", "request", *who, "--spend-cap-usd", "2")
+    assert request == {"id": request["id"], "status": "pending"}
     turned_down = gw.answers("key", "request", *who, "--spend-cap-usd", "3")["id"]
     assert gw.answers("key", "list", "--account", account) == {"keys": []}
-    assert gw.refuses("key", "reveal", asked["id"])[0] == "key_not_found"
-    key = gw.answers("key", "approve", asked["id"])
-    assert (key["id"], key["agent_id"], key["requested_by"]) == (asked["id"], agent, "Eve")
+    assert gw.refuses("key", "reveal", request["id"])[0] == "key_not_found"
+    key = gw.answers("key", "approve", request["id"])
+    assert (key["id"], key["agent_id"], key["requested_by"]) == (request["id"], agent, "Eve")
     assert (key["kind"], key["spend_cap_usd"], key["status"]) == ("agent", "2", "active")
     assert gw.answers("key", "reject", turned_down) == {"id": turned_down, "status": "rejected"}
     for verb in ("approve", "reject"):
-        for one in (asked["id"], turned_down):
+        for one in (request["id"], turned_down):
             assert gw.refuses("key", verb, one)[0] == "request_decided"
         assert gw.refuses("key", verb, "key_1")[0] == "request_not_found"
     listed = gw.answers("key", "requests", "--account", account)["requests"]
     assert [(one["id"], one["status"]) for one in listed] == [
-        (asked["id"], "approved"),
+        (request["id"], "approved"),
         (turned_down, "rejected"),
     ]
     assert all(one["decided_by"] and one["decided_at"] for one in listed)

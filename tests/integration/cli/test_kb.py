@@ -110,9 +110,9 @@ def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path
         },
     )
     (folder / "c/bytes.md").write_bytes(b"one\n\xff")
-    said = gw.says(*into)
-    assert (said.exit_code, said.out) == (2, "")
-    lines = said.err.splitlines()
+    message = gw.says(*into)
+    assert (message.exit_code, message.out) == (2, "")
+    lines = message.err.splitlines()
     starts = [line.split(": ")[0] for line in lines]
     assert starts == [
         "b/Otters.md:1",
@@ -136,9 +136,9 @@ def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path
     assert gw.answers("kb", "show", "--account", account)["pages"] == 2
     empty = tmp_path / "empty"
     empty.mkdir()
-    said = gw.says("kb", "import", "--account", account, str(empty))
-    assert said.exit_code == 2
-    assert said.err.startswith(".:1: ")
+    message = gw.says("kb", "import", "--account", account, str(empty))
+    assert message.exit_code == 2
+    assert message.err.startswith(".:1: ")
 
 
 def test_what_the_disk_refuses_is_named_by_file(
@@ -161,9 +161,9 @@ def test_what_the_disk_refuses_is_named_by_file(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", locked)
-    said = gw.says(*into)
-    assert (said.exit_code, said.out) == (2, "")
-    assert said.err.splitlines() == [
+    message = gw.says(*into)
+    assert (message.exit_code, message.out) == (2, "")
+    assert message.err.splitlines() == [
         "'\\udcff.md':1: the file's name is not UTF-8",
         "c/loop.md:2: the source ../loop.md is a link that leads back to itself",
         "folder.md:1: is a folder, and no page",
@@ -172,9 +172,9 @@ def test_what_the_disk_refuses_is_named_by_file(
         "lost.md:1: cannot be read: No such file or directory",
         "pipe.md:1: is no file",
     ]
-    said = gw.says("kb", "import", "--account", account, str(folder / "a/Beavers.md/x"))
-    assert (said.exit_code, said.out) == (2, "")
-    assert "a/Beavers.md/x cannot be read: Not a directory" in said.err
+    message = gw.says("kb", "import", "--account", account, str(folder / "a/Beavers.md/x"))
+    assert (message.exit_code, message.out) == (2, "")
+    assert "a/Beavers.md/x cannot be read: Not a directory" in message.err
 
 
 def test_a_source_that_cannot_be_kept_changes_nothing(
@@ -185,10 +185,10 @@ def test_a_source_that_cannot_be_kept_changes_nothing(
     store = tmp_path / "var" / "kb"
     store.parent.mkdir(exist_ok=True)
     store.write_text("no folder")
-    said = gw.says(*into)
-    assert (said.exit_code, said.out) == (1, "")
-    assert said.err.startswith(f"error: {store}/")
-    assert said.err.endswith(": Not a directory\n")
+    message = gw.says(*into)
+    assert (message.exit_code, message.out) == (1, "")
+    assert message.err.startswith(f"error: {store}/")
+    assert message.err.endswith(": Not a directory\n")
     store.unlink()
 
     def read_and_lose(root: Path, *, source_mb_max: int) -> Folder:
@@ -197,10 +197,10 @@ def test_a_source_that_cannot_be_kept_changes_nothing(
         return found
 
     monkeypatch.setattr(kb, "read_folder", read_and_lose)
-    said = gw.says(*into)
-    assert (said.exit_code, said.out) == (2, "")
+    message = gw.says(*into)
+    assert (message.exit_code, message.out) == (2, "")
     fault = "a/Otters.md:8: the source ../docs/otters.pdf cannot be read: No such file or directory"
-    assert said.err.splitlines() == [fault]
+    assert message.err.splitlines() == [fault]
     assert gw.answers("kb", "show", "--account", account)["pages"] == 0
 
 
@@ -208,12 +208,12 @@ def test_an_export_that_the_disk_refuses_says_where(gw: Gw, account: str, tmp_pa
     gw.answers("kb", "import", "--account", account, str(write(tmp_path / "pages", FILES)))
     taken = tmp_path / "taken"
     taken.write_text("a file")
-    said = gw.says("kb", "export", "--account", account, str(taken))
-    assert (said.exit_code, said.err) == (1, f"error: {taken}: File exists\n")
+    message = gw.says("kb", "export", "--account", account, str(taken))
+    assert (message.exit_code, message.err) == (1, f"error: {taken}: File exists\n")
     shutil.rmtree(tmp_path / "var" / "kb")
-    said = gw.says("kb", "export", "--account", account, str(tmp_path / "out"))
-    assert (said.exit_code, said.out) == (1, "")
-    assert said.err.endswith("otters.pdf: No such file or directory\n")
+    message = gw.says("kb", "export", "--account", account, str(tmp_path / "out"))
+    assert (message.exit_code, message.out) == (1, "")
+    assert message.err.endswith("otters.pdf: No such file or directory\n")
 
 
 def test_a_linked_folder_is_told_of(gw: Gw, account: str, tmp_path: Path) -> None:
@@ -281,8 +281,8 @@ def test_options_that_cannot_be(
     gw: Gw, account: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     folder = write(tmp_path / "pages", FILES)
-    said = gw.says("kb", "import", "--account", account, *options, str(folder))
-    assert said.exit_code == 2
+    message = gw.says("kb", "import", "--account", account, *options, str(folder))
+    assert message.exit_code == 2
 
 
 def test_nobodys_account_and_a_users_key(gw: Gw, account: str, tmp_path: Path) -> None:

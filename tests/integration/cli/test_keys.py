@@ -36,10 +36,10 @@ def test_new_key_is_printed_with_its_settings(gw: Gw, account: str) -> None:
         "expires_at": None,
         "revealable": True,
     }
-    said = gw.says("key", "create", "--account", account, "--name", "n")
-    (line,) = [line for line in said.out.splitlines() if line.startswith("key ")]
+    stated = gw.says("key", "create", "--account", account, "--name", "n")
+    (line,) = [line for line in stated.out.splitlines() if line.startswith("key ")]
     assert is_key_text(line.split()[1])
-    assert said.out.count(line.split()[1]) == 1
+    assert stated.out.count(line.split()[1]) == 1
 
 
 def test_every_setting_of_a_new_key_is_kept(gw: Gw, account: str) -> None:
@@ -101,8 +101,8 @@ def test_keys_of_a_file_are_made_in_its_order(gw: Gw, account: str, database_url
         noted = trail[1]
         assert noted["details"]["name"] == key["name"]
         assert key["key"] not in json.dumps(noted)
-    said = gw.says("key", "create", "--from", str(file), "--account", account)
-    lines = [line.split() for line in said.out.splitlines()[1:]]
+    stated = gw.says("key", "create", "--from", str(file), "--account", account)
+    lines = [line.split() for line in stated.out.splitlines()[1:]]
     assert [line[2] for line in lines] == ["one", "two", "three", "four"]
     assert all(is_key_text(line[3]) for line in lines)
 
@@ -124,9 +124,9 @@ def test_keys_of_a_file_are_all_made_or_none(
         assert found[1].startswith(f"{file}:7: ")
         assert message in found[1]
     file.write_text(f"account,name,allow\n{account},n,\n{account},n,gpt-smal\n")
-    said = gw.says(*create)
-    assert (said.exit_code, said.out) == (2, "")
-    assert said.err == f"{file}:3  there is no model gpt-smal, did you mean gpt-small?\n"
+    stated = gw.says(*create)
+    assert (stated.exit_code, stated.out) == (2, "")
+    assert stated.err == f"{file}:3  there is no model gpt-smal, did you mean gpt-small?\n"
     monkeypatch.setattr("gw.keys.store.KEYS_OF_ACCOUNT_MAX", 3)
     file.write_text("\n".join(["account,name", *[f"{account},n"] * 4]))
     assert gw.refuses(*create)[0] == "too_many_keys"

@@ -56,8 +56,8 @@ def test_sums_are_exact_and_unknown_costs_stand_apart(gw: Gw, margin_rows: None)
     assert lines(gw, "day") == {"2026-05-01": ONE, "2026-05-02": BOTH}
     total = gw.answers("margin", *DAYS)["total"]
     assert (total["calls"], total["margin_usd"], total["unknown_calls"]) == (5, "2", 1)
-    said = gw.says("margin", *DAYS).out
-    assert "1 calls, which brought 7 USD, are of unknown cost" in said
+    stated = gw.says("margin", *DAYS).out
+    assert "1 calls, which brought 7 USD, are of unknown cost" in stated
 
 
 def test_calls_from_before_the_sums_are_of_unknown_cost(

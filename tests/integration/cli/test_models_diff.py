@@ -52,8 +52,8 @@ def test_diff_tells_what_the_calls_of_the_last_days_would_have_cost_more(
     ]
     assert (record["days"], record["more_usd"]) == (30, "2.6")
     assert gw.answers("models", "diff", str(prices), "--days", "2")["more_usd"] == "0.8"
-    said = gw.says("models", "diff", str(prices))
-    assert "3.6" in said.out
+    message = gw.says("models", "diff", str(prices))
+    assert "3.6" in message.out
 
 
 DIMENSIONS = """

@@ -136,12 +136,12 @@ def test_imports_at_once_book_once(gw: Gw, source: str, database_url: str) -> No
 
 def test_database_that_is_none_changes_nothing(gw: Gw, tmp_path: Path) -> None:
     before = gw.config.read_text()
-    said = gw.says("import", "new-api", "--database", f"sqlite:///{tmp_path}/none.db", "--json")
-    assert said.exit_code == 2
-    assert json.loads(said.out)["error"]["code"] == "invalid_configuration"
-    said = gw.says("import", "new-api", "--database", "postgresql://u:hidden@127.0.0.1:1/x")
-    assert said.exit_code == 2
-    assert "hidden" not in said.out + said.err
+    message = gw.says("import", "new-api", "--database", f"sqlite:///{tmp_path}/none.db", "--json")
+    assert message.exit_code == 2
+    assert json.loads(message.out)["error"]["code"] == "invalid_configuration"
+    message = gw.says("import", "new-api", "--database", "postgresql://u:hidden@127.0.0.1:1/x")
+    assert message.exit_code == 2
+    assert "hidden" not in message.out + message.err
     assert gw.config.read_text() == before
 
 

@@ -23,8 +23,8 @@ def test_quarantined_call_is_listed_and_booked(gw: Gw, account: str, database_ur
     assert (one["call"], one["account"], one["error"]) == (str(call.call_id), account, "so")
     assert one["cost_usd"] == "0.00000025"
     assert gw.says("ledger", "verify", "--json").exit_code == 1
-    answer = gw.answers("ledger", "quarantine", "--book", call.call_id.hex)
-    assert answer == {"call": str(call.call_id), "booked_as": "whole"}
+    response = gw.answers("ledger", "quarantine", "--book", call.call_id.hex)
+    assert response == {"call": str(call.call_id), "booked_as": "whole"}
     assert gw.answers("ledger", "quarantine") == {"calls": []}
     assert gw.answers("ledger", "verify")["ok"]
     with transaction(database_url) as cursor:

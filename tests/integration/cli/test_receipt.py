@@ -111,11 +111,11 @@ def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
     run(main())
     found = gw.answers("receipt", UUID(int=3).hex)
     assert (found["agrees"], found["cost_usd"]) == (True, "0.00082")
-    told = found["gateway"]
-    assert (told["status"], told["latency_ms"]) == ("success", "40000")
-    assert (told["status_before"], told["cost_before_usd"]) == ("interrupted", "0.000005")
-    assert told["ended_at"] == "2026-09-21T14:13:40.000Z"  # its place in the log is recovery's
-    assert "error_code" not in told
+    result = found["gateway"]
+    assert (result["status"], result["latency_ms"]) == ("success", "40000")
+    assert (result["status_before"], result["cost_before_usd"]) == ("interrupted", "0.000005")
+    assert result["ended_at"] == "2026-09-21T14:13:40.000Z"  # its place in the log is recovery's
+    assert "error_code" not in result
     assert gw.answers("ledger", "verify", "--costs")["ok"]
 
 
@@ -138,9 +138,9 @@ def test_cost_that_is_off_is_said_so(
     gw: Gw, database_url: str, settled: str, assignment: str
 ) -> None:
     tamper(database_url, assignment)
-    said = gw.says("receipt", settled)
-    assert said.exit_code == 1
-    assert "which is NOT what was charged" in said.out
+    message = gw.says("receipt", settled)
+    assert message.exit_code == 1
+    assert "which is NOT what was charged" in message.out
 
 
 @pytest.mark.parametrize("ref", ["4711", UUID(int=9).hex])

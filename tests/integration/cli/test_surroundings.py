@@ -39,8 +39,8 @@ def start(config: Path, *arguments: str) -> subprocess.Popen[str]:
 def outcome(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
-    answer: dict[str, Any] = json.loads(out)
-    return answer
+    response: dict[str, Any] = json.loads(out)
+    return response
 
 
 def command(config: Path, *arguments: str) -> dict[str, Any]:
@@ -171,13 +171,13 @@ def test_check_config_finds_the_secret_of_another_database(gw: Gw, account: str)
     gw.answers(*create)  # under the secret of the data folder
     assert database_warnings(gw) == []
     gw.use_secret("another-of-16-letters")
-    said = gw.says("check-config", "--json")
-    assert said.exit_code == 2
-    error = json.loads(said.out)["error"]
+    stated = gw.says("check-config", "--json")
+    assert stated.exit_code == 2
+    error = json.loads(stated.out)["error"]
     assert error["code"] == "invalid_configuration"
     (fault,) = error["faults"]
     assert fault["path"] == "secret"
-    assert "another-of-16-letters" not in said.out + said.err
+    assert "another-of-16-letters" not in stated.out + stated.err
     assert gw.refuses(*create)[0] == "wrong_secret"  # as a start would be
     # A secret that is lost is another one, and none is made in its place.
     gw.config.write_text(gw.config.read_text().replace("another-of-16-letters", '""'))

@@ -22,25 +22,25 @@ USD = 1_000_000_000
 UNKNOWN = "vid_" + "0" * 32
 
 
-async def begin(url: str, *job_ids: str, is_accepted: bool = True, **said: Any) -> None:
+async def begin(url: str, *job_ids: str, is_accepted: bool = True, **message: Any) -> None:
     """Jobs of an account with 10 USD, each of which holds one."""
     async with Database(url) as database, process(url) as mine:
         if await read_balance(database, ACCOUNT) is None:
             await open_account(database, 10 * USD)
         for job_id in job_ids:
-            facts = await mine.hold(USD, job_id=job_id, job=new_job(**said))
+            facts = await mine.hold(USD, job_id=job_id, job=new_job(**message))
             if is_accepted:
                 accepted = acceptance(f"up {job_id}", channel_id="a")
                 await store.accept(database, facts, accepted, pause_seconds=60.0)
 
 
 @contextmanager
-def upstream(asked: list[str]) -> Iterator[str]:
+def upstream(request: list[str]) -> Iterator[str]:
     """A server that notes what it is asked and takes it back; yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_DELETE(self) -> None:
-            asked.append(f"{self.path} {self.headers['Authorization']}")
+            request.append(f"{self.path} {self.headers['Authorization']}")
             self.send_response(200)
             self.send_header("Content-Length", "2")
             self.end_headers()
@@ -93,9 +93,9 @@ def test_tasks_are_listed_newest_first_and_shown_with_their_upstream(
 def test_cancelled_task_is_refunded_in_full_and_its_upstream_asked_to_stop(
     gw: Gw, database_url: str
 ) -> None:
-    asked: list[str] = []
+    request: list[str] = []
     asyncio.run(begin(database_url, "vid_1"))
-    with upstream(asked) as address:
+    with upstream(request) as address:
         text = gw.config.read_text().replace("https://a.example", address)
         gw.config.write_text(text.replace("[chat]", "[chat, videos]"))
         assert gw.answers("tasks", "cancel", "vid_1") == {
@@ -103,7 +103,7 @@ def test_cancelled_task_is_refunded_in_full_and_its_upstream_asked_to_stop(
             "status": "cancelled",
             "refunded_usd": "1",
         }
-    assert asked == ["/v1/videos/generations/up%20vid_1 Bearer k"]
+    assert request == ["/v1/videos/generations/up%20vid_1 Bearer k"]
     assert gw.answers("tasks", "show", "vid_1")["status"] == "cancelled"
 
     async def proved() -> None:

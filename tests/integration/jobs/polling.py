@@ -71,13 +71,13 @@ class Watched:
         amount: int = 1_000_000_000,
         channel: str = CHANNEL,
         submitted_at: float | None = None,
-        **said: Any,
+        **message: Any,
     ) -> Job:
         """A job that an upstream has accepted, under its own number."""
         number = next(_numbers)
         job_id = f"vid_{number:032x}"
         facts = await self.process.hold(
-            amount, job_id=job_id, job=new_job(**said), submitted_at=submitted_at
+            amount, job_id=job_id, job=new_job(**message), submitted_at=submitted_at
         )
         pause = self.schedule.pause_seconds(0, 0.5)
         accepted = acceptance(f"up_{number}", channel_id=channel)

@@ -81,7 +81,7 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
             if open_job is None:
                 return None
             by = f"machine/{self.claims}"
-            told, job_end = settlement_of(
+            result, job_end = settlement_of(
                 open_job,
                 end,
                 now=2e9,
@@ -90,12 +90,12 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
                 content_link=lambda *_: "",
                 upstream_cost=lambda *_: None,
             )
-            settle = encode_settlement(open_job.facts, told, job_end=job_end)
+            settle = encode_settlement(open_job.facts, result, job_end=job_end)
             run(apply(database, PROCESS, Batch(settlements=[settle])))
             assert run(store.read_end(database, JOB)) == (by, end.state)
             # Said again, as after a lost connection, it changes nothing.
             run(apply(database, PROCESS, Batch(settlements=[settle])))
-            return told.cost_nano_usd
+            return result.cost_nano_usd
 
         def pass_time(self, seconds: float) -> None:
             earlier = "{0} = {0} - make_interval(secs => %s)"

@@ -104,8 +104,8 @@ async def test_film_of_a_length_that_no_film_has_costs_its_hold_and_an_operator_
             assert done.result == msgspec.structs.replace(FILM, milliseconds=300_000)
             assert await rows_of(database, job.call_id) == [("success", None, held)]
             assert await read_balance(database, ACCOUNT) == (MONEY - held, 0)
-            told = f'gw_task_lengths_doubted_total{{channel="{CHANNEL}"}} 1.0'
-            await eventually(lambda: told in mine.metrics.render("")[0].decode())
+            result = f'gw_task_lengths_doubted_total{{channel="{CHANNEL}"}} 1.0'
+            await eventually(lambda: result in mine.metrics.render("")[0].decode())
 
 
 async def test_trouble_on_the_way_ends_nothing_and_is_logged_now_and_then(

@@ -19,8 +19,8 @@ async def account_in(database: Database) -> str:
 
 
 async def issue(database: Database, account_id: str, **wish: Any) -> IssuedKey:
-    asked = KeyWish(account_id=account_id, name=wish.pop("name", "n"), **wish)
-    return await issue_key(database, asked, hasher=HASHER, sealer=SEALER)
+    request = KeyWish(account_id=account_id, name=wish.pop("name", "n"), **wish)
+    return await issue_key(database, request, hasher=HASHER, sealer=SEALER)
 
 
 async def found_by(database: Database, text: str) -> store.FoundKey | None:

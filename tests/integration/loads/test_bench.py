@@ -86,9 +86,9 @@ def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
     head, _, row = ([field.strip() for field in line.split("|")[1:-1]] for line in lines)
-    told = dict(zip(head, row, strict=True))
-    assert (told["fault"], told["wrong"], told["promises"]) == (fault, "nothing", "kept")
-    assert int(told["calls"]) >= int(told["answered"]) > 0
+    result = dict(zip(head, row, strict=True))
+    assert (result["fault"], result["wrong"], result["promises"]) == (fault, "nothing", "kept")
+    assert int(result["calls"]) >= int(result["answered"]) > 0
 
 
 LOCUST_SECONDS = 240  # of a machine that has other work

@@ -81,13 +81,13 @@ class Channel:
         query = f"?{urlencode(request.query)}" if request.query else ""
         url = f"{self.at.simulator.base_url}{request.path}{query}"
         headers = (("Authorization", "Bearer k"), *request.headers)
-        asked = UpstreamRequest(request.method, url, headers, request.body)
-        answer = await self._http.open(asked)
-        told = {name: answer.header(name) or "" for name in ("content-type", "retry-after")}
+        requested = UpstreamRequest(request.method, url, headers, request.body)
+        response = await self._http.open(requested)
+        result = {name: response.header(name) or "" for name in ("content-type", "retry-after")}
         return MediaResponse(
-            status=answer.status,
-            headers={name: value for name, value in told.items() if value},
-            body=await answer.read(limit),
+            status=response.status,
+            headers={name: value for name, value in result.items() if value},
+            body=await response.read(limit),
             received_at=self.at.now,
         )
 
@@ -111,9 +111,9 @@ class Channel:
         """What a task tells once it is over."""
         upstream_id = await self.begin(submission)
         self.at.simulator.finish()
-        told = await self.poll(kind, upstream_id)
-        assert isinstance(told, Polled), told
-        return told
+        result = await self.poll(kind, upstream_id)
+        assert isinstance(result, Polled), result
+        return result
 
     async def _sleep(self, seconds: float) -> None:
         self.at.now += seconds
@@ -172,8 +172,8 @@ async def test_a_film_that_fails_is_lost_or_cancelled_says_so(name: str) -> None
 
 @pytest.mark.parametrize("name", ["plain", "ark", "openai", "suno", "minimax", "shanjian"])
 async def test_a_submit_is_refused_or_fails_in_every_dialect(name: str) -> None:
-    asked: dict[str, Submission] = {"suno": SONG, "minimax": LATER, "shanjian": NEWS}
-    submission = asked.get(name, general(duration=8))
+    requested: dict[str, Submission] = {"suno": SONG, "minimax": LATER, "shanjian": NEWS}
+    submission = requested.get(name, general(duration=8))
     async with channel(name) as upstream:
         simulator = upstream.at.simulator
         word = {"minimax": 1002, "shanjian": "Request.Limit"}.get(name)

@@ -22,7 +22,7 @@ from tests.integration.media.copying import film_bytes
 from tests.integration.media.finished_jobs import ended, made
 from tests.integration.money import open_account
 from tests.support.aio import run
-from tests.support.house import House, house
+from tests.support.deployment import Deployment, deployment
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
@@ -34,9 +34,9 @@ NEVER = 4_000_000_000  # Unix seconds
 
 
 @contextmanager
-def storing_house(database_url: str, folder: Path, **store: Any) -> Iterator[House]:
+def storing_deployment(database_url: str, folder: Path, **store: Any) -> Iterator[Deployment]:
     """A gateway that copies, and one film that has just been made."""
-    with house(
+    with deployment(
         database_url, folder, is_funded=False, media_store={"kind": "local", **store}
     ) as built:
         link = Files(SEED).link(built.simulator.url, file_of("mp4", 4.0, SIZE), "film", NEVER)
@@ -51,28 +51,32 @@ def storing_house(database_url: str, folder: Path, **store: Any) -> Iterator[Hou
         yield built
 
 
-def get(house: House, target: str, method: str = "GET", **headers: str) -> tuple[int, Any, bytes]:
-    request = urllib.request.Request(house.gateway.url + target, headers=headers, method=method)
+def get(
+    deployment: Deployment, target: str, method: str = "GET", **headers: str
+) -> tuple[int, Any, bytes]:
+    request = urllib.request.Request(
+        deployment.gateway.url + target, headers=headers, method=method
+    )
     try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, answer.headers, answer.read()
+        with urllib.request.urlopen(request) as reply:
+            return reply.status, reply.headers, reply.read()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers, error.read()
 
 
-def target(house: House, path: str = PATH, expires: int = NEVER) -> str:
+def target(deployment: Deployment, path: str = PATH, expires: int = NEVER) -> str:
     """A link as this gateway signs it."""
-    signer = LinkSigner(Secret(house.settings["secret"]).subkey(PURPOSE))
+    signer = LinkSigner(Secret(deployment.settings["secret"]).subkey(PURPOSE))
     return f"{path}?{signer.query(path, expires)}"
 
 
-def kept(house: House) -> bool:
-    return bool(house.query("SELECT FROM media_copies WHERE state = 'kept'"))
+def kept(deployment: Deployment) -> bool:
+    return bool(deployment.query("SELECT FROM media_copies WHERE state = 'kept'"))
 
 
 def test_a_copy_that_was_cut_is_not_passed_off_as_whole(database_url: str, data_dir: Path) -> None:
-    with storing_house(database_url, data_dir) as built:
+    with storing_deployment(database_url, data_dir) as built:
         until(lambda: kept(built), what="the copy is there")
         (file,) = data_dir.rglob("vid_1-0.media")
         os.truncate(file, SIZE // 2)
@@ -95,7 +99,7 @@ def test_a_copy_that_was_cut_is_not_passed_off_as_whole(database_url: str, data_
 def test_a_copy_is_served_whole_and_in_parts_to_whoever_has_the_link(
     database_url: str, data_dir: Path
 ) -> None:
-    with storing_house(database_url, data_dir) as built:
+    with storing_deployment(database_url, data_dir) as built:
         until(lambda: kept(built), what="the copy is there")
         good = target(built)
         status, headers, body = get(built, good)
@@ -117,7 +121,7 @@ def test_a_copy_is_served_whole_and_in_parts_to_whoever_has_the_link(
 def test_without_a_good_link_nobody_learns_whether_there_is_a_file(
     database_url: str, data_dir: Path
 ) -> None:
-    with storing_house(database_url, data_dir) as built:
+    with storing_deployment(database_url, data_dir) as built:
         until(lambda: kept(built), what="the copy is there")
         good = target(built)
         gone = target(built, "/v1/media/vid_2-0.mp4")
@@ -132,6 +136,6 @@ def test_without_a_good_link_nobody_learns_whether_there_is_a_file(
 
 
 def test_a_gateway_without_a_store_copies_nothing(database_url: str, data_dir: Path) -> None:
-    with storing_house(database_url, data_dir, kind="none") as built:
+    with storing_deployment(database_url, data_dir, kind="none") as built:
         assert get(built, target(built))[0] == 403
         assert built.query("SELECT FROM media_copies") == []

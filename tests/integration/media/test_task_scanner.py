@@ -129,8 +129,11 @@ async def test_a_redirect_is_followed_and_the_key_goes_no_further() -> None:
         first.put_faults({"file": redirect(film_link(second, FETCHED_SIZE))})
         start = FileLocation(film_link(first, FETCHED_SIZE), first.base_url, KEY)
         assert await read(start) == film_bytes(FETCHED_SIZE)
-        (asked,), (then,) = first.requests(), second.requests()
-        assert (asked.header(b"authorization"), then.header(b"authorization")) == (b"Bearer k", b"")
+        (request,), (then,) = first.requests(), second.requests()
+        assert (request.header(b"authorization"), then.header(b"authorization")) == (
+            b"Bearer k",
+            b"",
+        )
 
 
 @cases(

@@ -452,12 +452,12 @@ def test_open_folder_is_used_by_root_through_a_user_id_that_nothing_else_has(
 
 def test_folder_under_a_closed_one_is_used_without_opening_it(data_dir: Path) -> None:
     closed = make_folder(data_dir / "home", owner=os.geteuid(), mode=0o700)
-    said = use_as(os.geteuid(), closed / "var")
+    message = use_as(os.geteuid(), closed / "var")
     assert modes(closed) == [0o700]
-    if said.startswith("fault:"):  # a container that allows no user namespaces
-        assert f"{closed} is closed to other users" in said
+    if message.startswith("fault:"):  # a container that allows no user namespaces
+        assert f"{closed} is closed to other users" in message
         return
-    assert said == "1"
+    assert message == "1"
     assert owner_of_data(closed / "var") == os.geteuid()
     # Opened up later, the data stays its owner's.
     closed.chmod(0o755)
@@ -469,11 +469,11 @@ def test_data_in_a_folder_closed_later_is_a_clear_fault(data_dir: Path) -> None:
     folder = make_folder(data_dir / "var", owner=os.geteuid(), mode=0o755)
     assert use_as(os.geteuid(), folder) == "1"
     folder.chmod(0o700)
-    said = use_as(os.geteuid(), folder)
+    message = use_as(os.geteuid(), folder)
     if IS_ROOT:
-        assert f"{folder} is closed to that user" in said
+        assert f"{folder} is closed to that user" in message
     else:
-        assert said == "2"
+        assert message == "2"
 
 
 def test_ordinary_user_uses_a_folder_of_their_own(data_dir: Path) -> None:
@@ -486,8 +486,8 @@ def test_ordinary_user_uses_a_folder_of_their_own(data_dir: Path) -> None:
 def test_user_without_a_name_is_served_or_told_why_not(data_dir: Path) -> None:
     user = NAMELESS if IS_ROOT else os.geteuid()
     folder = make_folder(data_dir / "home", owner=user, mode=0o700)
-    said = use_as(user, folder)
-    assert said == "1" or "this user id has no name on this machine" in said
+    message = use_as(user, folder)
+    assert message == "1" or "this user id has no name on this machine" in message
 
 
 @pytest.mark.parametrize("first", ["root", "user"])
@@ -501,6 +501,6 @@ def test_root_and_the_owner_share_a_folder(data_dir: Path, first: str) -> None:
 
 def test_folder_of_another_user_is_a_clear_fault(data_dir: Path) -> None:
     folder = make_folder(data_dir / "home", owner=0, mode=0o500 if not IS_ROOT else 0o755)
-    said = use_as(NOBODY if IS_ROOT else os.geteuid(), folder)
-    assert said.startswith("fault:")
-    assert "cannot be made: Permission denied" in said
+    message = use_as(NOBODY if IS_ROOT else os.geteuid(), folder)
+    assert message.startswith("fault:")
+    assert "cannot be made: Permission denied" in message

@@ -51,10 +51,10 @@ class Relay:
         """Hand on the statement and its answer without taking it, and close."""
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self._server, self._client.recv(65_536, socket.MSG_PEEK))
-        answer = b""
-        while not answer.endswith(READY):
-            answer += await loop.sock_recv(self._server, 65_536)
-        self._client.send(answer)
+        response = b""
+        while not response.endswith(READY):
+            response += await loop.sock_recv(self._server, 65_536)
+        self._client.send(response)
         self._client.close()
 
     def die(self) -> None:

@@ -286,8 +286,8 @@ async def test_entries_go_once_they_have_a_checkpoint_and_no_row_of_theirs_is_le
         async def round_keeping(log: int | None) -> bool:
             one = keeper(database, at(2024, 12), log, 2)
             await one.round()
-            (answer,) = await database.fetch_one(gone) or (None,)
-            return bool(answer)
+            (response,) = await database.fetch_one(gone) or (None,)
+            return bool(response)
 
         assert not await round_keeping(1)  # no checkpoint
         await database.execute("UPDATE holds SET created_at = '2024-03-15'")

@@ -232,8 +232,8 @@ async def apply_as_before(session: Executor, process: str, batch: Batch) -> dict
     """Apply a batch by the function of the program before, and return its answer."""
     arguments = parameters(process, None, batch.settlements, batch)[:PARAMETERS_BEFORE]
     places = ", ".join(["%s"] * PARAMETERS_BEFORE)
-    ((answer,),) = await session.fetch_all(f"SELECT ledger_apply({places})::text", arguments)
-    found: dict[str, Any] = json.loads(answer)
+    ((response,),) = await session.fetch_all(f"SELECT ledger_apply({places})::text", arguments)
+    found: dict[str, Any] = json.loads(response)
     assert not found.get("buried")
     return found
 

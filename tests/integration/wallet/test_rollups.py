@@ -486,9 +486,9 @@ def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
 
 
 def test_answer_for_people_says_what_is_done(gw: Gw) -> None:
-    said = gw.says("ledger", "repair")
-    assert said.exit_code == 0
-    assert "3 calls: nothing was changed; --apply does it" in said.out
+    message = gw.says("ledger", "repair")
+    assert message.exit_code == 0
+    assert "3 calls: nothing was changed; --apply does it" in message.out
     assert "3 calls: repaired" in gw.says("ledger", "repair", "--apply").out
     assert "nothing to repair" in gw.says("ledger", "repair").out
 

@@ -48,10 +48,10 @@ class FakeStore(FakeLedger):
             now = self.clock.monotonic()
             self.processes.setdefault(process_id, (host, boot_id, pid, started, now))
         elif sql == SQL["delivered"]:
-            for said in ujson.loads(params[0]):
-                hold = self.holds.get(UUID(said["call_id"]))
+            for message in ujson.loads(params[0]):
+                hold = self.holds.get(UUID(message["call_id"]))
                 if hold is not None:
-                    hold["delivered"] = said["delivered"]
+                    hold["delivered"] = message["delivered"]
         else:
             assert sql == SQL["leave"], sql
             (process_ids,) = params
@@ -115,11 +115,11 @@ class FakeStore(FakeLedger):
             ages = [now - hold["at"] for hold in self.holds.values()]
             return [(len(ages), max(ages, default=0.0), 0.0, 0.0, 0, len(self.quarantine))]
         if sql == ledger.SQL["apply"]:
-            answer = await super().fetch_all(sql, params)
+            response = await super().fetch_all(sql, params)
             for hold in self.holds.values():
                 hold.setdefault("process_id", params[0])
                 hold.setdefault("at", now)
-            return answer
+            return response
         return await super().fetch_all(sql, params)
 
     def holds_of(self, process_id: str, *, older_than: float = -1.0) -> list[tuple[Any, ...]]:

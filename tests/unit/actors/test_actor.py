@@ -83,11 +83,11 @@ async def test_full_keyed_mailbox_refuses_askers_but_takes_what_is_owed() -> Non
 
 async def test_closed_keyed_mailbox_answers_those_who_wait_and_takes_no_more() -> None:
     box = queues()
-    asked = reply()
-    box.put("a1", asked)
+    request = reply()
+    box.put("a1", request)
     box.put("b1")
     box.close()
-    assert isinstance(asked.exception(), ActorStopped)
+    assert isinstance(request.exception(), ActorStopped)
     assert len(box) == 0
     with pytest.raises(ActorStopped):
         box.put("c1")
@@ -110,8 +110,8 @@ class Adder(Actor[int]):
         self.total += message
         return self.total
 
-    def take_back(self, message: int, answer: int) -> None:
-        self.returned.append(answer)
+    def take_back(self, message: int, response: int) -> None:
+        self.returned.append(response)
 
 
 @asynccontextmanager
@@ -126,11 +126,11 @@ async def adder(capacity: int = 10) -> AsyncIterator[tuple[Adder, asyncio.Task[N
 @logs("message_failed")
 async def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_on() -> None:
     async with adder() as (actor, task):
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             actor.ask(1), actor.ask(13), actor.ask(2), return_exceptions=True
         )
-        assert [answers[0], answers[2]] == [1, 3]
-        assert isinstance(answers[1], ValueError)
+        assert [responses[0], responses[2]] == [1, 3]
+        assert isinstance(responses[1], ValueError)
         actor.tell(13)  # nobody to tell, and still no reason to die
         assert await actor.ask(1) == 4
         assert not task.done()
@@ -152,9 +152,9 @@ async def test_stopped_actor_answers_those_who_wait() -> None:
 async def test_actor_that_cannot_keep_up_refuses_at_once() -> None:
     async with adder(capacity=2) as (actor, _):
         waiting = [asyncio.ensure_future(actor.ask(1)) for _ in range(3)]
-        answers = await asyncio.gather(*waiting, return_exceptions=True)
-        assert answers[:2] == [1, 2]
-        assert isinstance(answers[2], MailboxFull)
+        responses = await asyncio.gather(*waiting, return_exceptions=True)
+        assert responses[:2] == [1, 2]
+        assert isinstance(responses[2], MailboxFull)
 
 
 @asynccontextmanager

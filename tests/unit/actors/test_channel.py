@@ -31,9 +31,9 @@ async def channel(slots: int = 2) -> AsyncIterator[tuple[ChannelActor, FakeClock
 
 
 def lease(actor: ChannelActor) -> ChannelLease:
-    answer = actor.acquire()
-    assert isinstance(answer, ChannelLease), answer
-    return answer
+    response = actor.acquire()
+    assert isinstance(response, ChannelLease), response
+    return response
 
 
 async def give_back(actor: ChannelActor, leased: ChannelLease, verdict: str) -> None:
@@ -49,10 +49,10 @@ async def open_breaker(actor: ChannelActor) -> None:
 
 async def test_slots_are_never_exceeded() -> None:
     async with channel(slots=3) as (actor, _):
-        answers = [actor.acquire() for _ in range(10)]
-        leases = [a for a in answers if isinstance(a, ChannelLease)]
+        responses = [actor.acquire() for _ in range(10)]
+        leases = [a for a in responses if isinstance(a, ChannelLease)]
         assert len(leases) == 3
-        assert {a for a in answers if isinstance(a, Denied)} == {Denied("full")}
+        assert {a for a in responses if isinstance(a, Denied)} == {Denied("full")}
         assert repr(actor) == "<ChannelActor one closed 3/3 slots>"
         await give_back(actor, leases[0], "success")
         assert isinstance(actor.acquire(), ChannelLease)
@@ -165,13 +165,13 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule()
     def acquire(self) -> None:
         expected = self.expected()
-        answer = self.actor.acquire()
+        response = self.actor.acquire()
         if expected == "lease":
-            assert isinstance(answer, ChannelLease)
-            assert answer.is_probe == (self.open_until is not None)
-            self.hold(answer)
+            assert isinstance(response, ChannelLease)
+            assert response.is_probe == (self.open_until is not None)
+            self.hold(response)
         else:
-            assert answer == Denied(expected)  # type: ignore[arg-type]
+            assert response == Denied(expected)  # type: ignore[arg-type]
 
     def hold(self, lease: ChannelLease) -> None:
         self.held.append(lease)

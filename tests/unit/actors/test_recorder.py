@@ -79,23 +79,23 @@ def damage_of(folder: Path, content: bytes, name: str = NAME) -> tuple[int, int]
 
 def test_settlement_comes_back_as_it_was(recorder: Recorder, tmp_path: Path) -> None:
     detail = {"price": {"input": "1"}}
-    told = outcome(7, detail=detail, attempts=[{"channel": "a"}], result_urls=["u"])
-    for ended in (told, replace(told, detail=encode_detail(detail))):
+    result = outcome(7, detail=detail, attempts=[{"channel": "a"}], result_urls=["u"])
+    for ended in (result, replace(result, detail=encode_detail(detail))):
         recorder.settled(encode_settlement(facts(1), ended), ended)
-        assert left(tmp_path)[UUID(int=1)].what == Ended(facts=facts(1), outcome=told)
+        assert left(tmp_path)[UUID(int=1)].what == Ended(facts=facts(1), outcome=result)
 
 
 def test_what_was_stored_with_every_default_is_read(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the release before does, beside which this one runs in an upgrade."""
-    told = outcome(7, detail={"hold": 9}, attempts=[], result_urls=[])
-    whole = {"type": "settled", "facts": asdict(facts(1)), "outcome": asdict(told), "held": None}
+    result = outcome(7, detail={"hold": 9}, attempts=[], result_urls=[])
+    whole = {"type": "settled", "facts": asdict(facts(1)), "outcome": asdict(result), "held": None}
     monkeypatch.setattr(
         "actors.wallet.flight_recorder.recorder.encode", lambda _: encode_json(whole)
     )
     end(recorder, 1, 7)
-    assert left(tmp_path)[UUID(int=1)].what == Ended(facts(1), told)
+    assert left(tmp_path)[UUID(int=1)].what == Ended(facts(1), result)
 
 
 def test_what_no_client_has_been_given_is_not_recorded(recorder: Recorder, tmp_path: Path) -> None:

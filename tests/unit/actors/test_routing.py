@@ -210,9 +210,9 @@ def test_channels_have_conversations_in_proportion_to_their_slots() -> None:
 
 
 def lease(actor: ChannelActor) -> ChannelLease:
-    answer = actor.acquire()
-    assert isinstance(answer, ChannelLease)
-    return answer
+    response = actor.acquire()
+    assert isinstance(response, ChannelLease)
+    return response
 
 
 async def test_reload_adds_changes_and_removes_channels() -> None:

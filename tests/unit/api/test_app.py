@@ -24,8 +24,8 @@ def ask(method: str, path: str, *, key: str | None = None) -> Answer:
 
 @cases("path", "/dashboard/billing/subscription", "/dashboard/billing/usage")
 def test_bill_is_also_served_without_the_version(path: str) -> None:
-    answer = ask("GET", path)
-    assert (answer.status, answer.code) == (401, "invalid_api_key")
+    response = ask("GET", path)
+    assert (response.status, response.code) == (401, "invalid_api_key")
 
 
 @logs("request_failed")
@@ -42,8 +42,8 @@ def test_a_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Endpo
         async with served(application) as address:
             assert world.metrics.failures[route.route] == 0
             with patch.object(route.handler, f"on_{method.lower()}", broken):
-                answer = await address.ask(request(method, path_of(route), key=KEY))
-        assert answer.status == 500, answer
+                response = await address.ask(request(method, path_of(route), key=KEY))
+        assert response.status == 500, response
         failed = {name: count for name, count in world.metrics.failures.items() if count}
         assert failed == {route.route: 1}
 
@@ -61,9 +61,9 @@ def test_a_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Endpo
     "/api/v1/models",
 )
 def test_what_is_not_in_the_table_is_404(path: str) -> None:
-    answer = ask("GET", path)
-    assert (answer.status, answer.code) == (404, "not_found")
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+    response = ask("GET", path)
+    assert (response.status, response.code) == (404, "not_found")
+    assert response.json()["error"]["type"] == "invalid_request_error"
 
 
 def test_what_is_not_served_is_refused_in_the_shape_of_its_protocol() -> None:
@@ -76,9 +76,9 @@ def test_what_is_not_served_is_refused_in_the_shape_of_its_protocol() -> None:
         ("GET", "/v1/messagesx", 404, first),
         ("GET", "/v1beta1/models", 404, first),
     ):
-        answer = ask(method, path)
-        whole = answer.json()
-        assert (answer.status, member in whole["error"]) == (status, True), (path, whole)
+        response = ask(method, path)
+        whole = response.json()
+        assert (response.status, member in whole["error"]) == (status, True), (path, whole)
         assert (member == messages) == (whole.get("type") == "error"), whole
         assert (member == native) == (whole["error"].get("code") == status), whole
 
@@ -100,9 +100,9 @@ def test_a_hand_shake_whose_upgrade_a_proxy_removed_is_426() -> None:
 
     for header in ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "sec-websocket-version: 13"):
         for path in ("/v1/responses", "/v1/chat/completions"):
-            answer = run(scene(path, header))
-            assert (answer.status, answer.code) == (426, "upgrade_required"), (path, header)
-            assert answer.headers["x-should-retry"] == "false"
+            response = run(scene(path, header))
+            assert (response.status, response.code) == (426, "upgrade_required"), (path, header)
+            assert response.headers["x-should-retry"] == "false"
     assert run(scene("/v1/responses")).status == 405
 
 
@@ -112,9 +112,9 @@ def test_an_endpoint_without_a_default_model_asks_for_one() -> None:
             head = request("POST", "/v1/moderations", "Content-Length: 14")
             return await address.ask(head, b'{"input": "x"}')
 
-    answer = run(scene())
-    assert (answer.status, answer.code) == (400, "model_not_found")
-    assert "``" not in answer.json()["error"]["message"]
+    response = run(scene())
+    assert (response.status, response.code) == (400, "model_not_found")
+    assert "``" not in response.json()["error"]["message"]
 
 
 def test_each_finished_answer_is_counted_by_its_route() -> None:

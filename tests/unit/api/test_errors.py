@@ -107,8 +107,8 @@ def test_429_says_in_the_native_shape_when_to_come_back() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
     assert found["details"] == [info]
     assert "details" not in json.loads(render(ErrorShape.MESSAGES, error))["error"]
-    told = GatewayError(kind, "Slow down.", headers=headers, details=[{"@type": "own"}])
-    assert json.loads(render(ErrorShape.GEMINI, told))["error"]["details"] == [{"@type": "own"}]
+    result = GatewayError(kind, "Slow down.", headers=headers, details=[{"@type": "own"}])
+    assert json.loads(render(ErrorShape.GEMINI, result))["error"]["details"] == [{"@type": "own"}]
     other = GatewayError(kind_of("no_channel_available"), "None.", headers=headers)
     assert "details" not in json.loads(render(ErrorShape.GEMINI, other))["error"]
 
@@ -192,5 +192,5 @@ def test_every_error_says_whether_to_come_back(kind: ErrorKind) -> None:
 
 
 def test_a_list_that_no_channel_has_is_503_not_to_be_repeated() -> None:
-    told = unavailable(CatalogUnavailable(None), Redactor([]))
-    assert (told.http_status, told.headers) == (503, {"x-should-retry": "false"})
+    result = unavailable(CatalogUnavailable(None), Redactor([]))
+    assert (result.http_status, result.headers) == (503, {"x-should-retry": "false"})

@@ -27,23 +27,23 @@ def walk() -> Iterator[tuple[Guard, Endpoint, str, bool]]:
                     yield guard, row, method, False
 
 
-def check_error(answer: Answer, guard: Guard, row: Endpoint) -> None:
+def check_error(response: Answer, guard: Guard, row: Endpoint) -> None:
     """The refusal has its status, its name in the shape of the endpoint, and its headers."""
     kind, status = guard.refusal_of(row)
-    assert answer.status == status
-    if answer.body:
-        check_body(answer, guard, row)
-    assert answer.headers["content-type"] == "application/json"
-    assert len(answer.headers["x-gateway-trace"]) == 32
-    assert answer.headers.get("x-should-retry") == ("false" if kind.is_final else None)
-    assert guard.headers(row).items() <= answer.headers.items()
-    limits = {name for name in answer.headers if "ratelimit" in name}
+    assert response.status == status
+    if response.body:
+        check_body(response, guard, row)
+    assert response.headers["content-type"] == "application/json"
+    assert len(response.headers["x-gateway-trace"]) == 32
+    assert response.headers.get("x-should-retry") == ("false" if kind.is_final else None)
+    assert guard.headers(row).items() <= response.headers.items()
+    limits = {name for name in response.headers if "ratelimit" in name}
     assert bool(limits) == (status == 429 or (row.log_rate and not guard.before_key)), limits
 
 
-def check_body(answer: Answer, guard: Guard, row: Endpoint) -> None:
+def check_body(response: Answer, guard: Guard, row: Endpoint) -> None:
     kind, status = guard.refusal_of(row)
-    body = answer.json()
+    body = response.json()
     error: dict[str, Any] = body["error"]
     shape = guard.shape_of(row)
     if shape is ErrorShape.MESSAGES:
@@ -52,7 +52,7 @@ def check_body(answer: Answer, guard: Guard, row: Endpoint) -> None:
         expected = {"code": status, "status": kind.gemini_status}
     else:
         expected = {"type": kind.chat_type, "code": kind.code}
-    assert (answer.status, {name: error.get(name) for name in expected}) == (status, expected)
+    assert (response.status, {name: error.get(name) for name in expected}) == (status, expected)
     assert (body.get("type") == "error") == (shape is ErrorShape.MESSAGES), body
     if shape in (ErrorShape.CHAT, ErrorShape.IMAGES):
         assert ("param" in error) == (shape is ErrorShape.IMAGES), body
@@ -72,9 +72,9 @@ async def test_request_is_stopped(
         lines.append(f"Content-Length: {len(body)}")
     head = request(method, path_of(row, guard.part) + guard.query, *lines, key=guard.key)
     async with served(world.application()) as address:
-        answer = await address.ask(head, body)
-    assert bool(answer.body) == (method != "HEAD")
-    check_error(answer, guard, row)
+        response = await address.ask(head, body)
+    assert bool(response.body) == (method != "HEAD")
+    check_error(response, guard, row)
     # Nothing is charged, and no permit, place or byte is kept.
     assert set(world.money.asked) <= {"available"}
     assert world.limits.in_flight("acct_1") == taken

@@ -77,8 +77,8 @@ def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
     headers.add("x-api-key", "a")
     headers.add("x-api-key", "b")
     assert find_key(headers, {}, "standard") == ("a,b", "X-Api-Key")
-    told = [has_query_key(query) for query in (QUERY, {"key": [b"", b" "]}, {})]
-    assert told == [True, False, False]
+    result = [has_query_key(query) for query in (QUERY, {"key": [b"", b" "]}, {})]
+    assert result == [True, False, False]
 
 
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
@@ -126,8 +126,8 @@ def ask(world: World, *requests: tuple[str, bytes]) -> list[Answer]:
 
 
 def ask_one(world: World, head: str, body: bytes = b"{}") -> Answer:
-    (answer,) = ask(world, (head, body))
-    return answer
+    (response,) = ask(world, (head, body))
+    return response
 
 
 @cases("remembers", True, False)
@@ -136,8 +136,8 @@ def test_reading_from_a_billed_endpoint_needs_no_money_and_leaves_no_row(remembe
     world.money.available_nano_usd = 0
     world.keys.remembers = world.money.remembers = remembers
     read, missed = (request("GET", f"/v1/polled{query}") for query in ("", "?no=1"))
-    answers = ask(world, (read, b""), (missed, b""))
-    assert [answer.status for answer in answers] == [200, 404]
+    responses = ask(world, (read, b""), (missed, b""))
+    assert [response.status for response in responses] == [200, 404]
     assert (world.money.asked, world.refusals) == ([], [])
     assert ask_one(world, ECHO).status == 402
 
@@ -145,13 +145,13 @@ def test_reading_from_a_billed_endpoint_needs_no_money_and_leaves_no_row(remembe
 def test_reading_from_a_billed_endpoint_counts_for_the_limits() -> None:
     world = World()
     world.keys.known[KEY] = make_principal(rpm_limit=1)
-    answers = ask(world, *[(request("GET", "/v1/polled"), b"")] * 2)
-    assert [answer.status for answer in answers] == [200, 429]
+    responses = ask(world, *[(request("GET", "/v1/polled"), b"")] * 2)
+    assert [response.status for response in responses] == [200, 429]
     assert world.refusals == []
 
 
 @cases(
-    "changes, available_nano_usd, told",
+    "changes, available_nano_usd, result",
     ({}, 1, (200, None)),
     ({"rpm_limit": 2}, 1, (200, None)),
     ({"kind": "agent"}, 1, (403, "permission_denied")),
@@ -165,7 +165,7 @@ def test_reading_from_a_billed_endpoint_counts_for_the_limits() -> None:
 def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
     changes: dict[str, object],
     available_nano_usd: int,
-    told: tuple[int, str | None],
+    result: tuple[int, str | None],
     remembers: bool,
 ) -> None:
     world = World()
@@ -173,14 +173,14 @@ def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
     world.keys.remembers = world.money.remembers = remembers
     world.money.available_nano_usd = available_nano_usd
     world.limits.try_enter("acct_1", rpm=1, concurrency=None)  # another, still in flight
-    answer = ask_one(world, ECHO)
-    assert (answer.status, answer.code if told[1] else None) == told
+    response = ask_one(world, ECHO)
+    assert (response.status, response.code if result[1] else None) == result
     assert world.keys.uses == [(KEY, True)]
-    assert len(world.refusals) == (told[0] != 200)
+    assert len(world.refusals) == (result[0] != 200)
     assert world.metrics.limits_refused == (
-        [] if told[0] != 429 else ["rpm" if "rpm_limit" in changes else "concurrency"]
+        [] if result[0] != 429 else ["rpm" if "rpm_limit" in changes else "concurrency"]
     )
-    if remembers and told[0] == 200:
+    if remembers and result[0] == 200:
         assert world.money.asked == []
     assert world.limits.in_flight("acct_1") == 1
     assert len(world.in_flight) == 0
@@ -224,13 +224,13 @@ def test_each_check_refuses_by_itself(
     world = World()
     world.keys.known[KEY] = key if isinstance(key, Exception) else make_principal(**key)
     world.money.available_nano_usd = available
-    answer = ask_one(world, head, b"{}" if "Content-Length: 2" in head else b"")
-    assert answer.status == status
+    response = ask_one(world, head, b"{}" if "Content-Length: 2" in head else b"")
+    assert response.status == status
     if status != 200:
-        assert members.items() <= answer.json()["error"].items()
+        assert members.items() <= response.json()["error"].items()
     # With them, a client would take it for the account's limit (spec: Errors, rule 2).
-    assert not [name for name in answer.headers if "ratelimit" in name]
-    assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+    assert not [name for name in response.headers if "ratelimit" in name]
+    assert response.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
     if status == 401:
         assert (world.refusals, world.money.asked) == ([], [])
     if key == {} and status in (200, 402):
@@ -243,10 +243,10 @@ def test_a_full_account_is_429_and_told_of_concurrency() -> None:
     world = World()
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
     taken = run(world.limits.enter("acct_1", rpm=None, concurrency=1))
-    answer = ask_one(world, ECHO)
-    assert (answer.status, answer.code) == (429, "rate_limit_exceeded")
-    assert "concurrency" in answer.json()["error"]["message"]
-    assert answer.headers["x-ratelimit-remaining-concurrency"] == "0"
+    response = ask_one(world, ECHO)
+    assert (response.status, response.code) == (429, "rate_limit_exceeded")
+    assert "concurrency" in response.json()["error"]["message"]
+    assert response.headers["x-ratelimit-remaining-concurrency"] == "0"
     taken.leave()
     assert [a.status for a in ask(world, (ECHO, b"{}"), (ECHO, b"{}"))] == [200, 200]
 
@@ -299,9 +299,9 @@ def test_the_checks_come_in_the_order_of_the_contract() -> None:
 def test_a_refused_billed_call_is_a_row() -> None:
     world = World()
     world.money.available_nano_usd = 0
-    answer = ask_one(world, ECHO)
+    response = ask_one(world, ECHO)
     (refusal,) = world.refusals
-    assert refusal.call_id.hex == answer.headers["x-gateway-trace"]
+    assert refusal.call_id.hex == response.headers["x-gateway-trace"]
     assert refusal.principal == make_principal()
     assert (refusal.protocol, refusal.model) == ("chat", None)
     assert (refusal.http_status, refusal.error_code) == (402, "quota_exceeded")
@@ -326,10 +326,10 @@ def test_a_refusal_without_a_key_or_of_a_free_endpoint_is_no_row() -> None:
 def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back() -> None:
     world = World()
     world.money.is_down = True
-    answer = ask_one(world, ECHO)
-    assert (answer.status, answer.code) == (503, "no_channel_available")
-    assert answer.headers["retry-after"] == "1"
-    assert answer.json()["error"]["message"] == STORE_MESSAGE
+    response = ask_one(world, ECHO)
+    assert (response.status, response.code) == (503, "no_channel_available")
+    assert response.headers["retry-after"] == "1"
+    assert response.json()["error"]["message"] == STORE_MESSAGE
     assert world.limits.in_flight("acct_1") == 0
 
 

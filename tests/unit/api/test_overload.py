@@ -190,11 +190,11 @@ def overloaded() -> tuple[World, GatewayApplication]:
     return world, GatewayApplication(routes(), services=world.services)
 
 
-def check(answer: Answer, path: str) -> None:
-    assert answer.status == 503
-    assert answer.headers["retry-after"] == "1"
-    assert len(answer.headers["x-gateway-trace"]) == 32
-    assert CALLS[path](answer.json()["error"])
+def check(response: Answer, path: str) -> None:
+    assert response.status == 503
+    assert response.headers["retry-after"] == "1"
+    assert len(response.headers["x-gateway-trace"]) == 32
+    assert CALLS[path](response.json()["error"])
 
 
 @each("path", CALLS)
@@ -223,9 +223,9 @@ async def test_long_body_is_not_waited_for(framing: str) -> None:
     _, application = overloaded()
     path = "/v1/messages"
     async with served(application) as address, address.client() as client:
-        answer = await client.ask(request("POST", path, *framing.split("\n")))
-        check(answer, path)
-        assert answer.headers["connection"] == "close"
+        response = await client.ask(request("POST", path, *framing.split("\n")))
+        check(response, path)
+        assert response.headers["connection"] == "close"
 
 
 async def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() -> None:

@@ -284,8 +284,8 @@ async def _sent_in_frames(cuts: list[int], pings: bool) -> None:
                 await socket.send(frame(piece, opcode, is_final=number == len(ends) - 1))
                 if pings:
                     await socket.send(frame(b"p", PING))
-            while (answer := await socket.frame())[0] != TEXT:
-                assert answer == (PONG, b"p")
+            while (response := await socket.frame())[0] != TEXT:
+                assert response == (PONG, b"p")
     assert seen == [LARGE]
 
 

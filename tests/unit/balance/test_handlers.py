@@ -116,8 +116,8 @@ def world() -> World:
 
 async def get(world: World, target: str) -> tuple[int, Any]:
     async with served(world.application()) as address:
-        answer = await address.ask(request("GET", target))
-        return answer.status, answer.json()
+        response = await address.ask(request("GET", target))
+        return response.status, response.json()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -35,7 +35,15 @@ from gw.http.drain import RequestsInFlight
 from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_model
-from tests.unit.calls.world import RecordingWriter, Script, Told, World, answer, in_order, world
+from tests.unit.calls.world import (
+    CallResult,
+    RecordingWriter,
+    Script,
+    World,
+    answer,
+    in_order,
+    world,
+)
 from tests.unit.images.stage import claim_of
 
 SUBMIT_SECONDS = 5.0
@@ -103,13 +111,13 @@ class Stage:
         """Run a submission in a task of its own, as a handler does."""
         writer.task = asyncio.ensure_future(self.submits.run_detached(call, writer))
 
-    async def submit(self, **said: Any) -> Told:
+    async def submit(self, **message: Any) -> CallResult:
         """One submission from its beginning to its answer."""
-        call, writer = self.prepare(**said), SubmittingWriter()
+        call, writer = self.prepare(**message), SubmittingWriter()
         self.begin(call, writer)
-        told = await self.world.end(call, writer)
-        assert told.row is None or told.logged["task_id"] == call.facts.job_id
-        return told
+        result = await self.world.end(call, writer)
+        assert result.row is None or result.logged["task_id"] == call.facts.job_id
+        return result
 
     def take_for_dead(self, call: SubmitCall) -> None:
         """Another process settles the call, as recovery does."""
@@ -158,18 +166,18 @@ class _Cancels:
         return True
 
 
-def film(**said: Any) -> GeneralVideo:
+def film(**message: Any) -> GeneralVideo:
     """A film of a boat."""
     text = ContentItem("text", "a boat", Raw(b'{"type":"text","text":"a boat"}'))
     usual: dict[str, Any] = {"model": "m", "content": (text,), "duration": SECONDS}
-    return GeneralVideo(**{**usual, **said})
+    return GeneralVideo(**{**usual, **message})
 
 
-def portrait(**said: Any) -> GeneralVideo:
+def portrait(**message: Any) -> GeneralVideo:
     """A film of a real person, whose picture is registered first."""
     raw = Raw(b'{"type":"image_url","image_url":{"url":"https://pictures.example/me.png"}}')
     image = ContentItem("image_url", "https://pictures.example/me.png", raw)
-    return film(content=(*film().content, image), registers_images=True, **said)
+    return film(content=(*film().content, image), registers_images=True, **message)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from channels.translation.paths import TRANSLATIONS, Translation
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.test_translated_streams import ended_well, translated
-from tests.unit.calls.world import Script, Told, answer, world
+from tests.unit.calls.world import CallResult, Script, answer, world
 
 GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
 USAGE = {"prompt_tokens": 20, "completion_tokens": 10}
@@ -38,8 +38,8 @@ async def test_choice_that_says_nothing_is_none(body: bytes) -> None:
 @cases("members", {"message": {"content": ""}}, {"finish_reason": "content_filter"})
 async def test_choice_without_words_is_one(members: dict[str, object]) -> None:
     async with world(a=[answer(choice(**members))], b=[GOOD]) as w:
-        told = await w.call()
-        assert (w.http.tried, told.tokens) == (["a"], (20, 10, 0))
+        result = await w.call()
+        assert (w.http.tried, result.tokens) == (["a"], (20, 10, 0))
 
 
 @each("stream", [False, True])
@@ -61,16 +61,16 @@ async def test_answer_without_a_choice_is_tried_elsewhere_and_costs_nothing(
     script = answer(*pieces) if stream else answer(EMPTY)
     good = answer(sse.delta("Hello", finish="stop"), sse.DONE) if stream else GOOD
     async with world(a=[script], b=[good]) as w:
-        told = await w.call(stream=stream, usage=stream and usage)
-        assert told.status == ("success", None)
+        result = await w.call(stream=stream, usage=stream and usage)
+        assert result.status == ("success", None)
         assert w.http.tried == ["a", "b"]
-        assert b"prompt_filter_results" not in told.writer.sent
+        assert b"prompt_filter_results" not in result.writer.sent
     async with world(a=[script]) as w:
-        told = await w.call(stream=stream, usage=stream and usage)
-        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-        assert told.error is not None
-        assert told.error.http_status == 502
-        assert told.writer.sent == b""
+        result = await w.call(stream=stream, usage=stream and usage)
+        assert (result.status, result.cost) == (("error", "upstream_error"), 0)
+        assert result.error is not None
+        assert result.error.http_status == 502
+        assert result.writer.sent == b""
 
 
 FROM_CHAT = [one for one in TRANSLATIONS.values() if one.upstream == "chat"]
@@ -98,28 +98,28 @@ async def test_answer_without_an_answer_is_none_in_translation(
     way: Translation, stream: bool
 ) -> None:
     async with world(a=[answer(NOTHING[way.upstream][stream])]) as w:
-        told = await w.call(stream=stream, plan=lambda request: translated(way, request))
-        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-        assert told.error is not None
-        assert told.error.http_status == 502
-        assert told.writer.sent == b""
+        result = await w.call(stream=stream, plan=lambda request: translated(way, request))
+        assert (result.status, result.cost) == (("error", "upstream_error"), 0)
+        assert result.error is not None
+        assert result.error.http_status == 502
+        assert result.writer.sent == b""
 
 
 async def test_events_before_the_first_choice_are_sent_with_it() -> None:
     pieces = (FILTER, USED, sse.delta("Hello"), sse.delta(finish="stop"), sse.DONE)
     for sent in (pieces, (b"".join(pieces),), (b"".join(pieces[:2]), b"".join(pieces[2:]))):
         async with world(a=[answer(*sent)] * 2) as w:
-            told = await w.call(stream=True, usage=True)
-            assert (told.status, told.writer.sent) == (("success", None), b"".join(pieces))
-            told = await w.call(stream=True)
-            assert told.writer.sent == b"".join((pieces[0], *pieces[2:]))
+            result = await w.call(stream=True, usage=True)
+            assert (result.status, result.writer.sent) == (("success", None), b"".join(pieces))
+            result = await w.call(stream=True)
+            assert result.writer.sent == b"".join((pieces[0], *pieces[2:]))
 
 
 # Streams without `[DONE]`.
 STOPPED = (sse.delta("Hello"), sse.delta(finish="stop"), USED)
 
 
-async def ended(script: Script, way: Translation | None) -> Told:
+async def ended(script: Script, way: Translation | None) -> CallResult:
     async with world(a=[script]) as w:
         if way is None:
             return await w.call(stream=True, usage=True)
@@ -141,15 +141,15 @@ async def ended(script: Script, way: Translation | None) -> Told:
 async def test_stream_that_said_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation | None
 ) -> None:
-    told = await ended(answer(*pieces), way)
-    assert told.status == ("success", None)
+    result = await ended(answer(*pieces), way)
+    assert result.status == ("success", None)
     if len(pieces) != 2:
-        assert told.tokens == (20, 10, 0)
-    assert not told.writer.is_cut
+        assert result.tokens == (20, 10, 0)
+    assert not result.writer.is_cut
     if way is None:
-        assert told.writer.sent == b"".join(pieces)  # nothing is added natively
+        assert result.writer.sent == b"".join(pieces)  # nothing is added natively
     else:
-        assert ended_well(way.client, told.writer.sent, is_array=False)
+        assert ended_well(way.client, result.writer.sent, is_array=False)
 
 
 @cases(
@@ -173,10 +173,10 @@ async def test_stream_that_said_why_it_stopped_needs_no_terminator(
 )
 @each("way", [None, *FROM_CHAT])
 async def test_stream_that_may_be_cut_is_cut(script: Script, way: Translation | None) -> None:
-    told = await ended(script, way)
-    assert told.status == ("error", "upstream_error")
+    result = await ended(script, way)
+    assert result.status == ("error", "upstream_error")
     if way is not None:
-        assert not ended_well(way.client, told.writer.sent, is_array=False)
+        assert not ended_well(way.client, result.writer.sent, is_array=False)
 
 
 # A messages stream, whose terminator some upstreams leave out.
@@ -192,10 +192,10 @@ WHY = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
 async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation
 ) -> None:
-    told = await ended(answer(SAID, *pieces), way)
-    assert told.status == ("success", None)
-    assert told.logged["output_tokens"] == 3
-    assert ended_well(way.client, told.writer.sent, is_array=False)
+    result = await ended(answer(SAID, *pieces), way)
+    assert result.status == ("success", None)
+    assert result.logged["output_tokens"] == 3
+    assert ended_well(way.client, result.writer.sent, is_array=False)
 
 
 @cases(
@@ -206,5 +206,5 @@ async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
 )
 @each("way", FROM_MESSAGES)
 async def test_messages_stream_that_may_be_cut_is_cut(script: Script, way: Translation) -> None:
-    told = await ended(script, way)
-    assert told.status == ("error", "upstream_error")
+    result = await ended(script, way)
+    assert result.status == ("error", "upstream_error")

@@ -17,7 +17,16 @@ from gw.calls.chat_request import ChatCall
 from tests.support.aio import run
 from tests.support.logs import ExpectLog
 from tests.unit.calls import sse
-from tests.unit.calls.world import FOR_EVER, Head, RecordingWriter, Script, Step, Told, World, world
+from tests.unit.calls.world import (
+    FOR_EVER,
+    CallResult,
+    Head,
+    RecordingWriter,
+    Script,
+    Step,
+    World,
+    world,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +114,7 @@ def clients(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-async def serve(w: World, client: dict[str, Any]) -> Told:
+async def serve(w: World, client: dict[str, Any]) -> CallResult:
     """One client's call to its end."""
     for _ in range(client["begins_after"]):
         await asyncio.sleep(0)
@@ -121,25 +130,25 @@ async def serve(w: World, client: dict[str, Any]) -> Told:
     return await w.end(call, writer)
 
 
-def check(w: World, told: Told) -> None:
+def check(w: World, result: CallResult) -> None:
     """What holds of every call that was admitted, however it went."""
-    call_id, writer = told.call.facts.call_id, told.writer
+    call_id, writer = result.call.facts.call_id, result.writer
     kinds = [kind for _, _, entry_of, kind, _, _ in w.ledger.entries if entry_of == call_id]
     assert kinds in (["hold", "settle"], ["hold", "refund"], []), kinds
     assert writer.is_row_owned
-    assert len(told.attempts) <= 3
-    if told.error is not None:  # an error, or an answer; never something of both
+    assert len(result.attempts) <= 3
+    if result.error is not None:  # an error, or an answer; never something of both
         assert writer.blocks == []
     if not writer.blocks and writer.leaves_after != 0:
-        assert told.cost == 0
-    assert 0 <= told.cost < 10**9
-    if told.status[0] == "success":
+        assert result.cost == 0
+    assert 0 <= result.cost < 10**9
+    if result.status[0] == "success":
         assert writer.has_ended or writer.client_gone  # behind the terminator, say
-        assert isinstance(told.call, ChatCall)
-        is_stream = told.call.request.parsed.stream
+        assert isinstance(result.call, ChatCall)
+        is_stream = result.call.request.parsed.stream
         assert writer.client_gone or not is_stream or b"[DONE]\n\n" in writer.sent
-    if told.status[0] == "rejected":
-        assert told.error is not None
+    if result.status[0] == "rejected":
+        assert result.error is not None
 
 
 async def time_passes(w: World) -> None:
@@ -176,9 +185,9 @@ def test_every_call_is_settled_once_and_leaves_nothing_behind(
         async with world(scripted, timeout_seconds=0.02, slots=slots) as w:
             w.ledger.lose_before, w.ledger.lose_after = loses
             passing = asyncio.ensure_future(time_passes(w))
-            told = await asyncio.gather(*(serve(w, client) for client in asking))
+            result = await asyncio.gather(*(serve(w, client) for client in asking))
             passing.cancel()
-            for one in told:
+            for one in result:
                 check(w, one)
 
     run(main())

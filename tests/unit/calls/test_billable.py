@@ -28,8 +28,8 @@ def model(*tiers: str, **changes: Any) -> ModelSpec:
     return make_model("a", price=spec, **changes)
 
 
-def named(asked: dict[str, str], of: ModelSpec) -> str | None:
-    return tier_named(of, price_of(of), asked)
+def named(request: dict[str, str], of: ModelSpec) -> str | None:
+    return tier_named(of, price_of(of), request)
 
 
 @cases(
@@ -44,12 +44,12 @@ def named(asked: dict[str, str], of: ModelSpec) -> str | None:
 def test_a_dearer_tier_without_a_price_is_refused_by_its_member(
     member: str, value: str, tier: str
 ) -> None:
-    asked = {"stream": "true", member: value}
+    request = {"stream": "true", member: value}
     with pytest.raises(GatewayError, match="has no price") as refused:
-        named(asked, model())
+        named(request, model())
     assert (refused.value.kind, refused.value.param) == (INVALID_REQUEST, member)
-    assert named(asked, model(tier)) == tier
-    assert named(asked, model(refuses_unpriced=False)) == tier
+    assert named(request, model(tier)) == tier
+    assert named(request, model(refuses_unpriced=False)) == tier
 
 
 @cases("value", "auto", "default", "standard", "standard_only", "", "scale")

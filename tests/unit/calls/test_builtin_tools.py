@@ -17,10 +17,10 @@ from tests.support.specs import make_channel, make_model
 from tests.unit.calls.world import (
     FOR_EVER,
     TIMEOUT_SECONDS,
+    CallResult,
     RecordingWriter,
     Script,
     Step,
-    Told,
     World,
     answer,
     in_order,
@@ -59,7 +59,7 @@ def prepared(w: World, *tools: str) -> ChatCall:
     return replace(call, tools=tools, tools_protocol="responses")
 
 
-async def asking(w: World, *tools: str, writer: RecordingWriter | None = None) -> Told:
+async def asking(w: World, *tools: str, writer: RecordingWriter | None = None) -> CallResult:
     """One call with these tools from its beginning to its end."""
     call, writer = prepared(w, *tools), writer or RecordingWriter()
     w.begin(call, writer)
@@ -71,33 +71,33 @@ def closed_with(message: str) -> list[Any]:
     return [{"error": error}, "[DONE]"]
 
 
-def content(told: Told) -> str:
+def content(result: CallResult) -> str:
     """The text the client was sent."""
-    chunks = [one for one in data_of(told.writer.sent) if one != "[DONE]"]
+    chunks = [one for one in data_of(result.writer.sent) if one != "[DONE]"]
     deltas = [one["choices"][0]["delta"] for one in chunks if one.get("choices")]
     return "".join(delta.get("content", "") for delta in deltas)
 
 
 async def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
     async with world(a=[GOOD], channels=channels("a")) as w:
-        told = await asking(w, SEARCH)
-        assert content(told) == "Hi"
-        assert told.writer.sent.endswith(b"data: [DONE]\n\n")
-        assert told.writer.headers == {}
-        assert told.status == ("success", None)
-        assert told.tokens == (10, 5, 4)
-        assert told.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
-        assert told.call.facts.protocol == "chat"
+        result = await asking(w, SEARCH)
+        assert content(result) == "Hi"
+        assert result.writer.sent.endswith(b"data: [DONE]\n\n")
+        assert result.writer.headers == {}
+        assert result.status == ("success", None)
+        assert result.tokens == (10, 5, 4)
+        assert result.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
+        assert result.call.facts.protocol == "chat"
         assert w.http.requests[0].url.endswith("/v1/responses")
-        assert told.logged["detail"]["translation"] == "built-in tools"
+        assert result.logged["detail"]["translation"] == "built-in tools"
 
 
 async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
     script = stream(CREATED, text("Hi"), completed(status="incomplete"))
     async with world(a=[script], channels=channels("a")) as w:
-        told = await asking(w, SEARCH)
-        assert b'"finish_reason":"length"' in told.writer.sent
-        assert (told.status, told.tokens) == (("success", None), (10, 5, 4))
+        result = await asking(w, SEARCH)
+        assert b'"finish_reason":"length"' in result.writer.sent
+        assert (result.status, result.tokens) == (("success", None), (10, 5, 4))
 
 
 @cases(
@@ -113,14 +113,14 @@ async def test_failure_in_the_middle_is_told_and_terminated(
 ) -> None:
     script = stream(CREATED, text("Hi"), *steps)
     async with world(a=[script], b=[GOOD], channels=channels("a", "b")) as w:
-        told = await asking(w, SEARCH)
-        chunks = data_of(told.writer.sent)
+        result = await asking(w, SEARCH)
+        chunks = data_of(result.writer.sent)
         assert chunks[-2:] == closed_with(message)
         assert chunks.count("[DONE]") == 1
-        assert content(told) == "Hi"
-        assert told.status == ("error", "upstream_error")
-        assert told.tokens[1] == tokens
-        assert told.cost > 0
+        assert content(result) == "Hi"
+        assert result.status == ("error", "upstream_error")
+        assert result.tokens[1] == tokens
+        assert result.cost > 0
         assert w.http.tried == ["a"]
         assert w.verdict("a") == "failure"
         page = w.metrics.render("")[0].decode()
@@ -131,13 +131,13 @@ async def test_time_running_out_is_told_and_terminated() -> None:
     script = stream(CREATED, text("Hi"), FOR_EVER)
     async with world(a=[script], channels=channels("a")) as w:
         writer = RecordingWriter()
-        asked = asyncio.ensure_future(asking(w, SEARCH, writer=writer))
+        request = asyncio.ensure_future(asking(w, SEARCH, writer=writer))
         await eventually(lambda: b"Hi" in writer.sent)
         jump(TIMEOUT_SECONDS + 1)
-        told = await asked
+        result = await request
         message = "The call took longer than the gateway allows."
-        assert data_of(told.writer.sent)[-2:] == closed_with(message)
-        assert told.status == ("interrupted", "upstream_timeout")
+        assert data_of(result.writer.sent)[-2:] == closed_with(message)
+        assert result.status == ("interrupted", "upstream_timeout")
 
 
 @cases(
@@ -159,11 +159,11 @@ async def test_next_channel_with_the_tool_answers(script: Script) -> None:
     ]
     given: dict[str, Sequence[Script]] = {"a": [script], "b": [GOOD], "z": [], "y": []}
     async with world(given, channels=specs) as w:
-        told = await asking(w, SEARCH)
-        assert content(told) == "Hi"
+        result = await asking(w, SEARCH)
+        assert content(result) == "Hi"
         assert w.http.tried == ["a", "b"]
-        assert told.status == ("success", None)
-        assert len(told.attempts) == 1
+        assert result.status == ("success", None)
+        assert len(result.attempts) == 1
 
 
 @cases("steps", [FAILED], [ERROR], [ERROR, UpstreamCut()], [ERROR, FAILED], [ERROR, FOR_EVER])
@@ -171,11 +171,11 @@ async def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
     steps: list[Any],
 ) -> None:
     async with world(a=[stream(CREATED, *steps)], channels=channels("a")) as w:
-        told = await asking(w, SEARCH)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
-        assert told.refusal.message in ("[redacted] broke", "[redacted] broke")
-        assert told.attempts == ["upstream_error"]
-        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        result = await asking(w, SEARCH)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
+        assert result.refusal.message in ("[redacted] broke", "[redacted] broke")
+        assert result.attempts == ["upstream_error"]
+        assert (result.status, result.cost) == (("error", "upstream_error"), 0)
 
 
 async def test_channel_that_is_busy_is_no_missing_tool() -> None:
@@ -185,8 +185,8 @@ async def test_channel_that_is_busy_is_no_missing_tool() -> None:
         w.begin(first, writer)
         while not w.http.requests:
             await w.settled()
-        told = await asking(w, SEARCH)
-        assert told.refusal.kind.code == "no_channel_available"
+        result = await asking(w, SEARCH)
+        assert result.refusal.kind.code == "no_channel_available"
         writer.leave()
         await w.end(first, writer)
 

@@ -18,7 +18,7 @@ from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.test_settlement import counts
-from tests.unit.calls.world import Script, Told, World, answer, world
+from tests.unit.calls.world import CallResult, Script, World, answer, world
 
 WORDS = "It is the upstream's own fault."
 
@@ -98,7 +98,7 @@ WAYS = {
 }
 
 
-async def failing(w: World, fails: Fails, **options: Any) -> Told:
+async def failing(w: World, fails: Fails, **options: Any) -> CallResult:
     """One call that fails on the first channel, and what must hold of it wherever it is tried."""
     told = await w.call(**options)
     assert told.writer.blocks == []

@@ -60,8 +60,8 @@ def piece(index: int | None, arguments: str, **more: Any) -> dict[str, Any]:
 def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
     """A block of the messages protocol that is never stopped."""
     begun = {"type": "content_block_start", "index": index, "content_block": start}
-    said = [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
-    return [sse_event(one) for one in (begun, *said)]
+    stated = [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+    return [sse_event(one) for one in (begun, *stated)]
 
 
 def arguments(text: str) -> dict[str, Any]:
@@ -292,9 +292,9 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
     script = answer(body.encode())
 
     async with world(a=[script]) as w:
-        told = await w.call(stream=False, plan=WAYS[way])
-        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
-        assert told.cost == 0
+        result = await w.call(stream=False, plan=WAYS[way])
+        assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
+        assert result.cost == 0
     async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
         await w.call(stream=False, plan=WAYS[way])
         assert w.http.tried == ["a", "b"]
@@ -312,9 +312,9 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
     monkeypatch.setattr(chat_upstream, "_refuse_unusable", broken)
 
     async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
-        told = await w.call(stream=False)
+        result = await w.call(stream=False)
         assert w.http.tried == ["a", "b"]
-        assert told.attempts == ["upstream_malformed"]
+        assert result.attempts == ["upstream_malformed"]
 
 
 def in_reads(taken: StreamPipeline, event: bytes) -> bytes:
@@ -371,14 +371,17 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
         if not is_answer:
             monkeypatch.setattr(call.request, "weight", READ_VALUES_MAX + 1)
         w.begin(call, writer)
-        told = await w.end(call, writer)
-        assert told.cost == 0
+        result = await w.end(call, writer)
+        assert result.cost == 0
         assert w.ledger.held.get(ACCOUNT, 0) == 0
         if is_answer:
-            assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
+            assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
             assert w.http.tried == ["a", "b"]
         else:
-            assert (told.refusal.http_status, told.refusal.kind.code) == (400, "invalid_request")
+            assert (result.refusal.http_status, result.refusal.kind.code) == (
+                400,
+                "invalid_request",
+            )
             assert w.http.tried == []
     assert len(runs) == (2 if is_answer else 1)
     assert all(f"<Helpers for {ACCOUNT} " in run for run in runs)
@@ -420,8 +423,8 @@ def ask(shape: str, upstream: str, size: int) -> None:
         if upstream == client:
             jobs.passthrough_job(body, client, named, OPTIONS[client])
         else:
-            said = {"model": "u", "stream": False, "max_tokens": 9}
-            session.translated_body(body, client, upstream, said, [])
+            stated = {"model": "u", "stream": False, "max_tokens": 9}
+            session.translated_body(body, client, upstream, stated, [])
     except (InvalidRequest, RecursionError):
         pass
 
@@ -445,10 +448,10 @@ def wholes() -> Iterator[tuple[str, str | None]]:
 @each("shape, client", wholes())
 def test_whole_answer_takes_steps_by_its_size(shape: str, client: str | None) -> None:
     upstream, fill = HOSTILE_ANSWERS[shape]
-    said = {"id": "a", "created": 1, "model": "m"}
+    stated = {"id": "a", "created": 1, "model": "m"}
 
     def read(size: int) -> None:
-        jobs.metered(fill(size), upstream, client, {}, said)
+        jobs.metered(fill(size), upstream, client, {}, stated)
 
     assert grows(read, BODY_BYTES) <= GROWTH_MAX
 

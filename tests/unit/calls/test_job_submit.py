@@ -32,15 +32,15 @@ FAILED = answer(b'{"error": {"message": "overloaded"}}', status=503)
 
 async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> None:
     async with stage(a=[TAKEN]) as s:
-        told = await s.submit()
-        assert told.error is None
-        assert told.writer.sent == ANSWER
-        assert s.state(told) == ("queued", ("a", "up_1"))
+        result = await s.submit()
+        assert result.error is None
+        assert result.writer.sent == ANSWER
+        assert s.state(result) == ("queued", ("a", "up_1"))
         assert s.world.ledger.held[ACCOUNT] == HELD
-        assert told.row is None  # it has one when it ends
-        (asked,) = s.world.http.requests
-        assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
-        assert json.loads(bytes(asked.body))["duration"] == 5
+        assert result.row is None  # it has one when it ends
+        (requested,) = s.world.http.requests
+        assert ("Idempotency-Key", result.call.facts.job_id) in requested.headers
+        assert json.loads(bytes(requested.body))["duration"] == 5
         assert s.world.verdict("a") == "success"
 
 
@@ -50,20 +50,20 @@ UNSENT = {"no connection": DOWN, "5xx": FAILED}
 @each("script", UNSENT.values())
 async def test_what_no_upstream_has_taken_goes_to_the_next_channel(script: Script) -> None:
     async with stage(a=[script], b=[TAKEN]) as s:
-        told = await s.submit()
-        assert told.error is None
-        assert s.state(told) == ("queued", ("b", "up_1"))
+        result = await s.submit()
+        assert result.error is None
+        assert s.state(result) == ("queued", ("b", "up_1"))
         assert s.world.http.tried == ["a", "b"]
 
 
 async def test_three_channels_are_asked_at_most() -> None:
     async with stage(a=[FAILED], b=[DOWN], c=[FAILED], d=[TAKEN]) as s:
-        told = await s.submit()
-        assert (told.refusal.http_status, told.refusal.kind.code) == (503, "upstream_error")
-        assert told.status == ("error", "upstream_error")
-        assert told.attempts == ["upstream_503", "upstream_unreachable", "upstream_503"]
+        result = await s.submit()
+        assert (result.refusal.http_status, result.refusal.kind.code) == (503, "upstream_error")
+        assert result.status == ("error", "upstream_error")
+        assert result.attempts == ["upstream_503", "upstream_unreachable", "upstream_503"]
         assert s.world.http.tried == ["a", "b", "c"]
-        assert s.state(told) == ("failed", None)
+        assert s.state(result) == ("failed", None)
         assert s.unknown("c") == 0
 
 
@@ -83,22 +83,22 @@ async def test_what_an_upstream_may_have_taken_is_refunded_and_never_sent_again(
     script: Script, status: int, code: str
 ) -> None:
     async with stage(a=[script], b=[TAKEN]) as s:
-        told = await s.submit()
-        assert (told.refusal.http_status, told.refusal.kind.code) == (status, code)
-        assert told.status == ("interrupted", code)
-        assert told.cost == 0
+        result = await s.submit()
+        assert (result.refusal.http_status, result.refusal.kind.code) == (status, code)
+        assert result.status == ("interrupted", code)
+        assert result.cost == 0
         assert s.world.http.tried == ["a"]
         assert s.world.ledger.held[ACCOUNT] == 0
         assert s.unknown("a") == 1
-        assert s.state(told) == ("failed", None)
+        assert s.state(result) == ("failed", None)
 
 
 @logs("answer_unusable", "task_submit_unknown")
 async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome() -> None:
     async with stage(seconds=0.01, a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
-        told = await s.submit()
-        assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
-        assert told.status == ("interrupted", "upstream_timeout")
+        result = await s.submit()
+        assert (result.refusal.http_status, result.refusal.kind.code) == (504, "upstream_timeout")
+        assert result.status == ("interrupted", "upstream_timeout")
         assert s.world.http.tried == ["a"]
         assert s.unknown("a") == 1
 
@@ -106,27 +106,27 @@ async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome() 
 async def test_a_refusal_is_passed_through_with_its_words() -> None:
     refused = answer(b'{"error": {"code": "x", "message": "no such style"}}', status=422)
     async with stage(a=[refused], b=[TAKEN]) as s:
-        told = await s.submit()
-        assert (told.refusal.http_status, told.refusal.kind.code) == (422, "invalid_request")
-        assert told.refusal.message == "no such style"
-        assert told.status == ("error", "invalid_request")
+        result = await s.submit()
+        assert (result.refusal.http_status, result.refusal.kind.code) == (422, "invalid_request")
+        assert result.refusal.message == "no such style"
+        assert result.status == ("error", "invalid_request")
         assert s.world.verdict("a") == "success"
-        assert s.state(told) == ("failed", None)
+        assert s.state(result) == ("failed", None)
 
 
 async def test_a_portrait_that_is_refused_is_the_clients_and_its_row_says_rejected() -> None:
     moderated = answer(b'{"error": "a minor"}', status=451)
     async with stage(a=[moderated]) as s:
-        told = await s.submit(request=portrait())
-        assert (told.refusal.http_status, told.refusal.message) == (400, "a minor")
-        assert told.status == ("rejected", "invalid_request")
+        result = await s.submit(request=portrait())
+        assert (result.refusal.http_status, result.refusal.message) == (400, "a minor")
+        assert result.status == ("rejected", "invalid_request")
 
 
 async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> None:
     registered = answer(b'{"id": "asset_7"}')
     async with stage(a=[registered, FAILED], b=[registered, TAKEN]) as s:
-        told = await s.submit(request=portrait(portrait_auth=True))
-        assert told.error is None
+        result = await s.submit(request=portrait(portrait_auth=True))
+        assert result.error is None
         assert s.world.http.tried == ["a", "a", "b", "b"]
         asset, made = (json.loads(bytes(r.body)) for r in s.world.http.requests[2:])
         assert (asset["type"], asset["portrait_auth"]) == ("image", True)
@@ -136,22 +136,22 @@ async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> 
 @logs("answer_unusable", "task_submit_unknown")
 async def test_an_asset_whose_registration_is_unknown_ends_the_submission() -> None:
     async with stage(a=[LOST], b=[TAKEN]) as s:
-        told = await s.submit(request=portrait())
-        assert told.status == ("interrupted", "upstream_unreachable")
+        result = await s.submit(request=portrait())
+        assert result.status == ("interrupted", "upstream_unreachable")
         assert s.world.http.tried == ["a"]
 
 
 async def test_nothing_is_asked_that_the_balance_does_not_cover() -> None:
     async with stage(balance=HELD - 1, a=[TAKEN]) as s:
-        told = await s.submit()
-        assert told.refusal.kind.code == "quota_exceeded"
+        result = await s.submit()
+        assert result.refusal.kind.code == "quota_exceeded"
         assert s.world.http.tried == []
 
 
 async def test_what_a_request_names_pins_it_to_a_channel() -> None:
     async with stage(a=[TAKEN], b=[TAKEN]) as s:
-        told = await s.submit(pins=[Pin("b", "avatar")])
-        assert s.state(told) == ("queued", ("b", "up_1"))
+        result = await s.submit(pins=[Pin("b", "avatar")])
+        assert s.state(result) == ("queued", ("b", "up_1"))
         elsewhere = await s.submit(pins=[Pin("b", "avatar"), Pin("a", "voice")])
         assert (elsewhere.refusal.http_status, elsewhere.refusal.kind.code) == (
             400,
@@ -222,8 +222,8 @@ async def test_a_submission_that_is_cut_is_refunded_as_unknown(leaves: bool) -> 
             await s.in_flight.drain(seconds=0, clock=SystemClock())
         else:
             writer.cut()
-        told = await s.world.end(call, writer)
-        assert told.status == ("interrupted", "gateway_stopping")
+        result = await s.world.end(call, writer)
+        assert result.status == ("interrupted", "gateway_stopping")
         assert s.unknown("a") == 1
         assert s.world.http.tried == ["a"]
 
@@ -238,10 +238,10 @@ async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream() -
         s.take_for_dead(call)
         await s.world.settled()
         gate.set()
-        told = await s.world.end(call, writer)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
+        result = await s.world.end(call, writer)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
         assert [place.upstream_id for place in s.cancelled] == ["up_1"]
-        assert told.status == ("interrupted", "upstream_error")
+        assert result.status == ("interrupted", "upstream_error")
         assert s.state(call)[0] == "failed"
         assert s.unknown("a") == 1
 
@@ -258,9 +258,9 @@ async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job() ->
         for _ in range(2):
             await eventually(lambda: s.world.clock.sleepers > 0)
             s.world.clock.advance(1.0)
-        told = await s.world.end(call, writer)
-        assert told.writer.sent == ANSWER
-        assert s.state(told) == ("queued", ("a", "up_1"))
+        result = await s.world.end(call, writer)
+        assert result.writer.sent == ANSWER
+        assert s.state(result) == ("queued", ("a", "up_1"))
 
 
 class FakeHelpers(Helpers):
@@ -290,13 +290,13 @@ def large(fault: Exception | None = None) -> tuple[GeneralVideo, LargeSubmission
 async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
     request, body = large()
     async with stage(a=[DOWN], b=[TAKEN]) as s:
-        told = await s.submit(request=request, large=body)
-        assert told.error is None
-        asked = s.world.http.requests[-1]
-        sent = json.loads(bytes(asked.body))
+        result = await s.submit(request=request, large=body)
+        assert result.error is None
+        requested = s.world.http.requests[-1]
+        sent = json.loads(bytes(requested.body))
         assert len(sent["content"][1]["image_url"]["url"]) > 100_000
         assert sent["content"][0]["text"] == "a boat"
-        assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
+        assert ("Idempotency-Key", result.call.facts.job_id) in requested.headers
 
 
 @cases("fault, code", (OffloadFull(), "no_channel_available"), (JobTooLong(), "invalid_request"))
@@ -305,8 +305,8 @@ async def test_a_large_body_that_is_not_written_costs_nothing_and_is_asked_of_no
 ) -> None:
     request, body = large(fault)
     async with stage(a=[TAKEN]) as s:
-        told = await s.submit(request=request, large=body)
-        assert told.refusal.kind.code == code
+        result = await s.submit(request=request, large=body)
+        assert result.refusal.kind.code == code
         assert s.world.http.requests == []
         assert s.world.ledger.held[ACCOUNT] == 0
         assert s.unknown("a") == 0

@@ -61,10 +61,10 @@ def masked(body: bytes) -> bytes:
 async def sent(script: Script, **options: Any) -> bytes:
     """What the client of a call is sent, with another channel that is configured and not asked."""
     async with world(a=[script], b=[script]) as w:
-        told = await w.call(**options)
-        assert KEY not in str(told.row)
-        assert HOST not in str(told.row)
-        return told.writer.sent
+        result = await w.call(**options)
+        assert KEY not in str(result.row)
+        assert HOST not in str(result.row)
+        return result.writer.sent
 
 
 @each("protocol", WHOLE)
@@ -122,15 +122,15 @@ async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
 @cases("stream", False, True)
 async def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
     named = {"id": f"id-{KEY}", "model": f"at {HOST}"}
-    said = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}
-    value = {**named, "choices": [said]}
+    message = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}
+    value = {**named, "choices": [message]}
     steps = (sse.event(value), sse.DONE) if stream else (json.dumps(value).encode(),)
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=stream)
-        upstream = told.logged["detail"]["upstream"]
+        result = await w.call(stream=stream)
+        upstream = result.logged["detail"]["upstream"]
         assert upstream["id"] == "id-[redacted]"
         assert (upstream["model"], upstream["finish"]) == ("at [host]", "[redacted]")
-        assert KEY not in str(told.row)
+        assert KEY not in str(result.row)
 
 
 async def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
@@ -138,31 +138,31 @@ async def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
     body = json.dumps({"data": [{"url": link, "revised_prompt": LEAK}]}).encode()
     script = answer(body, content_type=f"text/{KEY}")
     async with stage(a=[script], b=[script]) as w:
-        told = await generate(w)
-        assert told.writer.sent == masked(body)
-        assert told.writer.content_type == "application/json"
-        assert told.logged["result_urls"] == [link]
+        result = await generate(w)
+        assert result.writer.sent == masked(body)
+        assert result.writer.content_type == "application/json"
+        assert result.logged["result_urls"] == [link]
 
 
 async def test_headers_that_are_passed_on_name_nothing_either() -> None:
     limited = answer(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
     async with world(a=[limited]) as w:
-        told = await w.call()
-        assert told.refusal.headers == {}
+        result = await w.call()
+        assert result.refusal.headers == {}
 
 
 @logs("channel_key_refused", required=False)
 @each("status", [401, 503])
 async def test_message_of_an_error_gives_nothing_away(status: int) -> None:
     async with world(a=[answer(sse.error_body(LEAK), status=status)]) as w:
-        told = await w.call()
-        for shown in (told.refusal.message, str(told.row)):
+        result = await w.call()
+        for shown in (result.refusal.message, str(result.row)):
             assert KEY not in shown
             assert HOST not in shown
 
 
 async def test_address_of_an_unreachable_upstream_is_not_shown() -> None:
     async with world(a=[(UpstreamUnreachable("connect: refused by 10.0.0.7:443"),)]) as w:
-        told = await w.call()
-        assert "10.0.0.7" not in told.refusal.message
-        assert "10.0.0.7" not in str(told.row)
+        result = await w.call()
+        assert "10.0.0.7" not in result.refusal.message
+        assert "10.0.0.7" not in str(result.row)

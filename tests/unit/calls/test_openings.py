@@ -58,10 +58,10 @@ def test_agent_that_names_no_conversation_finds_what_it_sent(is_loop: bool, word
         requests.append(sent(recent, native(contents, words), 100.0 * number))
         call, text = {"name": "f1", "args": {}, "id": f"c{number}"}, {"text": "Done. " * 100}
         contents.append({"role": "model", "parts": [{"functionCall": call} if is_loop else text]})
-        answer = {"name": "f1", "id": f"c{number}", "response": {"output": "x" * 800}}
-        said = {"text": f"Question {number}? " * 20}
+        response = {"name": "f1", "id": f"c{number}", "response": {"output": "x" * 800}}
+        message = {"text": f"Question {number}? " * 20}
         contents.append(
-            {"role": "user", "parts": [{"functionResponse": answer} if is_loop else said]}
+            {"role": "user", "parts": [{"functionResponse": response} if is_loop else message]}
         )
     assert hits_by_marks(requests) > 0.98
 

@@ -23,10 +23,10 @@ from tests.unit.calls.world import (
     MESSAGES_TOKENS,
     SUCCESS,
     TIMEOUT_SECONDS,
+    CallResult,
     Case,
     RecordingWriter,
     Script,
-    Told,
     World,
     answer,
     plain,
@@ -59,9 +59,9 @@ async def test_row_says_how_the_call_went() -> None:
         await eventually(lambda: bool(w.http.responses))
         w.clock.advance(1.25)
         began.set()
-        told = await w.end(call, writer)
-        assert (told.logged["kind"], told.logged["latency_ms"]) == ("settle", 1250)
-        detail = told.logged["detail"]
+        result = await w.end(call, writer)
+        assert (result.logged["kind"], result.logged["latency_ms"]) == ("settle", 1250)
+        detail = result.logged["detail"]
         assert detail["order"] == [["a", "chat"]]
         ((tried, _, tried_ms, outcome),) = detail["tried"]
         assert (tried, tried_ms, outcome) == ("a", 1250, "ok")
@@ -73,11 +73,11 @@ async def test_row_says_how_the_call_went() -> None:
 
 async def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() -> None:
     async with world(a=[answer(*STREAM)]) as w:
-        told = await w.call(stream=True)
-        assert told.writer.blocks == [STREAM[0], STREAM[1], STREAM[3]]
-        assert told.writer.has_ended
-        assert told.tokens == (100, 7, 40)
-        assert told.status == ("success", None)
+        result = await w.call(stream=True)
+        assert result.writer.blocks == [STREAM[0], STREAM[1], STREAM[3]]
+        assert result.writer.has_ended
+        assert result.tokens == (100, 7, 40)
+        assert result.status == ("success", None)
         assert w.verdict("a") == "success"
         assert json.loads(bytes(w.http.requests[0].body))["stream_options"] == {
             "include_usage": True
@@ -143,16 +143,16 @@ async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
 async def test_free_model_costs_nothing_and_still_has_its_row() -> None:
     free = make_model("a", price=PriceSpec())
     async with world(a=[answer(sse.whole(usage=sse.usage_of(50, 5)))], model=free) as w:
-        told = await w.call(max_tokens=2**53 - 1)
-        assert (told.status, told.cost, told.tokens) == (("success", None), 0, (50, 5, 0))
+        result = await w.call(max_tokens=2**53 - 1)
+        assert (result.status, result.cost, result.tokens) == (("success", None), 0, (50, 5, 0))
         assert w.ledger.balances[ACCOUNT] == FUNDS
 
 
 async def test_promotional_multiplier_is_what_is_charged() -> None:
     cheap = make_model("a", multiplier=Decimal("0.3"))
     async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 10, 50)))], model=cheap) as w:
-        told = await w.call()
-        assert told.cost == (50 * INPUT + 50 * CACHED + 10 * OUTPUT) * 3 // 10
+        result = await w.call()
+        assert result.cost == (50 * INPUT + 50 * CACHED + 10 * OUTPUT) * 3 // 10
 
 
 async def test_pinned_conversation_stays_on_its_channel() -> None:
@@ -178,7 +178,7 @@ async def time_out(
     *,
     reads: asyncio.Event | None = None,
     stream: bool = True,
-) -> Told:
+) -> CallResult:
     """A call whose time is over as soon as `until` is true."""
     call, writer = w.start(RecordingWriter(reads=reads), stream=stream)
     await eventually(lambda: bool(until(writer)))
@@ -197,10 +197,10 @@ async def test_time_out_before_anything_was_sent_is_504_and_no_retry(
         "in the body": answer(b'{"cho', FOR_EVER),
     }
     async with world(a=[scripts[where]], b=[GOOD]) as w:
-        told = await time_out(w, lambda _: w.http.opening or w.http.responses, stream=stream)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
-        assert told.status == ("interrupted", "upstream_timeout")
-        assert (told.cost, told.attempts) == (0, ["upstream_timeout"])
+        result = await time_out(w, lambda _: w.http.opening or w.http.responses, stream=stream)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (504, "upstream_timeout")
+        assert result.status == ("interrupted", "upstream_timeout")
+        assert (result.cost, result.attempts) == (0, ["upstream_timeout"])
         assert w.http.tried == ["a"]
         assert w.verdict("a") == "failure"
 
@@ -215,27 +215,27 @@ async def test_time_limit_is_one_for_all_attempts_together() -> None:
         gate.set()
         await eventually(lambda: w.http.tried == ["a", "b"])
         jump(TIMEOUT_SECONDS * 0.6)
-        told = await w.end(call, writer)
-        assert told.refusal.http_status == 504
-        assert told.attempts == ["upstream_unreachable", "upstream_timeout"]
+        result = await w.end(call, writer)
+        assert result.refusal.http_status == 504
+        assert result.attempts == ["upstream_unreachable", "upstream_timeout"]
         assert w.http.tried == ["a", "b"]
 
 
 async def test_time_out_in_mid_stream_ends_it_early_and_charges_what_went_out() -> None:
     async with world(a=[answer(HELLO, FOR_EVER)], b=[GOOD]) as w:
-        told = await time_out(w, lambda writer: writer.blocks)
-        assert told.error is None
-        assert (told.writer.sent, told.writer.has_ended) == (HELLO, True)
-        assert told.status == ("interrupted", "upstream_timeout")
-        assert told.cost == CHARGED
+        result = await time_out(w, lambda writer: writer.blocks)
+        assert result.error is None
+        assert (result.writer.sent, result.writer.has_ended) == (HELLO, True)
+        assert result.status == ("interrupted", "upstream_timeout")
+        assert result.cost == CHARGED
         assert w.verdict("a") == "failure"
 
 
 async def test_time_out_for_a_client_that_does_not_read_says_nothing_of_the_channel() -> None:
     async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
-        told = await time_out(w, lambda writer: writer.waiting, reads=asyncio.Event())
-        assert told.status == ("interrupted", "upstream_timeout")
-        assert told.cost == CHARGED
+        result = await time_out(w, lambda writer: writer.waiting, reads=asyncio.Event())
+        assert result.status == ("interrupted", "upstream_timeout")
+        assert result.cost == CHARGED
         assert w.verdict("a") is None
 
 
@@ -247,8 +247,8 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
         writer.leave()
         await asyncio.sleep(0)
         w.ledger.gate.set()
-        told = await w.end(call, writer)
-        assert told.status == ("interrupted", "client_disconnected")
+        result = await w.end(call, writer)
+        assert result.status == ("interrupted", "client_disconnected")
         assert writer.is_row_owned  # nobody else writes a second one
         assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
         assert w.http.tried == []
@@ -260,8 +260,8 @@ async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_i
         call, writer = w.start()
         await eventually(lambda: w.http.tried == ["a", "b"])
         writer.leave()
-        told = await w.end(call, writer)
-        assert told.attempts == ["upstream_500"]
+        result = await w.end(call, writer)
+        assert result.attempts == ["upstream_500"]
         assert (w.verdict("a"), w.verdict("b")) == ("failure", None)
 
 
@@ -273,9 +273,9 @@ async def test_client_that_leaves_in_mid_stream_is_charged_for_what_went_out() -
         writer.leave()
         await asyncio.sleep(0)
         assert response.is_closed  # at once: the upstream stops working
-        told = await w.end(call, writer)
-        assert told.status == ("interrupted", "client_disconnected")
-        assert told.cost == CHARGED
+        result = await w.end(call, writer)
+        assert result.status == ("interrupted", "client_disconnected")
+        assert result.cost == CHARGED
         assert w.verdict("a") is None
 
 
@@ -287,16 +287,16 @@ async def test_client_that_leaves_after_the_usage_came_is_charged_by_it() -> Non
         for _ in range(5):
             await asyncio.sleep(0)
         writer.leave()
-        told = await w.end(call, writer)
-        assert told.tokens == (40, 4, 0)
+        result = await w.end(call, writer)
+        assert result.tokens == (40, 4, 0)
 
 
 @cases("after", 0, 1)
 async def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
     async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
-        told = await w.call(RecordingWriter(leaves_after=after), stream=True)
-        assert told.error is None
-        assert told.status == ("interrupted", "client_disconnected")
+        result = await w.call(RecordingWriter(leaves_after=after), stream=True)
+        assert result.error is None
+        assert result.status == ("interrupted", "client_disconnected")
         assert w.http.responses[0].is_closed
         assert w.verdict("a") is None
 
@@ -306,9 +306,9 @@ async def test_client_that_leaves_while_it_is_not_reading_is_charged_once() -> N
         call, writer = w.start(RecordingWriter(reads=asyncio.Event()), stream=True)
         await eventually(lambda: writer.waiting == 1)
         writer.leave()
-        told = await w.end(call, writer)
-        assert told.status == ("interrupted", "client_disconnected")
-        assert told.cost == CHARGED
+        result = await w.end(call, writer)
+        assert result.status == ("interrupted", "client_disconnected")
+        assert result.cost == CHARGED
 
 
 async def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None:
@@ -316,8 +316,8 @@ async def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None
         call, writer = w.start(stream=True)
         await eventually(lambda: writer.has_ended)
         writer.leave()  # the upstream's end is still being waited for
-        told = await w.end(call, writer)
-        assert told.status == ("success", None)
+        result = await w.end(call, writer)
+        assert result.status == ("success", None)
 
 
 @cases("where", "at the hold", "at the upstream", "in mid-stream")
@@ -335,7 +335,7 @@ async def test_call_cut_by_a_drain_is_interrupted_by_the_gateway(where: str) -> 
         writer.cut()
         await asyncio.sleep(0)
         gate.set()
-        told = await w.end(call, writer)
-        assert told.status == ("interrupted", "gateway_stopping")
-        assert told.cost == (CHARGED if where == "in mid-stream" else 0)
+        result = await w.end(call, writer)
+        assert result.status == ("interrupted", "gateway_stopping")
+        assert result.cost == (CHARGED if where == "in mid-stream" else 0)
         assert writer.is_row_owned

@@ -55,12 +55,12 @@ async def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: b
     is_of_key = status in (401, 402, 403)
     scripts = {"a": [refused(status)]} | ({} if is_of_key else {"b": [GOOD]})
     async with world(scripts) as w:
-        told = await w.call(stream=stream)
-        error = told.refusal
+        result = await w.call(stream=stream)
+        error = result.refusal
         assert (error.http_status, error.kind.code, error.kind.chat_type) == (status, code, kind)
-        assert error.message == told.logged["error_message"] == "because of this"
-        assert (told.status, told.attempts) == (("error", code), [])
-        assert (told.cost, told.tokens, told.writer.blocks) == (0, (0, 0, 0), [])
+        assert error.message == result.logged["error_message"] == "because of this"
+        assert (result.status, result.attempts) == (("error", code), [])
+        assert (result.cost, result.tokens, result.writer.blocks) == (0, (0, 0, 0), [])
         assert (w.http.tried, w.verdict("a")) == (["a"], "success")  # the channel works
 
 
@@ -109,9 +109,9 @@ REFUSED = {
 async def test_refused_key_is_the_channels_failure(status: int, stream: bool) -> None:
     async with world(a=[REFUSED[status]], b=[GOOD_STREAM if stream else GOOD]) as w:
         for tried, attempts in ((["a", "b"], [f"upstream_{status}"]), (["a", "b", "b"], [])):
-            told = await w.call(stream=stream)
-            assert (told.error, told.status) == (None, ("success", None))
-            assert (told.attempts, w.http.tried) == (attempts, tried)  # `a` is aside
+            result = await w.call(stream=stream)
+            assert (result.error, result.status) == (None, ("success", None))
+            assert (result.attempts, w.http.tried) == (attempts, tried)  # `a` is aside
         assert (w.channels["a"].spec.ring.is_aside, w.verdict("a")) == (True, "success")
 
 
@@ -119,15 +119,15 @@ async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() 
     refused = answer(sse.error_body("bad key"), status=401)
     async with world(a=[refused], b=[answer(status=500)]) as w:
         lease = [w.channels["b"].acquire() for _ in range(10)]
-        told = await w.call()
-        assert (told.refusal.message, told.attempts) == ("bad key", [])
+        result = await w.call()
+        assert (result.refusal.message, result.attempts) == ("bad key", [])
         for one in lease:
             assert isinstance(one, ChannelLease)
             one.release("abandoned")
         w.channels["a"].spec.ring.keys[0].confirmed()
-        told = await w.call()
-        assert told.refusal.http_status == 500  # the last one tried decides
-        assert told.attempts == ["upstream_401", "upstream_500"]
+        result = await w.call()
+        assert result.refusal.http_status == 500  # the last one tried decides
+        assert result.attempts == ["upstream_401", "upstream_500"]
 
 
 async def test_channel_with_another_key_is_tried_again_after_the_others() -> None:
@@ -137,9 +137,9 @@ async def test_channel_with_another_key_is_tried_again_after_the_others() -> Non
         make_channel("b", priority=2),
     ]
     async with world(a=[refused, GOOD], b=[failed], channels=channels) as w:
-        told = await w.call()
-        assert (told.status, w.http.tried) == (("success", None), ["a", "b", "a"])
-        assert told.attempts == ["upstream_401", "upstream_500"]
+        result = await w.call()
+        assert (result.status, w.http.tried) == (("success", None), ["a", "b", "a"])
+        assert result.attempts == ["upstream_401", "upstream_500"]
         assert w.channels["a"].spec.ring.aside == 1
 
 
@@ -200,14 +200,14 @@ async def test_refusal_is_the_clients_as_with_a_status(
     way: str, form: str, stream: bool, code: object, status: int
 ) -> None:
     async with world(a=[script_of(code, form)], b=[GOOD]) as w:
-        told = await w.call(stream=stream, plan=WAYS[way])
+        result = await w.call(stream=stream, plan=WAYS[way])
         is_of_key = status in (401, 402)
         if is_of_key:
-            assert told.attempts[0] == f"upstream_{status}"
+            assert result.attempts[0] == f"upstream_{status}"
             assert w.http.tried == ["a", "b"]
         else:
-            assert (told.refusal.http_status, told.refusal.message) == (status, "It says why.")
-            assert (told.cost, told.attempts, told.writer.blocks) == (0, [], [])
+            assert (result.refusal.http_status, result.refusal.message) == (status, "It says why.")
+            assert (result.cost, result.attempts, result.writer.blocks) == (0, [], [])
             assert w.http.tried == ["a"]
         assert w.verdict("a") == "success"
         assert w.channels["a"].spec.ring.aside == is_of_key
@@ -219,7 +219,7 @@ async def test_refusal_is_the_clients_as_with_a_status(
 async def test_failure_is_tried_elsewhere(way: str, form: str, stream: bool, code: int) -> None:
     refusing = answer(sse.error_body("no"), status=400)
     async with world(a=[script_of(code, form)], b=[refusing]) as w:
-        told = await w.call(stream=stream, plan=WAYS[way])
-        assert told.attempts == ["upstream_error"]
+        result = await w.call(stream=stream, plan=WAYS[way])
+        assert result.attempts == ["upstream_error"]
         assert w.http.tried == ["a", "b"]
         assert w.verdict("a") == "failure"

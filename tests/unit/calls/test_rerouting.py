@@ -120,8 +120,8 @@ async def test_attempts_in_the_row_say_when_and_how_long() -> None:
             await asyncio.sleep(0)
         w.clock.advance(0.75)
         gate.set()
-        told = await w.end(call, writer)
-        assert told.logged["attempts"] == [
+        result = await w.end(call, writer)
+        assert result.logged["attempts"] == [
             {
                 "seq": 1,
                 "created_at": began,
@@ -153,12 +153,15 @@ async def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Expe
             if why == "open":
                 lease.release("failure")
         await w.settled()
-        told = await w.call()
-        assert (told.refusal.http_status, told.refusal.kind.code) == (503, "no_channel_available")
-        assert told.status == ("rejected", "no_channel_available")
-        assert ("busy" in told.refusal.message) == (why == "full")
-        assert told.refusal.headers == {"Retry-After": "1" if why == "full" else "10"}
-        assert (told.cost, told.attempts, w.http.tried) == (0, [], [])
+        result = await w.call()
+        assert (result.refusal.http_status, result.refusal.kind.code) == (
+            503,
+            "no_channel_available",
+        )
+        assert result.status == ("rejected", "no_channel_available")
+        assert ("busy" in result.refusal.message) == (why == "full")
+        assert result.refusal.headers == {"Retry-After": "1" if why == "full" else "10"}
+        assert (result.cost, result.attempts, w.http.tried) == (0, [], [])
         for lease in leases:
             lease.release("abandoned")
 
@@ -174,11 +177,14 @@ async def test_model_without_a_channel_on_this_protocol_is_503_not_to_be_repeate
 ) -> None:
     specs = [make_channel("a", protocols=frozenset({spoken}))]
     async with world(a=[GOOD], channels=specs, model=model) as w:
-        told = await w.call()
-        assert (told.refusal.http_status, told.refusal.kind.code) == (503, "no_channel_available")
-        assert told.refusal.message == f"No channel serves this model on this protocol.{named}"
-        assert told.refusal.headers == {"x-should-retry": "false"}
-        assert told.status == ("rejected", "no_channel_available")
+        result = await w.call()
+        assert (result.refusal.http_status, result.refusal.kind.code) == (
+            503,
+            "no_channel_available",
+        )
+        assert result.refusal.message == f"No channel serves this model on this protocol.{named}"
+        assert result.refusal.headers == {"x-should-retry": "false"}
+        assert result.status == ("rejected", "no_channel_available")
         assert w.http.tried == []
 
 
@@ -190,10 +196,10 @@ async def test_channel_removed_in_the_meantime_is_passed_over() -> None:
             await asyncio.sleep(0)
         w.channels.configure({"c": make_channel("c")})
         gate.set()
-        told = await w.end(call, writer)
+        result = await w.end(call, writer)
         assert w.http.tried == ["a", "c"]
-        assert told.status == ("success", None)
-        assert told.logged["detail"]["passed_over"] == {"b": "removed"}
+        assert result.status == ("success", None)
+        assert result.logged["detail"]["passed_over"] == {"b": "removed"}
 
 
 QUIET = 0.03  # seconds
@@ -240,10 +246,10 @@ async def test_error_whose_body_is_late_and_a_stream_that_pauses_are_not_silent(
     late = answer(2 * QUIET, sse.error_body("no"), status=400)
     paused = answer(sse.delta("Hi"), 2 * QUIET, sse.usage_event(10, 1), sse.DONE)
     async with world(a=[late, paused], b=[GOOD_STREAM], channels=watched("a", "b")) as w:
-        told = await w.call(stream=True)
-        assert told.refusal.http_status == 400
-        told = await w.call(stream=True)
-        assert told.status == ("success", None)
+        result = await w.call(stream=True)
+        assert result.refusal.http_status == 400
+        result = await w.call(stream=True)
+        assert result.status == ("success", None)
         assert w.http.tried == ["a", "a"]
 
 

@@ -23,9 +23,9 @@ from tests.unit.calls.world import (
     FOR_EVER,
     MESSAGES_TOKENS,
     TIMEOUT_SECONDS,
+    CallResult,
     RecordingWriter,
     Script,
-    Told,
     World,
     answer,
     world,
@@ -35,26 +35,26 @@ GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
 HOLD = MESSAGES_TOKENS * 1000 + 100 * 10_000  # max_tokens is 100
 
 
-def assert_refused(told: Told, status: int, code: str) -> None:
+def assert_refused(result: CallResult, status: int, code: str) -> None:
     """Refused before it was taken over: whoever asked writes the row."""
-    assert (told.refusal.http_status, told.refusal.kind.code) == (status, code)
-    assert told.row is None
-    assert not told.writer.is_row_owned
+    assert (result.refusal.http_status, result.refusal.kind.code) == (status, code)
+    assert result.row is None
+    assert not result.writer.is_row_owned
 
 
 async def test_balance_that_covers_the_estimate_exactly_admits() -> None:
     async with world(a=[GOOD], balance=HOLD) as w:
-        told = await w.call()
-        assert told.status == ("success", None)
-        assert told.logged["detail"]["hold"] == HOLD
-        assert told.logged["detail"]["estimate"] == [MESSAGES_TOKENS, 100]
+        result = await w.call()
+        assert result.status == ("success", None)
+        assert result.logged["detail"]["hold"] == HOLD
+        assert result.logged["detail"]["estimate"] == [MESSAGES_TOKENS, 100]
 
 
 async def test_balance_short_of_the_estimate_by_one_is_402_and_nothing_is_sent() -> None:
     async with world(a=[GOOD], balance=HOLD - 1) as w:
-        told = await w.call()
-        assert_refused(told, 402, "quota_exceeded")
-        assert "max_tokens" in told.refusal.message
+        result = await w.call()
+        assert_refused(result, 402, "quota_exceeded")
+        assert "max_tokens" in result.refusal.message
         assert w.http.tried == []
         assert (await w.call(max_tokens=99)).status == ("success", None)
 
@@ -64,8 +64,8 @@ TOOLS = [{"type": "function", "function": {"name": "f", "description": "x" * 30_
 
 async def test_hold_covers_the_conversation_or_the_whole_body_as_configured() -> None:
     async with world(a=[GOOD] * 2, balance=HOLD) as w:
-        told = await w.call(tools=TOOLS)
-        assert told.status == ("success", None)
+        result = await w.call(tools=TOOLS)
+        assert result.status == ("success", None)
         call = w.calls[-1]
         assert isinstance(call, ChatCall)
         body_bytes = len(call.request.body)
@@ -73,13 +73,13 @@ async def test_hold_covers_the_conversation_or_the_whole_body_as_configured() ->
         assert left_out > 30_000
         assert left_out_of(w) == left_out
     async with world(a=[GOOD], balance=HOLD, precharge="whole_body") as w:
-        told = await w.call(tools=TOOLS)
-        assert_refused(told, 402, "quota_exceeded")
+        result = await w.call(tools=TOOLS)
+        assert_refused(result, 402, "quota_exceeded")
         assert w.http.tried == []
     whole = -(-body_bytes // 4) * 1000 + 100 * 10_000
     async with world(a=[GOOD], balance=whole, precharge="whole_body") as w:
-        told = await w.call(tools=TOOLS)
-        assert told.logged["detail"]["hold"] == whole
+        result = await w.call(tools=TOOLS)
+        assert result.logged["detail"]["hold"] == whole
         assert left_out_of(w) == 0
 
 
@@ -98,25 +98,25 @@ async def test_concurrent_calls_are_admitted_exactly_as_the_balance_covers() -> 
             w.begin(call, writer)
         await eventually(lambda: w.http.opening == 3)
         gate.set()
-        told = [await w.end(call, writer) for call, writer in pairs]
-        assert sum(t.error is None for t in told) == 3
-        assert sum(t.row is not None for t in told) == 3
+        result = [await w.end(call, writer) for call, writer in pairs]
+        assert sum(t.error is None for t in result) == 3
+        assert sum(t.row is not None for t in result) == 3
 
 
 async def test_settlement_may_dip_below_zero() -> None:
     long_answer = answer(sse.whole(usage=sse.usage_of(10, 500)))
     async with world(a=[long_answer], balance=HOLD) as w:
-        told = await w.call()
-        assert told.cost == 10 * 1000 + 500 * 10_000
-        assert w.ledger.balances[ACCOUNT] == HOLD - told.cost < 0
+        result = await w.call()
+        assert result.cost == 10 * 1000 + 500 * 10_000
+        assert w.ledger.balances[ACCOUNT] == HOLD - result.cost < 0
         assert_refused(await w.call(max_tokens=1), 402, "quota_exceeded")
 
 
 async def test_spend_cap_of_the_key_is_its_own_message() -> None:
     async with world(a=[GOOD]) as w:
-        told = await w.call(cap=HOLD - 1)
-        assert_refused(told, 402, "quota_exceeded")
-        assert "spend cap" in told.refusal.message
+        result = await w.call(cap=HOLD - 1)
+        assert_refused(result, 402, "quota_exceeded")
+        assert "spend cap" in result.refusal.message
         assert (await w.call(cap=HOLD)).status == ("success", None)
         assert_refused(await w.call(cap=HOLD), 402, "quota_exceeded")  # 20,000 are spent
 
@@ -134,10 +134,10 @@ async def test_a_price_with_dimensions_is_held_for_what_the_request_reaches() ->
     async with world(a=[GOOD], model=make_model(own, price=spec)) as w:
         call, writer = replace(w.prepare(), billable=billable), RecordingWriter()
         w.begin(call, writer)
-        told = await w.end(call, writer)
+        result = await w.end(call, writer)
         # The channel doubles the prices of tokens, and that of the request stays.
-        assert told.logged["detail"]["hold"] == MESSAGES_TOKENS * 8000 + 100 * 40_000 + 5 * 10**8
-        assert told.cost == 10 * 2000 + 1 * 20_000 + 5 * 10**8
+        assert result.logged["detail"]["hold"] == MESSAGES_TOKENS * 8000 + 100 * 40_000 + 5 * 10**8
+        assert result.cost == 10 * 2000 + 1 * 20_000 + 5 * 10**8
 
 
 async def test_maximum_that_no_ledger_holds_is_402() -> None:
@@ -158,8 +158,8 @@ async def test_ledger_that_is_away_is_503_and_nothing_is_charged() -> None:
         await eventually(lambda: writer.task is not None and writer.task.done())
         await eventually(lambda: w.clock.sleepers > 0)
         w.clock.advance(1.0)
-        told = await w.end(call, writer)
-        assert_refused(told, 503, "no_channel_available")
+        result = await w.end(call, writer)
+        assert_refused(result, 503, "no_channel_available")
         assert w.http.tried == []
         assert w.ledger.holds == {}  # what had been held unseen is given back
 
@@ -175,8 +175,8 @@ async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_ove
         await eventually(lambda: w.clock.sleepers > 0)
         assert writer.has_ended  # the client does not wait for the ledger
         w.clock.advance(1.0)
-        told = await w.end(call, writer)
-        assert told.status == ("success", None)
+        result = await w.end(call, writer)
+        assert result.status == ("success", None)
 
 
 @each("turns", range(12))
@@ -186,10 +186,10 @@ async def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(tur
         for _ in range(turns):
             await asyncio.sleep(0)
         writer.leave()
-        told = await w.end(call, writer)
+        result = await w.end(call, writer)
         if turns:  # else it had not even begun
-            assert told.status == ("interrupted", "client_disconnected")
-        assert told.row is None or told.cost == 0
+            assert result.status == ("interrupted", "client_disconnected")
+        assert result.row is None or result.cost == 0
 
 
 async def test_defect_of_ours_ends_the_call_and_is_settled() -> None:
@@ -276,19 +276,19 @@ async def test_usage_that_cannot_be_is_not_believed(
 ) -> None:
     for script in scripts:
         async with world(a=[script]) as w:
-            told = await w.call(stream=script[-1] == sse.DONE)
-            assert (told.status, told.tokens) == (("success", None), tokens)
-            assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
-            assert told.logged["detail"].get("basis", "stated") == basis
+            result = await w.call(stream=script[-1] == sse.DONE)
+            assert (result.status, result.tokens) == (("success", None), tokens)
+            assert result.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
+            assert result.logged["detail"].get("basis", "stated") == basis
 
 
 @each("steps, tokens", CUT)
 async def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]) -> None:
     async with world(a=[answer(*steps, UpstreamCut())]) as w:
-        told = await w.call(stream=True)
-        assert (told.status, told.tokens) == (("error", "upstream_error"), tokens)
+        result = await w.call(stream=True)
+        assert (result.status, result.tokens) == (("error", "upstream_error"), tokens)
         given, made, cached = tokens
-        assert told.cost == (given - cached) * INPUT + cached * CACHED + made * OUTPUT
+        assert result.cost == (given - cached) * INPUT + cached * CACHED + made * OUTPUT
 
 
 # A price for each request and search, and a tier.
@@ -312,11 +312,11 @@ SEARCHING = sse.event(
 async def test_cut_stream_is_charged_with_its_tier_its_search_and_its_request() -> None:
     model = make_model("a", price=DEAR)
     async with world(a=[answer(SEARCHING, UpstreamCut())], model=model) as w:
-        told = await w.call(stream=True)
-        assert told.tokens == (ESTIMATED_INPUT, 2, 0)
+        result = await w.call(stream=True)
+        assert result.tokens == (ESTIMATED_INPUT, 2, 0)
         tokens = 2 * (ESTIMATED_INPUT * INPUT + 2 * OUTPUT)
-        assert told.cost == tokens + 1_000_000 + 10_000_000
-        assert told.logged["detail"]["parts"] == {"per_web_search": 1, "per_request": 1}
+        assert result.cost == tokens + 1_000_000 + 10_000_000
+        assert result.logged["detail"]["parts"] == {"per_web_search": 1, "per_request": 1}
 
 
 # Counts that are not possible, and what is charged of them: a context of 128,000, a maximum of 100.
@@ -338,10 +338,10 @@ async def test_count_that_is_not_possible_is_not_charged_and_raises_an_alarm(
     model = make_model("a", context_size=128_000)
     for script in stated(usage):
         async with world(a=[script], model=model) as w:
-            told = await w.call(stream=script[-1] == sse.DONE)
-            assert (told.status, told.tokens) == (("success", None), tokens)
-            assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
-            assert told.logged["detail"].get("doubted", {}) == doubted
+            result = await w.call(stream=script[-1] == sse.DONE)
+            assert (result.status, result.tokens) == (("success", None), tokens)
+            assert result.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
+            assert result.logged["detail"].get("doubted", {}) == doubted
             alarms = {f'{{channel="a",what="{what}"}}': 1.0 for what in doubted}
             assert counts(w, "gw_usage_doubted_total") == alarms
 
@@ -349,8 +349,8 @@ async def test_count_that_is_not_possible_is_not_charged_and_raises_an_alarm(
 async def test_estimate_is_bounded_by_the_maximum() -> None:
     long = answer(sse.delta("x" * 4_000_000), sse.DONE)
     async with world(a=[long], model=make_model("a", context_size=8)) as w:
-        told = await w.call(stream=True, max_tokens=5)
-        assert (told.status, told.tokens) == (("success", None), (8, 5, 0))
+        result = await w.call(stream=True, max_tokens=5)
+        assert (result.status, result.tokens) == (("success", None), (8, 5, 0))
 
 
 @pytest.fixture(autouse=True)
@@ -405,11 +405,11 @@ async def test_attempt_that_was_not_left_to_end_is_counted_too(
 
 async def test_call_is_counted_with_its_tokens_and_its_cost() -> None:
     async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]) as w:
-        told = await w.call()
+        result = await w.call()
         (labels,) = counts(w, "gw_calls_total")
         for label in ('protocol="chat"', 'model="m"', 'status="success"', 'code="ok"'):
             assert label in labels
-        assert counts(w, "gw_cost_nano_usd_total") == {'{model="m"}': float(told.cost)}
+        assert counts(w, "gw_cost_nano_usd_total") == {'{model="m"}': float(result.cost)}
         assert sorted(counts(w, "gw_tokens_total").values()) == [7.0, 40.0, 60.0]
         assert counts(w, "gw_first_byte_seconds_count") == {'{model="m",protocol="chat"}': 1.0}
 

@@ -50,9 +50,9 @@ async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
         assert repr(call.request) == "<PlannedRequest chat 0 bytes>" != kept
         assert writer.has_forgotten
         ends.set()
-        told = await w.end(call, writer)
-        assert told.status == ("success", None)
-        assert told.logged["detail"]["request"], "what it asked for is still told"
+        result = await w.end(call, writer)
+        assert result.status == ("success", None)
+        assert result.logged["detail"]["request"], "what it asked for is still told"
 
 
 async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream() -> None:
@@ -66,9 +66,9 @@ async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream()
         (response,) = w.http.responses
         assert (len(writer.blocks), response.pieces_taken) == (1, 1)
         reads.set()
-        told = await w.end(call, writer)
-        assert told.writer.sent == b"".join(steps) + sse.DONE
-        assert told.status == ("success", None)
+        result = await w.end(call, writer)
+        assert result.writer.sent == b"".join(steps) + sse.DONE
+        assert result.status == ("success", None)
 
 
 COMMENT = b": still here\n\n"
@@ -106,10 +106,10 @@ async def test_rest_is_passed_on_and_changes_nothing(
     }
     async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
         without = await w.call(stream=True, plan=untranslated(protocol))
-        told = await w.call(stream=True, plan=untranslated(protocol))
-        assert told.writer.sent == b"".join((text, end, *rest))
-        assert told.status == ("success", None)
-        assert (told.tokens, told.cost) == (without.tokens, without.cost)
+        result = await w.call(stream=True, plan=untranslated(protocol))
+        assert result.writer.sent == b"".join((text, end, *rest))
+        assert result.status == ("success", None)
+        assert (result.tokens, result.cost) == (without.tokens, without.cost)
         assert w.http.responses[1].has_ended  # and its connection may carry another request
 
 
@@ -127,9 +127,9 @@ async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
 async def test_comments_before_the_first_event_are_no_event_however_many() -> None:
     many = COMMENT * (EARLY_BYTES_MAX // len(COMMENT) + 1)
     async with world(a=[answer(many, many)], b=[answer(many, many, HELLO, sse.DONE)]) as w:
-        told = await w.call(stream=True)
-        assert told.status == ("success", None)
-        assert told.writer.sent == HELLO + sse.DONE
+        result = await w.call(stream=True)
+        assert result.status == ("success", None)
+        assert result.writer.sent == HELLO + sse.DONE
 
 
 @cases("steps", (FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,))
@@ -169,8 +169,8 @@ async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leave
         await eventually(lambda: sse.DONE in writer.sent)
         if leaves:
             writer.leave()
-        told = await w.end(call, writer)
-        assert told.status == ("success", None)
+        result = await w.end(call, writer)
+        assert result.status == ("success", None)
         assert w.http.responses[0].is_closed
 
 
@@ -179,10 +179,10 @@ async def test_translated_stream_ends_with_its_terminator() -> None:
         call, writer = w.start(stream=True, plan=translated("messages", "chat"))
         await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
         jump(CLOSE_SECONDS)
-        told = await w.end(call, writer)
-        assert told.status == ("success", None)
-        assert b"late" not in told.writer.sent
-        assert told.writer.sent.count(b"message_stop") == 2  # the event's name, and its type
+        result = await w.end(call, writer)
+        assert result.status == ("success", None)
+        assert b"late" not in result.writer.sent
+        assert result.writer.sent.count(b"message_stop") == 2  # the event's name, and its type
 
 
 def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
@@ -206,9 +206,9 @@ async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long()
         await eventually(lambda: [r.pieces_taken for r in w.http.responses] == [3])
         assert writer.sent == said("Hello")  # settled first, then the end
         jump(ENDING_SECONDS)
-        told = await w.end(call, writer)
-        assert told.writer.sent == said("Hello") + ENDED + late
-        assert (told.status, told.tokens) == (("success", None), (9, 4, 0))
+        result = await w.end(call, writer)
+        assert result.writer.sent == said("Hello") + ENDED + late
+        assert (result.status, result.tokens) == (("success", None), (9, 4, 0))
 
 
 async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
@@ -220,9 +220,9 @@ async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
         await eventually(lambda: b"Two" in writer.sent)
         jump(ENDING_SECONDS)
         goes_on.set()
-        told = await w.end(call, writer)
-        assert told.writer.sent.endswith(said("Two", index=1) + last)
-        assert told.status == ("success", None)
+        result = await w.end(call, writer)
+        assert result.writer.sent.endswith(said("Two", index=1) + last)
+        assert result.status == ("success", None)
 
 
 STOP, OOPS = sse.delta(finish="stop"), b'event: error\ndata: {"error":  {"message": "lost"}}\n\n'

@@ -30,7 +30,7 @@ from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.golden import transcripts
 from tests.unit.calls.relaying import TRANSLATED, Way, relayed
-from tests.unit.calls.world import Told, answer, world
+from tests.unit.calls.world import CallResult, answer, world
 from tests.unit.channels.recordings import stream_of, streams
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.test_odd_values import BODIES
@@ -98,16 +98,16 @@ def events_of(sent: bytes) -> list[SseEvent]:
     return [event for event in SseSplitter().feed(sent) if event.data is not None]
 
 
-def check(told: Told, meter: ResponseMeter[Any], client: str, *, is_array: bool) -> None:
+def check(result: CallResult, meter: ResponseMeter[Any], client: str, *, is_array: bool) -> None:
     """The row is the meter's; the client's stream ended as the upstream's did."""
-    sent = told.writer.sent
+    sent = result.writer.sent
     is_good = meter.finished and meter.error_seen is None
-    assert told.status == (("success", None) if is_good else ("error", told.status[1]))
+    assert result.status == (("success", None) if is_good else ("error", result.status[1]))
     usage = meter.usage
     is_covered = not meter.unstated_characters  # what is not is estimated
     if is_good and usage is not None and is_covered:
-        assert told.tokens == (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-    if told.error is not None:
+        assert result.tokens == (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    if result.error is not None:
         assert not is_good
         assert sent == b""  # nothing had been sent: an HTTP error says it
     else:
@@ -129,7 +129,7 @@ def test_translated_stream_is_charged_and_ends_as_the_upstreams(
     async def main(size: int, framing: Framing) -> None:
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
         async with world(a=[answer(*pieces)]) as w:
-            told = await w.call(
+            result = await w.call(
                 stream=True,
                 usage=True,
                 max_tokens=5000,  # of which the longest of them is believed
@@ -137,7 +137,7 @@ def test_translated_stream_is_charged_and_ends_as_the_upstreams(
                 plan=lambda request: translated(translation, request),
             )
             is_array = not framing.keeps_events
-            check(told, meter, translation.client, is_array=is_array)
+            check(result, meter, translation.client, is_array=is_array)
 
     for size in (7, max(1, len(stream))):
         run(main(size, SseFraming()))
@@ -204,10 +204,10 @@ def chat_stream(draw: st.DrawFn) -> list[Any]:
             members[place] = stated if place == "usage" else {"usage": stated}
         return {"id": "c", "model": "m", "choices": [choice], **members}
 
-    said = [chunk({"content": text}) for text in draw(st.lists(st.text(max_size=3), max_size=3))]
+    message = [chunk({"content": text}) for text in draw(st.lists(st.text(max_size=3), max_size=3))]
     end = chunk({}, choice={"finish_reason": "stop"})
     last: Any = {"choices": [], "usage": draw(st.none() | CHAT_COUNTS)}
-    return [chunk({"role": "assistant"}), *said, end, last, b"[DONE]"]
+    return [chunk({"role": "assistant"}), *message, end, last, b"[DONE]"]
 
 
 def messages_stream(draw: st.DrawFn) -> list[Any]:
@@ -242,8 +242,8 @@ def gemini_stream(draw: st.DrawFn) -> list[Any]:
 
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
     parts = st.lists(st.sampled_from([{"text": ""}, {"text": "Hi"}, image]), max_size=2)
-    said = [chunk(draw(parts)) for _ in range(draw(st.integers(0, 3)))]
-    return [*said, chunk([], finishReason="STOP")]
+    message = [chunk(draw(parts)) for _ in range(draw(st.integers(0, 3)))]
+    return [*message, chunk([], finishReason="STOP")]
 
 
 STREAMS = {
@@ -333,15 +333,15 @@ def test_nothing_is_sent_before_the_answer_begins() -> None:
 
 
 def test_nothing_follows_an_error() -> None:
-    told = Client("messages", "chat")
-    told.gets(SAID["chat"])
-    assert b"event: error" in told.gets(sse.error_event())
-    assert told.gets(COMMENT, after=100) == b""
+    result = Client("messages", "chat")
+    result.gets(SAID["chat"])
+    assert b"event: error" in result.gets(sse.error_event())
+    assert result.gets(COMMENT, after=100) == b""
 
 
 def test_array_holds_elements_only() -> None:
-    told = Client("native", "chat", ArrayStream())
-    begun = told.gets(SAID["chat"])
-    assert told.gets(COMMENT, after=100) == b""
+    result = Client("native", "chat", ArrayStream())
+    begun = result.gets(SAID["chat"])
+    assert result.gets(COMMENT, after=100) == b""
     found: Any = json.loads(begun + b"]")
     assert found[0]["candidates"]

@@ -76,10 +76,10 @@ async def test_call_tries_the_standby_first_and_closes_it(stream: bool) -> None:
     script = GOOD_STREAM if stream else GOOD
     async with world(a=[script], b=[script]) as w:
         make_due(w, "b")
-        told = await w.call(stream=stream)
-        assert told.status == ("success", None)
+        result = await w.call(stream=stream)
+        assert result.status == ("success", None)
         assert state(w, "b") == "closed"
-        assert [one[0] for one in told.logged["detail"]["order"]] == ["b", "a"]
+        assert [one[0] for one in result.logged["detail"]["order"]] == ["b", "a"]
         await w.call(stream=stream)
         assert w.http.tried == ["b", "a"]
 
@@ -100,10 +100,10 @@ FAILING: dict[str, tuple[Script, str, str]] = {
 async def test_trial_that_fails_is_not_the_clients(script: Script, code: str, becomes: str) -> None:
     async with world(a=[GOOD_STREAM] * 2, b=[script]) as w:
         make_due(w, "b")
-        told = await w.call(stream=True)
-        assert told.writer.sent == sse.delta("Hi") + sse.DONE
-        assert (told.status, told.attempts) == (("success", None), [code])
-        assert told.cost == 10 * 1000 + 10_000
+        result = await w.call(stream=True)
+        assert result.writer.sent == sse.delta("Hi") + sse.DONE
+        assert (result.status, result.attempts) == (("success", None), [code])
+        assert result.cost == 10 * 1000 + 10_000
         assert (w.http.tried, state(w, "b")) == (["b", "a"], becomes)
         await w.call(stream=True)
         assert w.http.tried == ["b", "a", "a"]
@@ -117,8 +117,8 @@ async def test_request_that_cannot_be_put_to_the_standby_is_put_to_the_next() ->
 
     async with world(a=[GOOD], b=[GOOD]) as w:
         make_due(w, "b")
-        told = await w.call(plan=plan)
-        assert (told.status, told.attempts) == (("success", None), ["upstream_400"])
+        result = await w.call(plan=plan)
+        assert (result.status, result.attempts) == (("success", None), ["upstream_400"])
         assert (w.http.tried, state(w, "b")) == (["a"], "half_open")
 
 
@@ -132,9 +132,9 @@ async def test_standby_that_hangs_costs_seconds_of_the_calls_own_time(stream: bo
             jump(TRIAL_SECONDS + 0.01)
             await eventually(lambda: w.http.tried == ["b", "a"])
             jump(seconds)
-            told = await w.end(call, writer)
-            assert (told.attempts[0], state(w, "b")) == ("upstream_timeout", "open")
-            return told.status
+            result = await w.end(call, writer)
+            assert (result.attempts[0], state(w, "b")) == ("upstream_timeout", "open")
+            return result.status
 
     # All of it together is the time of one call (spec: Limits).
     left = TIMEOUT_SECONDS - TRIAL_SECONDS
@@ -149,8 +149,8 @@ async def test_standby_leaves_half_of_a_shorter_time_to_the_next() -> None:
         call, writer = w.start()
         await eventually(lambda: w.http.tried == ["b"])
         jump(TRIAL_SECONDS / 2 + 0.01)
-        told = await w.end(call, writer)
-        assert (told.status, w.http.tried) == (("success", None), ["b", "a"])
+        result = await w.end(call, writer)
+        assert (result.status, w.http.tried) == (("success", None), ["b", "a"])
 
 
 async def test_client_that_leaves_a_trial_proves_nothing_and_the_next_one_rests() -> None:

@@ -21,9 +21,9 @@ from tests.unit.calls import sse
 from tests.unit.calls.world import (
     CONNECTING,
     FOR_EVER,
+    CallResult,
     Head,
     Script,
-    Told,
     World,
     answer,
     in_order,
@@ -49,7 +49,7 @@ def shop(*names: str) -> tuple[list[ChannelSpec], ModelSpec]:
     return channels, make_model(*bound)
 
 
-async def call(names: tuple[str, ...], *scripts: Script, **options: Any) -> Told:
+async def call(names: tuple[str, ...], *scripts: Script, **options: Any) -> CallResult:
     channels, model = shop(*names)
     given = {one.id: [script] for one, script in zip(channels, scripts, strict=True)}
     async with world(given, channels=channels, model=model) as w:
@@ -78,15 +78,15 @@ async def test_every_usage_that_was_stated_is_paid_for(
         broken = {"error": {"message": "lost"}, "usage": sse.usage_of(500, 100)}
         first = answer(sse.event(broken), UpstreamCut())
     scripts = [served] if first is None else [first, served]
-    told = await call(names, *scripts, stream=stream)
-    assert told.status == ("success", None)
-    assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000  # what the client pays
-    assert (told.logged["upstream_cost_nano_usd"], told.logged["channel_id"]) == (cost, channel)
+    result = await call(names, *scripts, stream=stream)
+    assert result.status == ("success", None)
+    assert result.cost == 600 * 1000 + 400 * 100 + 10 * 10_000  # what the client pays
+    assert (result.logged["upstream_cost_nano_usd"], result.logged["channel_id"]) == (cost, channel)
 
 
 async def test_call_that_no_channel_took_costs_nothing() -> None:
-    told = await call((STRANGE,), answer(sse.error_body("no"), status=400))
-    assert (told.cost, told.logged["upstream_cost_nano_usd"]) == (0, 0)
+    result = await call((STRANGE,), answer(sse.error_body("no"), status=400))
+    assert (result.cost, result.logged["upstream_cost_nano_usd"]) == (0, 0)
 
 
 async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() -> None:
@@ -95,10 +95,10 @@ async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() ->
     began = answer(sse.event({"choices": [], "usage": sse.usage_of(500, 100)}), FOR_EVER)
     scripts = {"a": [began], "b": [STREAM]}
     async with world(scripts, channels=[quiet, channels[1]], model=model) as w:
-        told = await w.call(stream=True)
-        assert (told.status, told.attempts) == (("success", None), ["upstream_unreachable"])
-        assert told.logged["upstream_cost_nano_usd"] == SERVED + LEFT
-        assert told.logged["detail"]["bought"] == [
+        result = await w.call(stream=True)
+        assert (result.status, result.attempts) == (("success", None), ["upstream_unreachable"])
+        assert result.logged["upstream_cost_nano_usd"] == SERVED + LEFT
+        assert result.logged["detail"]["bought"] == [
             ["a", False, [500, 0, 0, 100], LEFT],
             ["b", True, [1000, 400, 0, 10], SERVED],
         ]
@@ -125,10 +125,10 @@ async def test_client_that_leaves_during_an_attempt_cancels_it_and_the_operator_
             lambda: bool(w.http.opening or [r for r in w.http.responses if len(r.left) == 1])
         )
         writer.leave()
-        told = await w.end(call, writer)
-        assert told.status == ("interrupted", "client_disconnected")
-        assert (told.cost, w.http.tried, w.verdict("a")) == (0, ["a"], None)
-        assert told.logged["upstream_cost_nano_usd"] == cost
+        result = await w.end(call, writer)
+        assert result.status == ("interrupted", "client_disconnected")
+        assert (result.cost, w.http.tried, w.verdict("a")) == (0, ["a"], None)
+        assert result.logged["upstream_cost_nano_usd"] == cost
 
 
 @cases(
@@ -145,9 +145,9 @@ async def test_cost_that_a_channel_states_goes_before_the_list(
     channels, model = shop(name)
     bound = replace(model.bindings[0], cost=stated)
     async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
-        told = await w.call()
-        assert told.logged["upstream_cost_nano_usd"] == cost
-        assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000
+        result = await w.call()
+        assert result.logged["upstream_cost_nano_usd"] == cost
+        assert result.cost == 600 * 1000 + 400 * 100 + 10 * 10_000
 
 
 BODY = json.dumps({"model": "alias", "messages": [{"role": "user", "content": "Hello"}]}).encode()

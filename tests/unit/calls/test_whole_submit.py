@@ -31,9 +31,9 @@ from tests.unit.calls.submitting import SubmittingWriter
 from tests.unit.calls.world import (
     ACCOUNT,
     FOR_EVER,
+    CallResult,
     Head,
     Script,
-    Told,
     World,
     answer,
     in_order,
@@ -84,7 +84,7 @@ class Stage:
         w.calls.append(call)
         return call
 
-    async def run(self, call: SubmitCall, writer: SubmittingWriter) -> Told:
+    async def run(self, call: SubmitCall, writer: SubmittingWriter) -> CallResult:
         writer.task = asyncio.ensure_future(self.submits.run_call(call, writer))
         return await self.world.end(call, writer)
 
@@ -117,13 +117,13 @@ async def stage(
 
 async def test_what_was_made_is_settled_before_it_goes_out() -> None:
     async with stage(a=[SOUND]) as s:
-        told = await s.run(s.prepare(key="k"), SubmittingWriter())
-        assert (told.error, told.writer.sent) == (None, b"ID3 sound")
-        assert (told.status, told.cost, s.spent) == (("success", None), COST, COST)
-        assert (told.logged["unit_count"], told.logged["task_id"]) == (len(TEXT), "trs_1")
+        result = await s.run(s.prepare(key="k"), SubmittingWriter())
+        assert (result.error, result.writer.sent) == (None, b"ID3 sound")
+        assert (result.status, result.cost, s.spent) == (("success", None), COST, COST)
+        assert (result.logged["unit_count"], result.logged["task_id"]) == (len(TEXT), "trs_1")
         assert [row.state for row in s.world.ledger.claims.rows.values()] == ["stored"]
-        (asked,) = s.world.http.requests
-        assert ("Idempotency-Key", "trs_1") in asked.headers
+        (request,) = s.world.http.requests
+        assert ("Idempotency-Key", "trs_1") in request.headers
 
 
 @cases("upstream, unknown", (SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"]))
@@ -152,8 +152,8 @@ NEXT: dict[str, Script] = {
 @each("script", NEXT.values())
 async def test_speech_fails_over_as_pictures_do(script: Script) -> None:
     async with stage(a=[script], b=[SOUND]) as s:
-        told = await s.run(s.prepare(), SubmittingWriter())
-        assert (told.error, s.world.http.tried) == (None, ["a", "b"])
+        result = await s.run(s.prepare(), SubmittingWriter())
+        assert (result.error, s.world.http.tried) == (None, ["a", "b"])
         assert (s.spent, s.unknown) == (COST, [])
 
 
@@ -163,9 +163,9 @@ async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_m
     name: str,
 ) -> None:
     async with stage(ExchangeUpstream, a=[NEXT[name]], b=[SOUND]) as s:
-        told = await s.run(s.prepare(key="k"), SubmittingWriter())
-        assert told.status[0] == "interrupted"
-        assert told.logged["task_id"] == "trs_1"
+        result = await s.run(s.prepare(key="k"), SubmittingWriter())
+        assert result.status[0] == "interrupted"
+        assert result.logged["task_id"] == "trs_1"
         assert (s.world.http.tried, s.unknown, s.spent) == (["a"], ["trs_1 a"], 0)
         assert not s.world.ledger.claims.rows
 
@@ -199,5 +199,5 @@ async def test_client_that_leaves_stops_it_unless_it_is_left_alone() -> None:
         await eventually(lambda: writer.is_left_alone, what="being left alone")
         ready.set()
         await eventually(lambda: writer.ends_alone == [None], what="its end")
-        told = await s.world.end(call, writer)
-        assert (told.status, s.spent) == (("success", None), COST)
+        result = await s.world.end(call, writer)
+        assert (result.status, s.spent) == (("success", None), COST)

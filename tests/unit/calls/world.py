@@ -311,7 +311,7 @@ class PlannedRequest(ChatClientRequest):
 
 
 @dataclass
-class Told:
+class CallResult:
     """What became of one call, on every side."""
 
     call: Call
@@ -407,8 +407,8 @@ class World:
         options = {"stream_options": {"include_usage": True}} if usage else {}
         cap = body.pop("cap", None)
         pin = body.pop("pin", None)
-        asked = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": stream}
-        written = json.dumps({**asked, **options, **body}).encode()
+        requested = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": stream}
+        written = json.dumps({**requested, **options, **body}).encode()
         call = chat_call(
             self.asking("chat", cap_nano_usd=cap),
             written,
@@ -439,7 +439,7 @@ class World:
         self.begin(call, writer)
         return call, writer
 
-    async def end(self, call: Call, writer: RecordingWriter) -> Told:
+    async def end(self, call: Call, writer: RecordingWriter) -> CallResult:
         """Wait until the call has ended and its settlement is applied."""
         assert writer.task is not None
         error: GatewayError | None = None
@@ -450,9 +450,9 @@ class World:
         except asyncio.CancelledError:
             assert writer.is_cut or writer.client_gone
         await self.settled()
-        return Told(call, writer, error, self.ledger.rows.get(call.facts.call_id))
+        return CallResult(call, writer, error, self.ledger.rows.get(call.facts.call_id))
 
-    async def call(self, writer: RecordingWriter | None = None, **options: Any) -> Told:
+    async def call(self, writer: RecordingWriter | None = None, **options: Any) -> CallResult:
         """One call from its beginning to its end."""
         return await self.end(*self.start(writer, **options))
 
@@ -559,23 +559,23 @@ async def world(
 
 
 # What may be expected of a call, by name.
-FOUND: Mapping[str, Callable[[World, Told], Any]] = {
-    "sent": lambda w, told: told.writer.sent,
-    "blocks": lambda w, told: told.writer.blocks,
-    "has_ended": lambda w, told: told.writer.has_ended,
-    "status": lambda w, told: told.status,
-    "tokens": lambda w, told: told.tokens,
-    "cost": lambda w, told: told.cost,
-    "attempts": lambda w, told: told.attempts,
-    "outcomes": lambda w, told: [one[3] for one in told.logged["detail"]["tried"]],
-    "tried": lambda w, told: "".join(w.http.tried),
-    "verdicts": lambda w, told: [w.verdict(name) for name in dict.fromkeys(w.http.tried)],
-    "error": lambda w, told: (
-        None if told.error is None else (told.error.http_status, told.error.kind.code)
+FOUND: Mapping[str, Callable[[World, CallResult], Any]] = {
+    "sent": lambda w, result: result.writer.sent,
+    "blocks": lambda w, result: result.writer.blocks,
+    "has_ended": lambda w, result: result.writer.has_ended,
+    "status": lambda w, result: result.status,
+    "tokens": lambda w, result: result.tokens,
+    "cost": lambda w, result: result.cost,
+    "attempts": lambda w, result: result.attempts,
+    "outcomes": lambda w, result: [one[3] for one in result.logged["detail"]["tried"]],
+    "tried": lambda w, result: "".join(w.http.tried),
+    "verdicts": lambda w, result: [w.verdict(name) for name in dict.fromkeys(w.http.tried)],
+    "error": lambda w, result: (
+        None if result.error is None else (result.error.http_status, result.error.kind.code)
     ),
-    "message": lambda w, told: told.refusal.message,
-    "headers": lambda w, told: told.refusal.headers,
-    "kept": lambda w, told: w.http.responses[0].has_ended,
+    "message": lambda w, result: result.refusal.message,
+    "headers": lambda w, result: result.refusal.headers,
+    "kept": lambda w, result: w.http.responses[0].has_ended,
 }
 SUCCESS, CUT = ("success", None), ("error", "upstream_error")
 
@@ -592,8 +592,8 @@ class Case:
         """Make the call in a world, and compare."""
         given = {name: [one] for name, one in zip("abcd", self.scripts, strict=False)}
         async with world(given, **around) as w:
-            told = await w.call(**self.options)
-            assert {name: FOUND[name](w, told) for name in self.expected} == self.expected
+            result = await w.call(**self.options)
+            assert {name: FOUND[name](w, result) for name in self.expected} == self.expected
 
 
 def plain(*scripts: Script, plan: Plan | None = None, **expected: Any) -> Case:

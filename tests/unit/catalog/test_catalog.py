@@ -174,17 +174,17 @@ async def get(world: World, target: str, *headers: str) -> Answer:
     return await exchange(world, "GET", target, *headers)
 
 
-def ids(answer: Answer) -> list[str]:
-    assert answer.status == 200
-    return [entry["id"] for entry in answer.json()["data"]]
+def ids(response: Answer) -> list[str]:
+    assert response.status == 200
+    return [entry["id"] for entry in response.json()["data"]]
 
 
 async def test_the_public_catalog_needs_no_key_and_follows_a_reload(world: World) -> None:
     url = "/api/v1/models/public"
-    answer = await get(world, url, "x-api-key: nonsense")
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "application/json"
-    models = answer.json()["models"]
+    response = await get(world, url, "x-api-key: nonsense")
+    assert response.status == 200
+    assert response.headers["content-type"] == "application/json"
+    models = response.json()["models"]
     assert [(entry["id"], entry["callable"]) for entry in models] == [("x", True), ("y", False)]
     world.registry = Registry.of([], [model("new")])
     models = (await get(world, url)).json()["models"]
@@ -196,8 +196,8 @@ VERSION = "anthropic-version: 2023-06-01"
 GOOGLE = f"x-goog-api-key: {KEY}"
 
 
-def named(answer: Answer) -> list[Any]:
-    whole = answer.json()
+def named(response: Answer) -> list[Any]:
+    whole = response.json()
     return [entry.get("id") or entry["name"] for entry in whole.get("data") or whole["models"]]
 
 
@@ -262,8 +262,8 @@ async def test_a_model_outside_the_allowlist_is_not_there(world: World) -> None:
         ("/v1/models/x", GOOGLE, "status", "NOT_FOUND"),
         ("/v1/models/%00", BEARER, "code", "model_not_found"),
     ):
-        answer = await get(world, path, header)
-        assert (answer.status, answer.json()["error"][place]) == (404, expected), path
+        response = await get(world, path, header)
+        assert (response.status, response.json()["error"][place]) == (404, expected), path
     assert named(await get(world, "/v1beta/models", GOOGLE)) == ["models/y"]
     assert named(await get(world, MODELS, BEARER, VERSION)) == ["y"]
     assert (await get(world, "/v1/models/y", BEARER)).status == 200  # a placeholder is listed, too
@@ -291,12 +291,12 @@ async def test_unknown_method_of_a_model_is_not_found_natively() -> None:
         "/v1beta/models/nothing:generate",
     ):
         for header in (BEARER, GOOGLE, "Accept: */*"):
-            answer = await exchange(world, "POST", path, header)
-            error = answer.json()["error"]
-            assert (answer.status, error["code"], error["status"]) == (404, 404, "NOT_FOUND")
+            response = await exchange(world, "POST", path, header)
+            error = response.json()["error"]
+            assert (response.status, error["code"], error["status"]) == (404, 404, "NOT_FOUND")
     for path, method in (("/v1beta/models/x", "POST"), ("/v1beta/models/x:embedContent", "PUT")):
-        answer = await exchange(world, method, path, GOOGLE)
-        assert (answer.status, answer.json()["error"]["code"]) == (405, 405), path
+        response = await exchange(world, method, path, GOOGLE)
+        assert (response.status, response.json()["error"]["code"]) == (405, 405), path
 
 
 async def test_pages_are_bounded_and_end() -> None:
@@ -319,13 +319,13 @@ async def test_pages_are_bounded_and_end() -> None:
 
 async def test_a_page_that_is_none_is_refused_in_the_protocols_shape(world: World) -> None:
     for query in ("limit=0", "limit=1001", "limit=-1", "limit=x", "after_id=z", "limit=9999999999"):
-        answer = await get(world, f"{MODELS}?{query}", BEARER, VERSION)
-        assert (answer.status, answer.json()["type"]) == (400, "error"), query
+        response = await get(world, f"{MODELS}?{query}", BEARER, VERSION)
+        assert (response.status, response.json()["type"]) == (400, "error"), query
     both = await get(world, f"{MODELS}?after_id=x&before_id=y", BEARER, VERSION)
     assert both.status == 400
     for query in ("pageSize=x", "pageToken=%21", "pageToken=eno%3D", "pageToken=%C3%A4"):
-        answer = await get(world, f"/v1beta/models?{query}", GOOGLE)
-        assert (answer.status, answer.json()["error"]["code"]) == (400, 400), query
+        response = await get(world, f"/v1beta/models?{query}", GOOGLE)
+        assert (response.status, response.json()["error"]["code"]) == (400, 400), query
 
 
 FAMILIES = Path(__file__).parents[3] / "ops/examples/families.yaml"

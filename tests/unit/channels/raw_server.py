@@ -139,24 +139,24 @@ async def answering(peer: Peer) -> None:
         await peer.send(OK)
 
 
-def once(answer: bytes) -> Script:
+def once(response: bytes) -> Script:
     """A script that answers one request and ends the connection in an orderly way."""
 
     async def script(peer: Peer) -> None:
         await peer.request()
-        await peer.send(answer)
+        await peer.send(response)
         peer.writer.write_eof()
         await peer.gone()
 
     return script
 
 
-def holding(answer: bytes) -> Script:
+def holding(response: bytes) -> Script:
     """A script that answers one request and waits until the client leaves."""
 
     async def script(peer: Peer) -> None:
         await peer.request()
-        await peer.send(answer)
+        await peer.send(response)
         await peer.gone()
 
     return script

@@ -140,8 +140,8 @@ def test_links_of_clients_are_judged_by_the_same_table(address: str) -> None:
 
 
 def test_scopes_have_names() -> None:
-    told = [scope_of(one) for one in ("1.1.1.1", "10.0.0.1", "::1", "fe80::1")]
-    assert told == ["global", "private", "loopback", "other"]
+    result = [scope_of(one) for one in ("1.1.1.1", "10.0.0.1", "::1", "fe80::1")]
+    assert result == ["global", "private", "loopback", "other"]
 
 
 # --- Requests of channels that say themselves where and how they are reached (contract §2) ---
@@ -237,8 +237,8 @@ def test_what_is_the_same_for_every_request_is_written_once() -> None:
 
 def test_media_request_is_addressed_likewise() -> None:
     spec = channel(auth="query:key", headers=(("X-Team", "a"),), query=(("v", "1"),))
-    asked = MediaRequest(method="GET", path="/v1/videos/7", query=(("page", "2"),))
-    sent = addressed(spec, asked)
+    requested = MediaRequest(method="GET", path="/v1/videos/7", query=(("page", "2"),))
+    sent = addressed(spec, requested)
     assert sent.url == f"{PREFIX}/v1/videos/7?page=2&v=1&key=sk-1"
     assert sent.headers == (("X-Team", "a"),)
     usual = addressed(channel(), MediaRequest(method="POST", path="/v1/videos", body=b"{}"))
@@ -272,9 +272,9 @@ def test_end_of_a_link(query: str, end: float | None) -> None:
 
 
 def test_first_end_of_several_counts_and_a_silent_link_lasts_as_usual() -> None:
-    told = f"https://a.example/1?Expires={NOW + 60:.0f}"
+    result = f"https://a.example/1?Expires={NOW + 60:.0f}"
     silent = "https://a.example/2"
-    assert lasts_until([told, silent], now=NOW, usual_seconds=DAY) == NOW + 60
+    assert lasts_until([result, silent], now=NOW, usual_seconds=DAY) == NOW + 60
     assert lasts_until([silent], now=NOW, usual_seconds=DAY) == NOW + DAY
     assert lasts_until([], now=NOW, usual_seconds=DAY) is None
 

@@ -29,8 +29,13 @@ def test_what_the_gateway_must_know_of_a_request_is_read() -> None:
     ]
     options = {"include_usage": True, "include_obfuscation": False}
     members = {"max_tokens": 5, "max_completion_tokens": 5, "tools": tools}
-    asked = {"model": "gpt-5", "messages": [user("Hi")], "stream": True, "stream_options": options}
-    request = read({**asked, **members})
+    requested = {
+        "model": "gpt-5",
+        "messages": [user("Hi")],
+        "stream": True,
+        "stream_options": options,
+    }
+    request = read({**requested, **members})
     assert (request.stream, request.include_usage, request.max_tokens) == (True, True, 5)
     assert request.builtin_tools == ("web_search", "image_generation")
 
@@ -40,9 +45,9 @@ def test_every_documented_member_is_read_and_forwarded_as_it_is() -> None:
     elsewhere = {"max_completion_tokens", "stream", "stream_options"}
     streamed = {"tools.web_search", "tools.image_generation"}
     for field, fragment, *_ in fields_of_chat.FIELDS:
-        asked = json.dumps({"model": "m", "messages": [user("Hi")], **fragment}).encode()
+        requested = json.dumps({"model": "m", "messages": [user("Hi")], **fragment}).encode()
         if field.partition(".")[0] not in elsewhere and field not in streamed:
-            assert forwarded(asked) == asked, field
+            assert forwarded(requested) == requested, field
 
 
 @each(

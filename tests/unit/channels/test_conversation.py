@@ -80,10 +80,10 @@ def test_moved_marks_of_a_cache_and_the_form_of_a_text_change_nothing() -> None:
 
 
 def test_what_comes_after_long_instructions_is_found_and_what_is_too_long_is_not_read() -> None:
-    def after(characters: int, asked: str) -> str:
+    def after(characters: int, requested: str) -> str:
         turns = [
             {"role": "system", "content": "s" * characters},
-            {"role": "user", "content": asked},
+            {"role": "user", "content": requested},
         ]
         return prefix(messages=turns)
 

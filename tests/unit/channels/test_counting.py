@@ -126,8 +126,8 @@ def test_an_image_counts_as_one_and_not_by_its_bytes(protocol: str) -> None:
 def test_instructions_tools_and_files_count() -> None:
     turn = {"role": "user", "content": "Hello"}
     alone = counted("messages", messages=[turn])
-    told = counted("messages", system="Be brief and kind. " * 20, messages=[turn])
-    assert told - alone > 80
+    result = counted("messages", system="Be brief and kind. " * 20, messages=[turn])
+    assert result - alone > 80
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     tool = {"name": "weather", "description": "The weather in a city", "input_schema": schema}
     one, two = (counted("messages", messages=[turn], tools=[tool] * n) for n in (1, 2))
@@ -136,8 +136,8 @@ def test_instructions_tools_and_files_count() -> None:
     data = {"type": "base64", "media_type": "application/pdf", "data": "A" * 80_000}
     page = {"role": "user", "content": [{"type": "document", "source": data}]}
     assert 1_500 < added("messages", page) < 1_700
-    said = {**data, "type": "text", "data": "Hello there. " * 100}
-    read = {"role": "user", "content": [{"type": "document", "source": said}]}
+    message = {**data, "type": "text", "data": "Hello there. " * 100}
+    read = {"role": "user", "content": [{"type": "document", "source": message}]}
     assert 200 < added("messages", read) < 500
 
 

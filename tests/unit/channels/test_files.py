@@ -67,8 +67,8 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-def configured(said: str, folder: Path) -> Config:
-    text = f"channels: [{{id: one, protocols: [chat], base_url: 'https://a.example', {said}}}]"
+def configured(message: str, folder: Path) -> Config:
+    text = f"channels: [{{id: one, protocols: [chat], base_url: 'https://a.example', {message}}}]"
     return load_text(text, {}, source=folder / "gw.yaml")
 
 
@@ -76,7 +76,7 @@ GOOD = "{certificate: own.pem, key: own.pem}"
 
 
 @each(
-    "said",
+    "message",
     [
         f"api_key: k, client_certificate: {GOOD}, ca_file: pipe",
         "api_key: k, client_certificate: {certificate: pipe, key: own.pem}",
@@ -85,12 +85,12 @@ GOOD = "{certificate: own.pem, key: own.pem}"
     ],
 )
 def test_pipe_in_place_of_a_channels_file_refuses_the_configuration(
-    tmp_path: Path, pipe: Path, said: str
+    tmp_path: Path, pipe: Path, message: str
 ) -> None:
     (tmp_path / "own.pem").write_bytes(b"".join(pem_files("own.example")))
     check_files(configured(f"api_key: k, client_certificate: {GOOD}, ca_file: own.pem", tmp_path))
     with pytest.raises(ConfigFaults, match=REASON):
-        check_files(configured(said, tmp_path))
+        check_files(configured(message, tmp_path))
 
 
 @each("names", [("pipe", "own.pem"), ("own.pem", "pipe")])

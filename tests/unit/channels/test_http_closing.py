@@ -238,21 +238,21 @@ async def asked(http: HttpClient, server: BlockingServer, sends: bytes, *, dials
         await playing
 
 
-@each("unasked", UNASKED.values())
+@each("unrequested", UNASKED.values())
 @each("comes", ["with the answer", "while idle", "just being taken"])
 @each("is_secure", [False, True])
 async def test_next_request_gets_its_own_answer_on_another_connection(
-    is_secure: bool, comes: str, unasked: bytes
+    is_secure: bool, comes: str, unrequested: bytes
 ) -> None:
     served, trusting = contexts(NAME) if is_secure else (None, None)
 
     with serving(served) as server:
         tls = None if trusting is None else lambda: trusting
         http = HttpClient(connect_seconds=5, tls=tls)
-        first = answer(b"first") + (unasked if comes == "with the answer" else b"")
+        first = answer(b"first") + (unrequested if comes == "with the answer" else b"")
         assert await asked(http, server, first, dials=True) == b"first"
         if comes != "with the answer":
-            server.say(unasked)
+            server.say(unrequested)
             wait_for_bytes(http)  # and the loop has no turn to read them
         if comes == "while idle":
             assert await asyncio.to_thread(server.is_closed)

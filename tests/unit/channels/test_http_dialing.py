@@ -77,10 +77,10 @@ async def test_cancelled_dialing_leaves_nothing_behind() -> None:
 def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
     async def scenario() -> None:
         loop: Any = asyncio.get_running_loop()
-        asked: list[str] = []
+        requested: list[str] = []
 
         async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-            asked.append(host)
+            requested.append(host)
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
         loop.getaddrinfo = getaddrinfo
@@ -97,14 +97,14 @@ def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
                     assert await (await http.open(there)).read(10) == b"{}"
 
                 await asyncio.gather(*(call() for _ in range(20)))
-                assert len(asked) == 1
+                assert len(requested) == 1
                 jump(DNS_CACHE_SECONDS + 1)
                 await call()
-                assert len(asked) == 2
+                assert len(requested) == 2
             for _ in range(2):
                 with pytest.raises(UpstreamUnreachable):
                     await http.open(there)
-            assert len(asked) == 3
+            assert len(requested) == 3
 
     run(scenario(), timeout_seconds=300)
 

@@ -85,13 +85,13 @@ async def test_connection_lost_within_the_head_is_a_cut_even_when_reused() -> No
 
 
 @cases(
-    "answer",
+    "reply",
     STREAM + chunk(b"data: 1\n\n"),
     STREAM + chunk(b"data: 1\n\n") + b"100\r\nhalf",
     b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndata: 1\n\n",
 )
-async def test_connection_lost_within_the_body_is_a_cut_after_what_came(answer: bytes) -> None:
-    async with RawServer(once(answer)) as server, new_http() as http:
+async def test_connection_lost_within_the_body_is_a_cut_after_what_came(reply: bytes) -> None:
+    async with RawServer(once(reply)) as server, new_http() as http:
         response = await http.open(server.request())
         pieces = response.chunks()
         assert (await anext(pieces)).startswith(b"data: 1\n\n")
@@ -126,8 +126,8 @@ async def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
 
 
 async def test_answer_without_a_length_ends_with_the_connection() -> None:
-    answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
-    async with RawServer(once(answer)) as server, new_http() as http:
+    reply = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
+    async with RawServer(once(reply)) as server, new_http() as http:
         for _ in range(2):
             response = await http.open(server.request())
             assert await response.read(1000) == b"data: 1\n\ndata: [DONE]\n\n"
@@ -135,7 +135,7 @@ async def test_answer_without_a_length_ends_with_the_connection() -> None:
 
 
 @cases(
-    "answer",
+    "reply",
     b"ICY 200 OK\r\n\r\n",
     b"\x16\x03\x01\x02\x00garbage that is not HTTP\r\n\r\n",
     b"HTTP/1.1 abc OK\r\n\r\n",
@@ -144,8 +144,8 @@ async def test_answer_without_a_length_ends_with_the_connection() -> None:
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
 )
-async def test_answer_that_is_not_http_as_asked_is_malformed(answer: bytes) -> None:
-    async with RawServer(once(answer)) as server, new_http() as http:
+async def test_answer_that_is_not_http_as_asked_is_malformed(reply: bytes) -> None:
+    async with RawServer(once(reply)) as server, new_http() as http:
         with pytest.raises(UpstreamMalformed):
             await http.open(server.request())
 
@@ -166,8 +166,8 @@ async def test_connect_time_out_is_unreachable() -> None:
 
 
 async def test_body_above_the_limit_is_malformed_and_closes() -> None:
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 2000
-    async with RawServer(holding(answer)) as server, new_http() as http:
+    reply = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 2000
+    async with RawServer(holding(reply)) as server, new_http() as http:
         response = await http.open(server.request())
         with pytest.raises(UpstreamMalformed):
             await response.read(1000)

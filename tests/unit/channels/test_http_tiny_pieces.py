@@ -38,9 +38,9 @@ def test_answer_that_is_read_takes_no_more_than_one_and_a_half_of_its_size(
         connection = UpstreamConnection(NoOwner())
         line = SlowLine()
         connection.connection_made(line)
-        answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
+        response = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
         connection.data_received(head)
-        reading = asyncio.ensure_future(answer.read(2 * BODY_BYTES))
+        reading = asyncio.ensure_future(response.read(2 * BODY_BYTES))
         tracemalloc.start()
         try:
             for data in in_reads(sent, size):
@@ -64,14 +64,14 @@ async def test_what_waits_of_an_answer_is_a_few_pieces_however_it_came() -> None
     connection = UpstreamConnection(NoOwner())
     line = SlowLine()
     connection.connection_made(line)
-    answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
+    response = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
     connection.data_received(SIZED)
     sent_bytes = 0
     while line.is_read:
         connection.data_received(b"xy")
         sent_bytes += 2
-        assert len(answer.pieces) <= PIECES_MAX
-        assert answer.waiting_bytes == sent_bytes <= WAITING_BYTES_MAX + 2
-    assert b"".join(answer.pieces) == b"xy" * (sent_bytes // 2)
+        assert len(response.pieces) <= PIECES_MAX
+        assert response.waiting_bytes == sent_bytes <= WAITING_BYTES_MAX + 2
+    assert b"".join(response.pieces) == b"xy" * (sent_bytes // 2)
     connection.abort()
     connection.connection_lost(None)

@@ -61,19 +61,19 @@ async def test_server_that_is_not_the_one_named_gets_no_request(
 async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: bool) -> None:
     served, trusting = contexts(NAME)
 
-    answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
+    reply = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
 
     async def script(peer: Peer) -> None:
         await peer.reader.readuntil(b"\r\n\r\n")
-        await peer.send(answer)
+        await peer.send(reply)
         await peer.gone()
 
     async with RawServer(script, tls=served if is_secure else None) as server:
         http = HttpClient(connect_seconds=5, tls=lambda: trusting)
         for connections, size in ((1, 16 << 20), (2, 2)):
             body = b"x" * size
-            asked = request(server, body=body) if is_secure else server.request(body)
-            response = await http.open(asked)
+            requested = request(server, body=body) if is_secure else server.request(body)
+            response = await http.open(requested)
             assert response.status == 413
             assert await response.read(100) == b"{}"
             assert server.connections == connections

@@ -181,7 +181,7 @@ def test_nothing_else_changes() -> None:
 
 
 @cases(
-    "said, redacted",
+    "stated, redacted",
     (f"no key {EXACT_KEY}!", "no key [redacted]!"),
     (f"x{EXACT_KEY}y", "x[redacted]y"),
     ("sk-up%2F1234%2Ba%3D%3D", "[redacted]"),
@@ -196,15 +196,15 @@ def test_nothing_else_changes() -> None:
     ("10.0.0.9 and 10.0.0.99", "[host] and 10.0.0.99"),
     ("vllm:8000 127.0.0.1:8081", "[host]:8000 [host]:8081"),
 )
-def test_configured_texts_are_masked_however_they_are_spelled(said: str, redacted: str) -> None:
+def test_configured_texts_are_masked_however_they_are_spelled(stated: str, redacted: str) -> None:
     for mask in (ERRORS, ANSWERS):
-        assert mask.redacted(said.encode()).decode() == redacted
+        assert mask.redacted(stated.encode()).decode() == redacted
 
 
 def test_ordinary_words_of_an_answer_stay() -> None:
-    said = b"run vllm on 127.0.0.1, see http://vllm/ and 127.0.0.1:80810"
-    assert ANSWERS.redacted(said) is said
-    assert ERRORS.redacted(said) == b"run [host] on [host], see http://[host]/ and [host]:80810"
+    stated = b"run vllm on 127.0.0.1, see http://vllm/ and 127.0.0.1:80810"
+    assert ANSWERS.redacted(stated) is stated
+    assert ERRORS.redacted(stated) == b"run [host] on [host], see http://[host]/ and [host]:80810"
 
 
 def test_links_to_pictures_stay_and_keys_in_them_do_not() -> None:

@@ -247,13 +247,13 @@ def test_with_every_key_aside_the_one_whose_time_comes_first_is_used() -> None:
 def test_refusal_is_told_with_whether_the_key_was_in_use() -> None:
     time = Time()
     ring = KeyRing("ab", monotonic=time)
-    told: list[tuple[int, int, bool]] = []
-    ring.listener = lambda *one: told.append(one)
+    result: list[tuple[int, int, bool]] = []
+    ring.listener = lambda *one: result.append(one)
     ring.keys[1].refused(401)
     ring.keys[1].refused(402)
     time.now += ASIDE_SECONDS
     ring.keys[1].refused(401)
-    assert told == [(2, 401, True), (2, 402, False), (2, 401, True)]
+    assert result == [(2, 401, True), (2, 402, False), (2, 401, True)]
 
 
 @cases("status", 200, 400, 403, 404, 429, 500)
@@ -265,16 +265,16 @@ def test_other_statuses_say_nothing_of_the_key(status: int) -> None:
 
 async def test_media_requests_have_one_key_whose_refusal_counts_over_a_connection() -> None:
     async def script(peer: Peer) -> None:
-        for answer in (OK, REFUSED % 402):
+        for reply in (OK, REFUSED % 402):
             await peer.request()
-            await peer.send(answer)
+            await peer.send(reply)
 
     async with RawServer(script) as server, new_http() as http:
         spec = channel_of_keys(server.port)
-        asked = MediaRequest(method="GET", path="/v1/videos/1")
-        assert sent_key(addressed(spec, asked)) == KEYS[0]
+        requested = MediaRequest(method="GET", path="/v1/videos/1")
+        assert sent_key(addressed(spec, requested)) == KEYS[0]
         for status in (200, 402):
-            response = await send(http, spec, asked, 100, now=lambda: 0.0)
+            response = await send(http, spec, requested, 100, now=lambda: 0.0)
             assert response.status == status
         assert all(f"Bearer {KEYS[0]}\r\n".encode() in head for head, _ in server.requests)
         assert spec.ring.aside == 1

@@ -22,12 +22,12 @@ def test_a_tool_of_a_server_may_be_chosen_without_a_name() -> None:
 
 def test_string_becomes_one_user_message() -> None:
     body = b'{"model":"m", "input" : "Gr\\u00fc\xc3\x9fe \\"x\\"" }'
-    said = b'"Gr\\u00fc\xc3\x9fe \\"x\\""'
+    message = b'"Gr\\u00fc\xc3\x9fe \\"x\\""'
     assert (
         forwarded_responses(body)
-        == b'{"model":"m", "input" : [{"role":"user","content":%b}] }' % said
+        == b'{"model":"m", "input" : [{"role":"user","content":%b}] }' % message
     )
-    assert read_responses_body(body).content_bytes == len(said)
+    assert read_responses_body(body).content_bytes == len(message)
 
 
 def test_model_of_responses_is_replaced_and_nothing_else() -> None:

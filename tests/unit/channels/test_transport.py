@@ -23,8 +23,8 @@ TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
 class ProxyServer:
     """Answers CONNECT with `answer`, and carries bytes to and fro where that is a tunnel."""
 
-    def __init__(self, answer: bytes = TUNNEL) -> None:
-        self._answer = answer
+    def __init__(self, reply: bytes = TUNNEL) -> None:
+        self._answer = reply
         self.heads: list[str] = []
 
     async def __call__(self, peer: Peer) -> None:
@@ -51,8 +51,8 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 @asynccontextmanager
-async def proxied(answer: bytes = TUNNEL) -> AsyncIterator[tuple[ProxyServer, RawServer]]:
-    proxy = ProxyServer(answer)
+async def proxied(reply: bytes = TUNNEL) -> AsyncIterator[tuple[ProxyServer, RawServer]]:
+    proxy = ProxyServer(reply)
     async with RawServer(proxy) as server:
         yield proxy, server
 
@@ -78,7 +78,7 @@ async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
 
 
 @cases(
-    "answer, said",
+    "reply, message",
     (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "status 407"),
     (b"HTTP/1.1 502 Bad Gateway\r\nX: y\r\n\r\n", "status 502"),
     (b"SSH-2.0 what is this\r\n\r\n", "no HTTP"),
@@ -86,13 +86,13 @@ async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
     (TUNNEL + b"HTTP/1.1 200 OK\r\n\r\n", "more than an answer"),
 )
 async def test_proxy_that_makes_no_tunnel_is_told_without_its_password(
-    answer: bytes, said: str
+    reply: bytes, message: str
 ) -> None:
-    async with RawServer(answering) as upstream, proxied(answer) as (_, server), new_http() as http:
+    async with RawServer(answering) as upstream, proxied(reply) as (_, server), new_http() as http:
         through = Transport(Proxy("127.0.0.1", server.port, "user:hidden"))
         with pytest.raises(UpstreamUnreachable) as caught:
             await http.open(request(upstream.port, through))
-        assert said in caught.value.detail
+        assert message in caught.value.detail
         assert "hidden" not in repr(caught.value) + repr(through)
 
 

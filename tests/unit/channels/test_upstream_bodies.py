@@ -161,9 +161,9 @@ def sent(body: dict[str, Any]) -> dict[str, Any]:
 
 def test_usage_is_not_asked_for_and_a_seed_has_its_own_name() -> None:
     body = {"model": "m", "messages": [USER], "stream": True, "seed": 7, "user": "u-1"}
-    asked = {**body, "stream_options": {"include_usage": True}}
+    requested = {**body, "stream_options": {"include_usage": True}}
     expected = {"model": "m", "messages": [USER], "stream": True, "random_seed": 7}
-    assert sent(asked) == expected
+    assert sent(requested) == expected
 
 
 def test_what_it_takes_stays_byte_for_byte() -> None:
@@ -191,16 +191,16 @@ def test_ids_that_differ_go_on_to() -> None:
 
 
 def test_thoughts_in_the_words_of_others_stay_behind() -> None:
-    said = {"role": "assistant", "content": "Yes", "reasoning_content": "Hm", "refusal": None}
-    asked = {**USER, "reasoning": "a user's member is its own"}
-    turns = json.loads(for_mistral(json.dumps([asked, said]).encode()))
-    assert turns == [asked, {"role": "assistant", "content": "Yes"}]
+    message = {"role": "assistant", "content": "Yes", "reasoning_content": "Hm", "refusal": None}
+    requested = {**USER, "reasoning": "a user's member is its own"}
+    turns = json.loads(for_mistral(json.dumps([requested, message]).encode()))
+    assert turns == [requested, {"role": "assistant", "content": "Yes"}]
 
 
 @cases("mend, own", (for_groq, "reasoning"), (for_fireworks, "reasoning_content"))
 def test_thoughts_in_its_own_words_stay(mend: Callable[[bytes], bytes], own: str) -> None:
-    said = {"role": "assistant", "content": "Yes", "reasoning": "Hm", "reasoning_content": "Hm"}
-    turns = json.loads(mend(json.dumps([USER, said]).encode()))
+    message = {"role": "assistant", "content": "Yes", "reasoning": "Hm", "reasoning_content": "Hm"}
+    turns = json.loads(mend(json.dumps([USER, message]).encode()))
     assert turns == [USER, {"role": "assistant", "content": "Yes", own: "Hm"}]
     kept = json.dumps([USER, turns[1], *called("call_a1")]).encode()
     assert mend(kept) is kept

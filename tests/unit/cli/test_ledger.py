@@ -12,8 +12,8 @@ def test_checkpoint_a_proof_stands_on_and_those_it_writes_are_shown() -> None:
     report = VerifyReport(
         counts={"entries": 3}, faults=[], since="2026-10-01", sealed=["2026-11-01"]
     )
-    answer = verify_result(report)
-    assert answer.text == (
+    response = verify_result(report)
+    assert response.text == (
         "entries  3\nsince    2026-10-01\n\nthe ledger adds up\nsealed until 2026-11-01"
     )
 
@@ -24,11 +24,11 @@ def test_rows_that_break_an_invariant_are_shown_and_fail() -> None:
         {"invariant": "once", "call": "c", "settlements": 2},
         {"invariant": "balance", "account": "b", "sum": None},
     ]
-    answer = verify_result(VerifyReport(counts={"accounts": 2}, faults=faults))
-    assert answer.exit_code == 1
-    assert answer.record["ok"] is False
-    assert '"sum": 5' in to_json(answer.record)
-    assert answer.text == (
+    response = verify_result(VerifyReport(counts={"accounts": 2}, faults=faults))
+    assert response.exit_code == 1
+    assert response.record["ok"] is False
+    assert '"sum": 5' in to_json(response.record)
+    assert response.text == (
         "accounts  2\n"
         "\n"
         "balance does not hold\n"

@@ -176,19 +176,19 @@ FAULTS: list[tuple[str, list[str]]] = [
 ]
 
 
-def config_of(said: str, folder: Path = Path("/etc/gateway"), /, **environ: str) -> Config:
-    text = f"channels: [{{id: one, protocols: [chat], base_url: 'https://a.example', {said}}}]"
+def config_of(message: str, folder: Path = Path("/etc/gateway"), /, **environ: str) -> Config:
+    text = f"channels: [{{id: one, protocols: [chat], base_url: 'https://a.example', {message}}}]"
     return load_text(text, environ, source=folder / "gw.yaml")
 
 
-def channel_of(said: str, **environ: str) -> ChannelSpec:
-    return config_of(said, Path("/etc/gateway"), **environ).registry.channels["one"]
+def channel_of(message: str, **environ: str) -> ChannelSpec:
+    return config_of(message, Path("/etc/gateway"), **environ).registry.channels["one"]
 
 
-@each("said, places", FAULTS)
-def test_what_is_wrong_is_told_with_its_place(said: str, places: list[str]) -> None:
-    own = "" if "kind" in said else "protocols: [chat], base_url: 'https://a.example', "
-    faults = faults_of(f"channels: [{{id: one, {own}{said}}}]")
+@each("message, places", FAULTS)
+def test_what_is_wrong_is_told_with_its_place(message: str, places: list[str]) -> None:
+    own = "" if "kind" in message else "protocols: [chat], base_url: 'https://a.example', "
+    faults = faults_of(f"channels: [{{id: one, {own}{message}}}]")
     paths = sorted(fault.path for fault in faults)
     assert paths == [f"channels[0].{place}" for place in places]
     assert all(fault.allowed for fault in faults)
@@ -196,12 +196,12 @@ def test_what_is_wrong_is_told_with_its_place(said: str, places: list[str]) -> N
 
 
 def test_aws_takes_keys_of_the_file_or_leaves_them_to_the_usual_places() -> None:
-    said = (
+    message = (
         "auth: aws-sigv4, region: us-east-1, credentials: {access_key_id: '${ID}', "
         "secret_access_key: '${SECRET}', session_token: '${TOKEN:-}'}"
     )
     environ = {"ID": "AKIA1", "SECRET": "hidden-secret", "TOKEN": "hidden-token"}
-    spec = channel_of(said, **environ)
+    spec = channel_of(message, **environ)
     assert spec.authorizer == AwsSpec(
         "us-east-1", "bedrock", "AKIA1", "hidden-secret", "hidden-token"
     )

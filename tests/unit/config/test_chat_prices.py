@@ -192,8 +192,8 @@ models: [{{id: m, price: {{input: 1, output: 2, per_web_search: 0{tiers}}},
     assert [
         text.partition("headers ")[2][: len(one)] for text, one in zip(told, what, strict=True)
     ] == what
-    asked = None if tier == "default" else tier
-    assert found.registry.models["m"].bindings[0].tier == asked
+    request = None if tier == "default" else tier
+    assert found.registry.models["m"].bindings[0].tier == request
 
 
 def test_a_reload_names_what_moved_and_refuses_a_slip() -> None:

@@ -160,10 +160,10 @@ def test_key_of_the_configuration_before_stays_redacted_and_reaches_no_log() -> 
     def keyed(key: str) -> Config:
         return read(channel().replace(": key", f": {key}"))
 
-    said = "first-key second-key third-key"
+    stated = "first-key second-key third-key"
     live = LiveConfig(keyed("first-key"))
-    assert redact(said) == "[redacted] second-key third-key"
+    assert redact(stated) == "[redacted] second-key third-key"
     live.swap(keyed("second-key"))
-    assert redact(said) == live.redact(said) == "[redacted] [redacted] third-key"
+    assert redact(stated) == live.redact(stated) == "[redacted] [redacted] third-key"
     live.swap(keyed("third-key"))
-    assert redact(said) == "first-key [redacted] [redacted]"
+    assert redact(stated) == "first-key [redacted] [redacted]"

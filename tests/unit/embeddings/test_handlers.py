@@ -30,17 +30,17 @@ def ask(world: World, body: bytes, *headers: str) -> Answer:
 )
 def test_every_call_is_404_and_a_row(body: bytes, model: str | None) -> None:
     world = World()
-    answer = ask(world, body)
-    assert (answer.status, answer.code) == (404, "model_not_found")
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+    response = ask(world, body)
+    assert (response.status, response.code) == (404, "model_not_found")
+    assert response.json()["error"]["type"] == "invalid_request_error"
     (refusal,) = world.refusals
     assert (refusal.model, refusal.http_status) == (model, 404)
     assert (refusal.error_code, refusal.protocol) == ("model_not_found", "embeddings")
 
 
 def test_it_authenticates_first() -> None:
-    answer = ask(World(), b"{}", "x-api-key: nonsense")
-    assert (answer.status, answer.code) == (401, "invalid_api_key")
+    response = ask(World(), b"{}", "x-api-key: nonsense")
+    assert (response.status, response.code) == (401, "invalid_api_key")
 
 
 def test_it_is_billed_like_any_model_call() -> None:

@@ -18,10 +18,10 @@ async def sent(wire: bytes) -> tuple[Answer, bool, World]:
     world = World()
     async with served(make_app(world)) as address, address.client() as client:
         await client.send(wire)
-        answer = await client.answer()
+        response = await client.answer()
         is_ended = await client.ended()
         await eventually(lambda: len(world.in_flight) == 0)
-    return answer, is_ended, world
+    return response, is_ended, world
 
 
 @cases(
@@ -37,14 +37,14 @@ async def sent(wire: bytes) -> tuple[Answer, bool, World]:
     f"POST / HTTP/1.0\r\nHost: a\r\n{CHUNKED}\r\n\r\n0\r\n\r\n".encode(),
 )
 def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
-    answer, is_ended, world = run(sent(wire + b"GET /v1/free HTTP/1.1\r\nHost: a\r\n\r\n"))
-    assert (answer.status, answer.code) == (400, "invalid_request")
-    assert len(answer.headers["x-gateway-trace"]) == 32
-    assert answer.headers["connection"] == "close"
+    response, is_ended, world = run(sent(wire + b"GET /v1/free HTTP/1.1\r\nHost: a\r\n\r\n"))
+    assert (response.status, response.code) == (400, "invalid_request")
+    assert len(response.headers["x-gateway-trace"]) == 32
+    assert response.headers["connection"] == "close"
     assert is_ended
     assert world.metrics.responses == [("malformed", 400)]
     assert world.keys.uses == []
-    assert KEY not in answer.body.decode()
+    assert KEY not in response.body.decode()
 
 
 @cases(
@@ -62,18 +62,18 @@ def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lin
         ("/v1beta/native?a=b", {"code", "message", "status"}),
     ):
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"
-        answer, is_ended, _ = run(sent(head.encode()))
-        assert (answer.status, is_ended) == (400, True)
-        assert set(answer.json()["error"]) == members
+        response, is_ended, _ = run(sent(head.encode()))
+        assert (response.status, is_ended) == (400, True)
+        assert set(response.json()["error"]) == members
 
 
 @cases("chunks", "zz\r\n", "3\r\nabcdef", "0\r\nxx\r\n\r\n", "f" * 40 + "\r\n")
 def test_body_that_is_not_chunked_is_answered_as_its_endpoint_does(chunks: str) -> None:
     head = request("POST", "/v1/messages", CHUNKED).replace("\n", "\r\n")
-    answer, is_ended, world = run(sent((head + chunks).encode()))
-    assert answer.status == 400
-    assert answer.json()["type"] == "error"
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+    response, is_ended, world = run(sent((head + chunks).encode()))
+    assert response.status == 400
+    assert response.json()["type"] == "error"
+    assert response.json()["error"]["type"] == "invalid_request_error"
     assert is_ended
     assert world.metrics.responses == [("/v1/messages", 400)]
     assert [refusal.error_code for refusal in world.refusals] == ["invalid_request"]
@@ -91,8 +91,8 @@ def test_refused_request_gets_no_second_answer_for_its_body(
     method: str, path: str, key: str | None, status: int
 ) -> None:
     head = request(method, path, CHUNKED, key=key).replace("\n", "\r\n")
-    answer, is_ended, world = run(sent((head + "zz\r\n").encode()))
-    assert answer.status == status
+    response, is_ended, world = run(sent((head + "zz\r\n").encode()))
+    assert response.status == status
     assert is_ended
     assert [status for _, status in world.metrics.responses] == [status]
 

@@ -174,10 +174,10 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
     error: BaseException, status: int, code: str, message: str, level: int, caplog: Any
 ) -> None:
     caplog.clear()
-    answer = await answer_to(lambda: error)
-    assert (answer.status, answer.code) == (status, code)
-    assert answer.json()["error"]["message"] == message
-    assert answer.headers.get("retry-after") == ("1" if status == 503 else None)
+    response = await answer_to(lambda: error)
+    assert (response.status, response.code) == (status, code)
+    assert response.json()["error"]["message"] == message
+    assert response.headers.get("retry-after") == ("1" if status == 503 else None)
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.levelno == level
     assert level == logging.WARNING or "inside" in str(record.exc_info[1])
@@ -186,8 +186,8 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
 @logs("request_failed")
 async def test_a_fault_in_a_stream_ends_it_and_is_logged() -> None:
     world = World()
-    answer = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
-    assert (answer.status, answer.body, answer.is_cut) == (200, b"data: 1\n\n", True)
+    response = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
+    assert (response.status, response.body, response.is_cut) == (200, b"data: 1\n\n", True)
     assert world.metrics.responses == [("/v1/stream", 200)]
 
 
@@ -227,11 +227,11 @@ async def test_work_that_outlasts_the_drain_is_cut(head: str) -> None:
         await script.begun.wait()
         drained = await drain(world)
         world.clock.advance(30)
-        answer = await client.answer()
+        response = await client.answer()
         if head is WORK:
-            assert (answer.status, answer.json()["error"]["message"]) == (503, ENDING)
+            assert (response.status, response.json()["error"]["message"]) == (503, ENDING)
         else:
-            assert (answer.status, answer.body, answer.is_cut) == (200, b"data: 1\n\n", True)
+            assert (response.status, response.body, response.is_cut) == (200, b"data: 1\n\n", True)
         assert await drained == 1
     assert script.events == ["cancelled gone=False", "ended"]
     assert world.limits.in_flight("acct_1") == 0

@@ -87,36 +87,36 @@ FREE = request("GET", "/v1/free")
 async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None:
     world, script = World(), Script()
     async with served(make_app(world, script)) as address, address.client() as one:
-        asked = asyncio.create_task(one.ask(WORK, b"{}"))
+        requested = asyncio.create_task(one.ask(WORK, b"{}"))
         await script.begun.wait()
         world.in_flight.begin_drain()
         script.go_on.set()
-        answer = await asked
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        response = await requested
+        assert (response.status, response.headers["connection"]) == (200, "close")
         assert await one.ended()
 
 
 @cases(
-    "path, said",
+    "path, message",
     ("/v1/echo", {"type": "server_error", "code": "no_channel_available"}),
     ("/v1/messages", {"type": "overloaded_error"}),
     ("/v1beta/native", {"code": 503, "status": "UNAVAILABLE"}),
 )
 async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoint(
-    path: str, said: dict[str, object]
+    path: str, message: dict[str, object]
 ) -> None:
     world = World()
     async with served(make_app(world)) as address, address.client() as one:
         assert (await one.ask(FREE)).status == 200
-        asked = len(world.keys.uses)
+        requested = len(world.keys.uses)
         world.in_flight.refuse_new()
         refused = await one.ask(request("POST", path, "Content-Length: 2"), b"{}")
         assert (refused.status, refused.headers["connection"]) == (503, "close")
         assert refused.headers["retry-after"] == "1"
-        assert said.items() <= refused.json()["error"].items()
+        assert message.items() <= refused.json()["error"].items()
         assert await one.ended()
         await eventually(lambda: len(world.in_flight) == 0)
-    assert len(world.keys.uses) == asked  # nobody looked whose key it is
+    assert len(world.keys.uses) == requested  # nobody looked whose key it is
     assert world.refusals == []
 
 

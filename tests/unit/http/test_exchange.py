@@ -51,7 +51,7 @@ async def test_a_body_is_read_whole_however_it_comes() -> None:
 async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
     world = World()
     async with served(make_app(world)) as address:
-        answers = [
+        responses = [
             await address.ask(request("GET", "/v1/free")),
             await address.ask(request("GET", "/v1/free", key=None)),
             await address.ask(request("GET", "/nowhere")),
@@ -59,14 +59,14 @@ async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
             await address.ask(request("GET", "/v1/named/%ff")),
             await address.ask(request("POST", "/v1/echo", f"Content-Length: {MB}")),
         ]
-    assert [answer.status for answer in answers] == [200, 401, 404, 405, 404, 413]
-    traces = {answer.headers["x-gateway-trace"] for answer in answers}
-    assert len(traces) == len(answers)
-    for answer in answers:
-        assert len(answer.headers["x-gateway-trace"]) == 32
-        assert "server" not in answer.headers
-        assert "etag" not in answer.headers
-        assert answer.headers["content-type"] == "application/json"
+    assert [response.status for response in responses] == [200, 401, 404, 405, 404, 413]
+    traces = {response.headers["x-gateway-trace"] for response in responses}
+    assert len(traces) == len(responses)
+    for response in responses:
+        assert len(response.headers["x-gateway-trace"]) == 32
+        assert "server" not in response.headers
+        assert "etag" not in response.headers
+        assert response.headers["content-type"] == "application/json"
 
 
 @cases("path, allow", ("/v1/echo", "POST"), ("/v1/free", "GET, DELETE"))
@@ -74,13 +74,13 @@ async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
 async def test_a_wrong_method_is_405_in_the_first_shape(method: str, path: str, allow: str) -> None:
     world = World()
     async with served(make_app(world)) as address:
-        answer = await address.ask(request(method, path, key=None))
-    assert answer.status == 405
-    assert answer.headers["allow"] == allow
-    assert "x-gateway-trace" in answer.headers
+        response = await address.ask(request(method, path, key=None))
+    assert response.status == 405
+    assert response.headers["allow"] == allow
+    assert "x-gateway-trace" in response.headers
     if method != "HEAD":
-        assert answer.code == "method_not_allowed"
-        assert answer.json()["error"]["type"] == "invalid_request_error"
+        assert response.code == "method_not_allowed"
+        assert response.json()["error"]["type"] == "invalid_request_error"
     assert [status for _, status in world.metrics.responses] == [405]
     assert world.keys.uses == []
 
@@ -90,11 +90,11 @@ async def test_a_wrong_method_is_405_in_the_first_shape(method: str, path: str, 
 async def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> None:
     world = World()
     async with served(make_app(world)) as address:
-        answer = await address.ask(request(method, path, key=None))
-    assert answer.status == 404
-    assert "x-gateway-trace" in answer.headers
+        response = await address.ask(request(method, path, key=None))
+    assert response.status == 404
+    assert "x-gateway-trace" in response.headers
     if method != "HEAD":
-        assert answer.code == "not_found"
+        assert response.code == "not_found"
     assert world.metrics.responses == [("not_found", 404)]
 
 
@@ -103,17 +103,17 @@ async def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
     world = World()
     async with served(make_app(world)) as address:
         head = request("POST", "/v1/echo", f"Content-Length: {size}")
-        answer = await address.ask(head, b"x" * size)
-    assert (answer.status, answer.code) == (413, "request_too_large")
-    assert answer.headers["connection"] == "close"
+        response = await address.ask(head, b"x" * size)
+    assert (response.status, response.code) == (413, "request_too_large")
+    assert response.headers["connection"] == "close"
     assert world.limits.in_flight("acct_1") == 0
 
 
 async def test_a_413_comes_before_the_body() -> None:
     world = World()
     async with served(make_app(world)) as address, address.client() as client:
-        answer = await client.ask(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
-        assert answer.status == 413
+        response = await client.ask(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
+        assert response.status == 413
         assert world.limits.in_flight("acct_1") == 0  # answered: it takes no place any more
         await client.send(b"x" * 1000)
         world.clock.advance(DROP_SECONDS)
@@ -125,9 +125,9 @@ async def test_a_chunked_body_is_refused_when_it_grows_too_long() -> None:
     head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
     pieces = chunk(b"x" * 50_000) * 6 + b"0\r\n\r\n"
     async with served(make_app(world)) as address, address.client() as client:
-        answer = await client.ask(head, pieces)
-        assert (answer.status, answer.code) == (413, "request_too_large")
-        assert answer.headers["connection"] == "close"
+        response = await client.ask(head, pieces)
+        assert (response.status, response.code) == (413, "request_too_large")
+        assert response.headers["connection"] == "close"
     await eventually(lambda: len(world.in_flight) == 0)
     assert world.metrics.responses == [("/v1/echo", 413)]
     (refusal,) = world.refusals
@@ -164,9 +164,9 @@ async def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(si
         await client.send(head.replace("\n", "\r\n").encode() + b"x" * size)
         await eventually(lambda: world.metrics.responses == [("/v1/echo", 401)])
         await eventually(lambda: world.clock.sleepers == 0)  # nobody waits for more of it
-        answer = await client.answer()
-    assert (answer.status, answer.code) == (401, "invalid_api_key")
-    assert answer.headers["connection"] == "close"
+        response = await client.answer()
+    assert (response.status, response.code) == (401, "invalid_api_key")
+    assert response.headers["connection"] == "close"
 
 
 async def test_a_refusal_with_a_small_body_keeps_the_connection() -> None:
@@ -197,9 +197,9 @@ async def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
 
 async def test_an_old_client_is_answered_and_closed() -> None:
     async with served(make_app(World())) as address, address.client() as client:
-        answer = await client.ask("GET /v1/named/x HTTP/1.0\n\n")
+        response = await client.ask("GET /v1/named/x HTTP/1.0\n\n")
         is_ended = await client.ended()
-    assert (answer.status, answer.json()) == (200, {"name": "x"})
+    assert (response.status, response.json()) == (200, {"name": "x"})
     assert is_ended
 
 
@@ -332,17 +332,17 @@ async def test_small_response_is_written_in_the_next_turn(size: int, order: list
     script = Script()
     async with served(make_app(World(), script)) as address, address.client() as client:
         body = str(size).encode()
-        answer = await client.ask(
+        response = await client.ask(
             request("POST", "/v1/joined", f"Content-Length: {len(body)}"), body
         )
-        assert (answer.status, len(answer.body)) == (200, size)
+        assert (response.status, len(response.body)) == (200, size)
     assert [one for one in script.events if one in order] == order
 
 
 @cases("is_gone", False, True)
 async def test_response_is_written_before_that_of_a_request_behind_it(is_gone: bool) -> None:
-    def goes_on(asked: Request) -> None:
-        connection = asked._responded.__self__  # type: ignore[attr-defined]
+    def goes_on(requested: Request) -> None:
+        connection = requested._responded.__self__  # type: ignore[attr-defined]
         if is_gone:
             connection.out.close(None)
         else:

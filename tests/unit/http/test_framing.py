@@ -47,10 +47,10 @@ async def send(lines: str, *, known: int) -> tuple[Answer, bool, World]:
 @cases("known", 0, 1, 2)
 @each("lines", SMUGGLERS.values())
 def test_ambiguous_framing_is_refused_once_and_ends_the_connection(lines: str, known: int) -> None:
-    answer, is_ended, world = run(send(lines, known=known))
-    assert (answer.status, answer.code) == (400, "invalid_request")
-    assert len(answer.headers["x-gateway-trace"]) == 32
-    assert answer.headers["connection"] == "close"
+    response, is_ended, world = run(send(lines, known=known))
+    assert (response.status, response.code) == (400, "invalid_request")
+    assert len(response.headers["x-gateway-trace"]) == 32
+    assert response.headers["connection"] == "close"
     assert is_ended
     assert world.metrics.responses[known:] == [("malformed", 400)]
     assert world.keys.uses == []
@@ -132,6 +132,6 @@ def test_head_with_another_key_shares_what_is_known_but_for_its_key(
 async def test_host_or_flood_of_query_fields_is_refused_in_our_shape(host: str) -> None:
     query = "&".join("a" for _ in range(20_000 if host == "Host: a\n" else 1))
     async with served(World().application()) as address:
-        answer = await address.ask(f"GET /v1/models?{query} HTTP/1.1\n{host}\n")
-    assert (answer.status, answer.code) == (400, "invalid_request")
-    assert "x-gateway-trace" in answer.headers
+        response = await address.ask(f"GET /v1/models?{query} HTTP/1.1\n{host}\n")
+    assert (response.status, response.code) == (400, "invalid_request")
+    assert "x-gateway-trace" in response.headers

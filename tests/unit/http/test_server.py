@@ -192,9 +192,9 @@ async def test_one_connection_too_many_is_told_and_closed() -> None:
         await script.begun.wait()
         assert listener.is_full
         async with client(port) as other:
-            answer = await other.answer()
-            assert (answer.status, answer.code) == (503, "no_channel_available")
-            assert answer.headers["retry-after"] == "1"
+            response = await other.answer()
+            assert (response.status, response.code) == (503, "no_channel_available")
+            assert response.headers["retry-after"] == "1"
             assert await other.ended()
         assert files.metrics._refused[("connections",)].value == 1
         script.go_on.set()
@@ -268,8 +268,8 @@ async def test_shortage_of_files_closes_what_is_idle_before_anybody_is_refused(
             await other.send(WORK)
             for _ in range(3):
                 async with client(port) as one_more:
-                    answer = await one_more.answer()
-                    assert (answer.status, answer.code) == (503, "no_channel_available")
+                    response = await one_more.answer()
+                    assert (response.status, response.code) == (503, "no_channel_available")
                     assert await one_more.ended()
                 assert len(listener._state.connections) <= 3  # it keeps no file
             monkeypatch.undo()

@@ -15,7 +15,15 @@ from gw.idempotency.claim import IdempotencyClaim
 from tests.support import calls
 from tests.support.calls import image_call, image_response
 from tests.support.specs import make_model
-from tests.unit.calls.world import ACCOUNT, RecordingWriter, Script, Told, World, in_order, world
+from tests.unit.calls.world import (
+    ACCOUNT,
+    CallResult,
+    RecordingWriter,
+    Script,
+    World,
+    in_order,
+    world,
+)
 
 EACH = 40_000_000  # nano-USD
 PLAIN = PriceSpec(per_image=Decimal("0.04"))
@@ -64,7 +72,7 @@ def prepare(w: World, **body: Any) -> PieceCall:
     return call
 
 
-async def generate(w: World, writer: RecordingWriter | None = None, **body: Any) -> Told:
+async def generate(w: World, writer: RecordingWriter | None = None, **body: Any) -> CallResult:
     """One call from its beginning to its end."""
     call, writer = prepare(w, **body), writer or RecordingWriter()
     w.begin(call, writer)

@@ -38,11 +38,11 @@ ODD_ERROR = b'{"error":{"message":"no such size", "code": "Bad.Size"}, "request_
 async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> None:
     body = b' {"data" : [{"url":"https://p.example/1?Expires=1"},{"b64_json":"aGk="}],"x":1}\n'
     async with stage(a=[answer(body)]) as w:
-        told = await generate(w, n=2)
-        assert (told.writer.sent, told.writer.http_status) == (body, 200)
-        assert told.writer.content_type == "application/json"
-        assert (told.status, told.cost) == (("success", None), 2 * EACH)
-        row = told.logged
+        result = await generate(w, n=2)
+        assert (result.writer.sent, result.writer.http_status) == (body, 200)
+        assert result.writer.content_type == "application/json"
+        assert (result.status, result.cost) == (("success", None), 2 * EACH)
+        row = result.logged
         assert (row["unit_count"], row["unit_type"]) == (2, "image")
         assert row["result_urls"] == ["https://p.example/1?Expires=1"]
         assert row["result_expires_at"] is not None
@@ -54,9 +54,9 @@ async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
     async with stage(a=[answer(made(count))], balance=count * EACH) as w:
         assert (await generate(w, n=count)).cost == count * EACH
     async with stage(a=[answer(made(count))], balance=count * EACH - 1) as w:
-        told = await generate(w, n=count)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (402, "quota_exceeded")
-        assert "fewer images" in told.refusal.message
+        result = await generate(w, n=count)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (402, "quota_exceeded")
+        assert "fewer images" in result.refusal.message
         assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
 
 
@@ -88,12 +88,12 @@ async def test_area_and_references_are_priced(
 async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None:
     scripts = [answer(ODD_ERROR, status=status, content_type="application/problem+json")]
     async with stage(a=scripts, b=[answer(made(1))]) as w:
-        told = await generate(w)
-        assert (told.writer.http_status, told.writer.sent) == (status, ODD_ERROR)
-        assert told.writer.content_type == "application/problem+json"
-        assert (told.row is not None and told.status[0], told.cost) == ("error", 0)
-        assert told.logged["error_message"] == "no such size"
-        assert told.logged["unit_count"] == 0
+        result = await generate(w)
+        assert (result.writer.http_status, result.writer.sent) == (status, ODD_ERROR)
+        assert result.writer.content_type == "application/problem+json"
+        assert (result.row is not None and result.status[0], result.cost) == ("error", 0)
+        assert result.logged["error_message"] == "no such size"
+        assert result.logged["unit_count"] == 0
         assert (w.http.tried, w.verdict("a")) == (["a"], "success")
 
 
@@ -105,42 +105,42 @@ async def test_retry_after_of_a_refusal_is_passed_on() -> None:
 @cases("body", b"", b" \n", b"x" * 2_000_000)
 async def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
     async with stage(a=[answer(body, status=400)]) as w:
-        told = await generate(w)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (400, "invalid_request")
+        result = await generate(w)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (400, "invalid_request")
 
 
 async def test_error_that_is_compressed_gets_ours() -> None:
     packed = answer(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
     async with stage(a=[packed]) as w:
-        told = await generate(w)
-        assert (told.refusal.http_status, told.writer.blocks) == (422, [])
+        result = await generate(w)
+        assert (result.refusal.http_status, result.writer.blocks) == (422, [])
 
 
 async def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
     body = b'{"error":{"message":"key api-key-of-a is no good at http://a.example/v1"}}'
     async with stage(a=[answer(body, status=401)]) as w:
-        told = await generate(w)
-        assert told.writer.sent == (
+        result = await generate(w)
+        assert result.writer.sent == (
             b'{"error":{"message":"key [redacted] is no good at http://[host]/v1"}}'
         )
-        assert "a.example" not in told.logged["error_message"]
+        assert "a.example" not in result.logged["error_message"]
 
 
 async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_elsewhere() -> None:
     body = b'{"error": {"message": "content policy"}}'
     async with stage(a=[answer(body)], b=[answer(made(1))]) as w:
-        told = await generate(w)
-        assert (told.refusal.http_status, told.refusal.message) == (502, "content policy")
-        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-        assert told.logged["error_message"] == "content policy"
+        result = await generate(w)
+        assert (result.refusal.http_status, result.refusal.message) == (502, "content policy")
+        assert (result.status, result.cost) == (("error", "upstream_error"), 0)
+        assert result.logged["error_message"] == "content policy"
         assert (w.http.tried, w.verdict("a")) == (["a"], "success")
 
 
 @logs("answer_unusable")
 async def test_answer_beyond_the_bound_is_not_read_to_its_end() -> None:
     async with stage(a=[answer(made(1, padding="x" * 1_000_000))]) as w:
-        told = await generate(w)
-        assert told.refusal.http_status == 502
+        result = await generate(w)
+        assert result.refusal.http_status == 502
 
 
 @cases("where", (FOR_EVER,), answer(b'{"data"', FOR_EVER))
@@ -150,18 +150,18 @@ async def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) ->
         w.begin(call, writer)
         await eventually(lambda: w.http.tried == ["a"])
         jump(ATTEMPT_SECONDS + 1)
-        told = await w.end(call, writer)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
-        assert (told.status, told.cost) == (("interrupted", "upstream_timeout"), 0)
+        result = await w.end(call, writer)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (504, "upstream_timeout")
+        assert (result.status, result.cost) == (("interrupted", "upstream_timeout"), 0)
         assert w.http.tried == ["a"]
 
 
 async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
     """Two attempts, together longer than one may take."""
 
-    refuses, answers = asyncio.Event(), asyncio.Event()
+    refuses, responses = asyncio.Event(), asyncio.Event()
     refused: Script = (refuses, UpstreamUnreachable())
-    async with stage(a=[refused], b=[(answers, *answer(made(1)))]) as w:
+    async with stage(a=[refused], b=[(responses, *answer(made(1)))]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
         half = (ATTEMPT_SECONDS + TOTAL_SECONDS) / 4
@@ -172,9 +172,9 @@ async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
         jump(half)
         for _ in range(3):
             await asyncio.sleep(0)  # a time-out that is due would come now
-        answers.set()
-        told = await w.end(call, writer)
-        assert (told.error, told.cost) == (None, EACH)
+        responses.set()
+        result = await w.end(call, writer)
+        assert (result.error, result.cost) == (None, EACH)
 
 
 async def test_all_attempts_together_have_their_own_bound() -> None:
@@ -188,8 +188,8 @@ async def test_all_attempts_together_have_their_own_bound() -> None:
         gate.set()
         await eventually(lambda: w.http.tried == ["a", "b"])
         jump(TOTAL_SECONDS - ATTEMPT_SECONDS + 2)
-        told = await w.end(call, writer)
-        assert told.refusal.http_status == 504
+        result = await w.end(call, writer)
+        assert result.refusal.http_status == 504
 
 
 @cases("where", (FOR_EVER,), answer(made(1)[:20], FOR_EVER))
@@ -201,9 +201,9 @@ async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_onc
         w.begin(call, writer)
         await eventually(lambda: bool(w.http.opening or w.http.responses))
         writer.leave()
-        told = await w.end(call, writer)
-        assert (told.status, told.cost) == (("interrupted", "client_disconnected"), 0)
-        assert (told.logged["unit_count"], told.logged["unit_type"]) == (0, "image")
+        result = await w.end(call, writer)
+        assert (result.status, result.cost) == (("interrupted", "client_disconnected"), 0)
+        assert (result.logged["unit_count"], result.logged["unit_type"]) == (0, "image")
         assert w.ledger.balances[ACCOUNT] == 10**9
 
 
@@ -262,11 +262,11 @@ async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_els
     log_watch.expect("answer_unusable")
 
     async with stage(a=[script], b=[answer(made(1))]) as w:
-        told = await generate(w)
-        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
-        assert told.refusal.headers == {}
-        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-        assert (w.http.tried, told.attempts) == (["a"], [code])
+        result = await generate(w)
+        assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
+        assert result.refusal.headers == {}
+        assert (result.status, result.cost) == (("error", "upstream_error"), 0)
+        assert (w.http.tried, result.attempts) == (["a"], [code])
         assert w.verdict("a") == "failure"
 
 
@@ -333,9 +333,9 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
         scripts = {name: [fate.script] for name, fate in zip(CHANNELS, fates, strict=False)}
         balance = price_of * EACH or 1
         async with stage(scripts, balance=balance) as w:
-            told = await generate(w, n=asked)
+            result = await generate(w, n=asked)
             if asked > price_of:
-                assert told.refusal.http_status == 402
+                assert result.refusal.http_status == 402
                 assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
                 return
             tried = fates[:3]
@@ -345,14 +345,17 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
                     break
             last = tried[-1]
             assert len(w.http.tried) == len(tried)
-            assert told.cost == (last.images or 0) * EACH
-            assert w.ledger.balances[ACCOUNT] == balance - told.cost
+            assert result.cost == (last.images or 0) * EACH
+            assert w.ledger.balances[ACCOUNT] == balance - result.cost
             if last.http_status:
-                assert (told.writer.http_status, told.writer.sent) == (last.http_status, last.body)
+                assert (result.writer.http_status, result.writer.sent) == (
+                    last.http_status,
+                    last.body,
+                )
             else:
-                assert (told.refusal.http_status, told.writer.blocks) == (502, [])
-            assert told.status[0] == ("success" if last.images is not None else "error")
-            assert (told.logged["unit_count"], told.logged["unit_type"]) == (
+                assert (result.refusal.http_status, result.writer.blocks) == (502, [])
+            assert result.status[0] == ("success" if last.images is not None else "error")
+            assert (result.logged["unit_count"], result.logged["unit_type"]) == (
                 last.images or 0,
                 "image",
             )

@@ -56,9 +56,9 @@ async def answered_and_unsettled(
 
 async def test_answer_is_kept_as_it_went_out() -> None:
     async with stage(a=[answer(made(1))]) as w:
-        told = await generate(w, key="k")
+        result = await generate(w, key="k")
         row = row_of(w)
-        assert (row.state, row.status, row.body) == ("stored", 200, told.writer.sent)
+        assert (row.state, row.status, row.body) == ("stored", 200, result.writer.sent)
         assert row.headers == [["Content-Type", "application/json"]]
         with pytest.raises(KeyTaken) as taken:
             await generate(w, key="k")
@@ -135,6 +135,6 @@ async def test_client_that_leaves_before_its_hold_leaves_its_key_free() -> None:
         await eventually(lambda: not w.writer.is_idle, what="the hold under way")
         client.leave()
         gate.set()
-        told = await w.end(call, client)
+        result = await w.end(call, client)
         assert claims(w) == []
-        assert told.status == ("interrupted", "client_disconnected")
+        assert result.status == ("interrupted", "client_disconnected")

@@ -52,7 +52,7 @@ class Scene:
             database=self.database, upstreams=self.upstreams, clock=self.clock
         )
 
-    def job(self, number: int = 1, result: TaskResult | None = None, **said: Any) -> Job:
+    def job(self, number: int = 1, result: TaskResult | None = None, **message: Any) -> Job:
         """A film whose link ended a second ago."""
         old = VideoResult(
             url="https://cdn.example/old", expires_at=self.clock.now() - 1, milliseconds=4000
@@ -65,7 +65,7 @@ class Scene:
             "stored_result": msgspec.to_builtins(result or old),
             "ended_at": 1.0,
         }
-        return running_job(**{**usual, **said})
+        return running_job(**{**usual, **message})
 
     def film(self, url: str | None, seconds: float | None) -> VideoResult:
         at = None if seconds is None else self.clock.now() + seconds
@@ -104,16 +104,16 @@ async def test_link_that_is_good_and_what_has_none_are_not_asked_for() -> None:
 
 
 @cases(
-    "said",
+    "message",
     polled("queued"),
     polled("failed"),
     polled("succeeded", result=VideoResult(url="https://cdn.example/old")),
     polled("succeeded", result=VideoResult(url="https://cdn.example/x", expires_at=1.0)),
 )
-async def test_without_a_new_link_the_old_one_stays(said: Any) -> None:
+async def test_without_a_new_link_the_old_one_stays(message: Any) -> None:
     s = Scene()
     job = s.job()
-    s.upstreams.say("up_1", said)
+    s.upstreams.say("up_1", message)
     assert await s.renewal.renewed([job]) == [job]
     assert s.database.kept == {}
     await s.renewal.renewed([job])

@@ -169,8 +169,8 @@ def test_price_of_a_model_is_its_resolutions_where_that_has_one() -> None:
     assert MediaPrice.as_stated(high.stated) == high
 
 
-def film_model(**said: Any) -> ModelSpec:
-    return make_model(endpoint_type="videos_generations", **said)
+def film_model(**message: Any) -> ModelSpec:
+    return make_model(endpoint_type="videos_generations", **message)
 
 
 def test_price_of_a_model_is_by_the_unit_its_endpoint_is_billed_by() -> None:

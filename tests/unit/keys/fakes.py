@@ -169,7 +169,7 @@ class World:
             HASHER,
             self.clock,
             self.counter,
-            on_balance=lambda *told: self.balances.append(told),
+            on_balance=lambda *result: self.balances.append(result),
             **options,
         )
 

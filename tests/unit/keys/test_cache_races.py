@@ -33,11 +33,11 @@ async def test_balance_comes_with_the_key_and_only_from_a_read(world: World) -> 
 @in_world()
 async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World) -> None:
     world.table.holds_reads = True
-    asked = world.begin()
+    request = world.begin()
     await eventually(lambda: len(world.table.held) == 1)
-    asked.cancel()
+    request.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asked
+        await request
     world.table.is_down = True
     world.table.held[0].release()
     await eventually(lambda: "0 loading" in repr(world.cache))
@@ -47,7 +47,7 @@ async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World)
 async def test_read_that_a_change_overtook_is_made_again(payload: str | None) -> None:
     world = World(Row("key_1", KEY, kind="agent", agent_id="agent_1"))
     world.table.holds_reads = True
-    asked = world.begin()
+    request = world.begin()
     await held_at_answer(world)
     world.row.is_revoked = True
     if payload is None:
@@ -57,7 +57,7 @@ async def test_read_that_a_change_overtook_is_made_again(payload: str | None) ->
     late = world.begin()
     world.table.holds_reads = False
     world.table.held[0].release()
-    for task in (asked, late):
+    for task in (request, late):
         with pytest.raises(KeyRefused, match="revoked"):
             await task
     assert world.table.reads == 2
@@ -92,7 +92,7 @@ async def _play(steps: list[tuple[str, object]]) -> None:
     world = World(Row("key_1", KEY, name="1 0"), Row("key_2", OTHER, name="2 0"))
     world.table.holds_reads = True
     rows = {row.text: row for row in world.table.rows}
-    asked: list[tuple[asyncio.Task[str], str, int]] = []
+    request: list[tuple[asyncio.Task[str], str, int]] = []
 
     def changed(row: Row) -> None:
         own, _, count = row.name.partition(" ")
@@ -103,7 +103,7 @@ async def _play(steps: list[tuple[str, object]]) -> None:
         match step, argument:
             case "ask", str(text):
                 own, _, count = rows[text].name.partition(" ")
-                asked.append((world.begin(text), own, int(count)))
+                request.append((world.begin(text), own, int(count)))
             case "change", int(index):
                 changed(world.table.rows[index])
                 world.cache.invalidate(f"key:key_{index + 1}")
@@ -117,8 +117,8 @@ async def _play(steps: list[tuple[str, object]]) -> None:
                 world.cache.clear()
             case "release", int(index) if index < len(waiting):
                 waiting[index].release()
-            case "leave", int(index) if index < len(asked):
-                asked[index][0].cancel()
+            case "leave", int(index) if index < len(request):
+                request[index][0].cancel()
             case "time", int(seconds):
                 world.clock.advance(seconds)
             case "echo", _:
@@ -129,10 +129,10 @@ async def _play(steps: list[tuple[str, object]]) -> None:
     for held in world.table.held:
         held.release()
         held.release()
-    for task, own, oldest in asked:
+    for task, own, oldest in request:
         try:
-            told, _, count = (await task).partition(" ")
-            assert told == own
+            result, _, count = (await task).partition(" ")
+            assert result == own
             assert int(count) >= oldest
         except asyncio.CancelledError:
             assert task.cancelled()

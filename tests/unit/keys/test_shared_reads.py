@@ -44,15 +44,15 @@ class Reader:
 
 async def test_what_is_asked_meanwhile_is_one_read_afterwards() -> None:
     reader = Reader()
-    asked = [reader.ask(number) for number in (1, 2, 1)]
+    request = [reader.ask(number) for number in (1, 2, 1)]
     await reader.begun(1)
-    asked += [reader.ask(number) for number in (3, 1, 4, 3)]
+    request += [reader.ask(number) for number in (3, 1, 4, 3)]
     await asyncio.sleep(0)
     assert repr(reader.reads) == "<SharedReads 2 under way 2 waiting>"
     reader.let_go[0].set_result(False)
     await reader.begun(2)
     reader.let_go[1].set_result(False)
-    assert await asyncio.gather(*asked) == [
+    assert await asyncio.gather(*request) == [
         (1, 0), (2, 0), (1, 0), (3, 1), (1, 0), (4, 1), (3, 1)
     ]  # fmt: skip
     assert reader.rounds == [[b"1", b"2"], [b"3", b"4"]]
@@ -61,48 +61,48 @@ async def test_what_is_asked_meanwhile_is_one_read_afterwards() -> None:
 
 async def test_read_has_a_largest_size() -> None:
     reader = Reader()
-    asked = [reader.ask(number) for number in range(READ_MAX + 3)]
+    request = [reader.ask(number) for number in range(READ_MAX + 3)]
     for number in range(2):
         await reader.begun(number + 1)
         reader.let_go[number].set_result(False)
-    await asyncio.gather(*asked)
+    await asyncio.gather(*request)
     assert [len(names) for names in reader.rounds] == [READ_MAX, 3]
 
 
 async def test_only_what_a_change_overtook_is_read_again() -> None:
     reader = Reader()
-    asked = [reader.ask(number) for number in (1, 2, 3)]
+    request = [reader.ask(number) for number in (1, 2, 3)]
     await reader.begun(1)
     reader.reads.note_change("2")
     reader.let_go[0].set_result(False)
     await reader.begun(2)
-    assert asked[0].done()
+    assert request[0].done()
     reader.let_go[1].set_result(False)
-    assert await asyncio.gather(*asked) == [(1, 0), (2, 1), (3, 0)]
+    assert await asyncio.gather(*request) == [(1, 0), (2, 1), (3, 0)]
     assert reader.rounds[1] == [b"2"]
 
 
 async def test_change_before_the_read_costs_nothing() -> None:
     reader = Reader()
-    asked = reader.ask(1)
+    request = reader.ask(1)
     await asyncio.sleep(0)
     reader.reads.note_change("1")
     reader.reads.note_change(None)
     await reader.begun(1)
     reader.let_go[0].set_result(False)
-    assert await asked == (1, 0)
+    assert await request == (1, 0)
 
 
 def test_nobody_is_left_waiting_when_the_loop_ends() -> None:
-    asked: list[asyncio.Task[tuple[int, int]]] = []
+    request: list[asyncio.Task[tuple[int, int]]] = []
 
     async def main() -> None:
         reader = Reader()
-        asked.extend(reader.ask(number) for number in (1, 2))
+        request.extend(reader.ask(number) for number in (1, 2))
         await reader.begun(1)
 
     asyncio.run(main())
-    assert all(task.cancelled() for task in asked)
+    assert all(task.cancelled() for task in request)
 
 
 STEPS = st.lists(
@@ -124,12 +124,12 @@ def test_everyone_gets_the_answer_to_their_own_question(steps: list[tuple[str, i
 
     async def main() -> None:
         reader = Reader()
-        asked: list[asyncio.Task[tuple[int, int]]] = []
+        request: list[asyncio.Task[tuple[int, int]]] = []
         number_of: dict[asyncio.Task[tuple[int, int]], int] = {}
         oldest: dict[asyncio.Task[tuple[int, int]], int] = {}
 
         def changed(numbers: range) -> None:
-            for task in asked:
+            for task in request:
                 if number_of[task] in numbers and not task.done():
                     oldest[task] = len(reader.rounds)
 
@@ -137,11 +137,11 @@ def test_everyone_gets_the_answer_to_their_own_question(steps: list[tuple[str, i
             match step:
                 case "ask":
                     task = reader.ask(number)
-                    asked.append(task)
+                    request.append(task)
                     number_of[task] = number
                     oldest[task] = 0
-                case "leave" if number < len(asked):
-                    asked[number].cancel()
+                case "leave" if number < len(request):
+                    request[number].cancel()
                 case "change":
                     reader.reads.note_change(str(number))
                     changed(range(number, number + 1))
@@ -156,8 +156,8 @@ def test_everyone_gets_the_answer_to_their_own_question(steps: list[tuple[str, i
             if not reader.let_go[-1].done():
                 reader.let_go[-1].set_result(False)
             await asyncio.sleep(0)
-        await asyncio.gather(*asked, return_exceptions=True)
-        for task in asked:
+        await asyncio.gather(*request, return_exceptions=True)
+        for task in request:
             if not task.cancelled() and not isinstance(task.exception(), Broken):
                 own, read = task.result()
                 assert own == number_of[task]
@@ -171,8 +171,8 @@ async def test_error_of_one_answer_is_its_askers_alone() -> None:
         return {name: Broken() if text == 2 else text for name, text in texts.items()}
 
     reads = SharedReads(read)
-    asked = [reads.read_shared(b"%d" % number, number) for number in (1, 2, 2, 3)]
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    request = [reads.read_shared(b"%d" % number, number) for number in (1, 2, 2, 3)]
+    outcomes = await asyncio.gather(*request, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [int, Broken, Broken, int]
     with pytest.raises(Broken):
         await reads.read_shared(b"2", 2)

@@ -49,9 +49,9 @@ def get(query: str = "", key: str | None = KEY) -> str:
     return request("GET", f"/scope?{query}", key=key)
 
 
-def rate(answer: Answer) -> tuple[str, str, str]:
+def rate(response: Answer) -> tuple[str, str, str]:
     names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
-    return tuple(answer.headers[name] for name in names)  # type: ignore[return-value]
+    return tuple(response.headers[name] for name in names)  # type: ignore[return-value]
 
 
 def test_every_answer_to_a_good_key_tells_the_rate() -> None:
@@ -66,7 +66,7 @@ def test_the_sixty_first_is_429_and_another_key_is_not() -> None:
     world = World()
     world.keys.known[OTHER_KEY] = make_principal(key_id="key_2")
     *admitted, refused, other = ask(world, *[get()] * 61, get(key=OTHER_KEY))
-    assert {answer.status for answer in admitted} == {200}
+    assert {response.status for response in admitted} == {200}
     assert (refused.status, refused.code) == (429, "logs_rate_limited")
     assert refused.headers["retry-after"] == "60"
     assert rate(refused) == ("60", "0", "60")
@@ -124,9 +124,9 @@ def test_a_crowd_shares_one_making_and_one_who_leaves_does_not_end_it() -> None:
             await asyncio.sleep(0)
         crowd[0].cancel()
         maker.go_on.set()
-        answers = await asyncio.gather(*crowd, return_exceptions=True)
-        assert isinstance(answers[0], asyncio.CancelledError)
-        assert answers[1:] == [b"1"] * 19
+        responses = await asyncio.gather(*crowd, return_exceptions=True)
+        assert isinstance(responses[0], asyncio.CancelledError)
+        assert responses[1:] == [b"1"] * 19
         assert maker.made == 1
 
     scene(body)
@@ -135,10 +135,10 @@ def test_a_crowd_shares_one_making_and_one_who_leaves_does_not_end_it() -> None:
 def test_a_failure_is_told_and_forgotten() -> None:
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         maker.fault = RuntimeError("down")
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(cache.get_summary("a", maker) for _ in range(3)), return_exceptions=True
         )
-        assert answers == [maker.fault] * 3
+        assert responses == [maker.fault] * 3
         maker.fault = None
         assert await cache.get_summary("a", maker) == b"2"
 

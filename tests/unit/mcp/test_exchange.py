@@ -136,8 +136,8 @@ async def test_a_version_that_is_not_served_is_refused(value: Any, version: str)
 
 @each("wanted", [*HANDSHAKE, STATELESS, "1999-01-01", ""])
 async def test_a_handshake_is_of_a_version_that_has_one(wanted: str) -> None:
-    asked = message("initialize", protocolVersion=wanted, capabilities={}, clientInfo={})
-    status, reply = await post(asked)
+    request = message("initialize", protocolVersion=wanted, capabilities={}, clientInfo={})
+    status, reply = await post(request)
     result = reply["result"]
     assert status == 200
     assert result.pop("instructions")
@@ -150,8 +150,8 @@ async def test_a_handshake_is_of_a_version_that_has_one(wanted: str) -> None:
 
 @cases("params", {}, {"protocolVersion": 5}, {"protocolVersion": None})
 async def test_a_handshake_names_its_version(params: dict[str, Any]) -> None:
-    asked = message("initialize", **params, clientInfo={})
-    assert code(await post(asked)) == (200, -32602, 1)
+    request = message("initialize", **params, clientInfo={})
+    assert code(await post(request)) == (200, -32602, 1)
 
 
 @each("version", [None, *HANDSHAKE])
@@ -203,9 +203,9 @@ BAD_CALLS: list[Any] = [
 @each("params", BAD_CALLS)
 async def test_a_call_that_is_none_is_a_protocol_error(params: dict[str, Any]) -> None:
     assert code(await post(message("tools/call", **params))) == (200, -32602, 1)
-    head, asked = stateless("tools/call", **params)
+    head, request = stateless("tools/call", **params)
     named = params.get("name")
-    assert code(await post(asked, head, name=named if isinstance(named, str) else None)) == (
+    assert code(await post(request, head, name=named if isinstance(named, str) else None)) == (
         400,
         -32602,
         1,
@@ -215,8 +215,8 @@ async def test_a_call_that_is_none_is_a_protocol_error(params: dict[str, Any]) -
 @cases("params", [], "x", 5, False)
 async def test_params_are_an_object(params: Any) -> None:
     for method in ("ping", "tools/list", "tools/call", "initialize"):
-        asked = {**message(method), "params": params}
-        assert code(await post(asked)) == (200, -32602, 1)
+        request = {**message(method), "params": params}
+        assert code(await post(request)) == (200, -32602, 1)
 
 
 @cases("version", None, "2024-11-05", "2025-03-26")
@@ -265,8 +265,8 @@ async def test_the_responses_of_a_batch_have_a_bound() -> None:
 
 
 async def test_discovery() -> None:
-    head, asked = stateless("server/discover")
-    status, reply = await post(asked, head)
+    head, request = stateless("server/discover")
+    status, reply = await post(request, head)
     result = reply["result"]
     assert status == 200
     assert result.pop("instructions")
@@ -281,11 +281,11 @@ async def test_discovery() -> None:
 
 
 async def test_results_without_a_handshake_are_complete() -> None:
-    head, asked = stateless("tools/list")
-    result = (await post(asked, head))[1]["result"]
+    head, request = stateless("tools/list")
+    result = (await post(request, head))[1]["result"]
     assert result.keys() == {"tools", "ttlMs", "cacheScope", "resultType", "_meta"}
-    head, asked = stateless("tools/call", name="echo", arguments={"fail": 1})
-    status, reply = await post(asked, head)
+    head, request = stateless("tools/call", name="echo", arguments={"fail": 1})
+    status, reply = await post(request, head)
     assert (status, reply["result"]["resultType"], reply["result"]["isError"]) == (
         200,
         "complete",
@@ -295,8 +295,8 @@ async def test_results_without_a_handshake_are_complete() -> None:
 
 @cases("method", "initialize", "ping", "resources/list", "subscriptions/listen")
 async def test_an_unknown_method_is_404_without_a_handshake(method: str) -> None:
-    head, asked = stateless(method, protocolVersion=STATELESS)
-    assert code(await post(asked, head)) == (404, -32601, 1)
+    head, request = stateless(method, protocolVersion=STATELESS)
+    assert code(await post(request, head)) == (404, -32601, 1)
 
 
 @cases(
@@ -310,11 +310,11 @@ async def test_an_unknown_method_is_404_without_a_handshake(method: str) -> None
 )
 async def test_the_envelope_is_needed(meta: Any) -> None:
     head, _ = stateless("tools/list")
-    asked = {**message("tools/list"), "params": {"_meta": meta}}
-    assert code(await post(asked, head)) == (400, -32602, 1)
+    request = {**message("tools/list"), "params": {"_meta": meta}}
+    assert code(await post(request, head)) == (400, -32602, 1)
     others: list[Any] = [{}, None, []]
     for params in others:
-        assert code(await post({**asked, "params": params}, head)) == (400, -32602, 1)
+        assert code(await post({**request, "params": params}, head)) == (400, -32602, 1)
 
 
 @cases(
@@ -332,20 +332,20 @@ async def test_the_envelope_is_needed(meta: Any) -> None:
     {"name": "=?base64?/w==?="},
 )
 async def test_headers_say_what_the_message_says(fields: dict[str, Any]) -> None:
-    head, asked = stateless("tools/call", name="echo")
-    assert (await post(asked, head))[0] == 200
-    assert code(await post(asked, head, **fields)) == (400, -32020, 1)
+    head, request = stateless("tools/call", name="echo")
+    assert (await post(request, head))[0] == 200
+    assert code(await post(request, head, **fields)) == (400, -32020, 1)
 
 
 async def test_a_name_may_be_encoded() -> None:
-    head, asked = stateless("tools/call", name="echo")
-    assert (await post(asked, head, name="=?base64?ZWNobw==?="))[0] == 200
+    head, request = stateless("tools/call", name="echo")
+    assert (await post(request, head, name="=?base64?ZWNobw==?="))[0] == 200
 
 
 @cases("version", "2027-01-01", "")
 async def test_a_version_in_the_message_alone_is_looked_at(version: str) -> None:
-    asked = message("tools/list", _meta={**META, META_VERSION: version})
-    status, reply = await post(asked)
+    request = message("tools/list", _meta={**META, META_VERSION: version})
+    status, reply = await post(request)
     assert (status, reply["error"]["code"]) == (400, -32022)
     assert reply["error"]["data"]["requested"] == version
 
@@ -353,8 +353,8 @@ async def test_a_version_in_the_message_alone_is_looked_at(version: str) -> None
 async def test_the_meta_of_a_handshake_version_may_hold_anything() -> None:
     metas: list[Any] = [{META_VERSION: 5}, {META_VERSION: "2025-11-25"}, {"progressToken": 1}, []]
     for meta in metas:
-        asked = message("tools/list", _meta=meta)
-        assert (await post(asked, version="2025-11-25"))[0] == 200
+        request = message("tools/list", _meta=meta)
+        assert (await post(request, version="2025-11-25"))[0] == 200
 
 
 async def test_what_is_counted_has_no_name_of_a_stranger() -> None:

@@ -36,20 +36,20 @@ def sent(request: MediaRequest) -> Any:
     return msgspec.json.decode(request.body)
 
 
-def end(exchange: Exchange[T], *answers: MediaResponse) -> T:
+def end(exchange: Exchange[T], *responses: MediaResponse) -> T:
     """The reply after these answers, each to the request before it."""
-    for answer in answers:
-        outcome = exchange.read(answer)
+    for reply in responses:
+        outcome = exchange.read(reply)
         if not isinstance(outcome, Exchange):
-            assert answer is answers[-1], "an answer too many"
+            assert reply is responses[-1], "an answer too many"
             return outcome
         exchange = outcome
     raise AssertionError(f"one more is asked for: {exchange.request}")
 
 
-def next_of(exchange: Exchange[T], answer: MediaResponse) -> Exchange[T]:
+def next_of(exchange: Exchange[T], reply: MediaResponse) -> Exchange[T]:
     """The exchange that follows an answer."""
-    outcome = exchange.read(answer)
+    outcome = exchange.read(reply)
     assert isinstance(outcome, Exchange), outcome
     return outcome
 

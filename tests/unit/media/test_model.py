@@ -20,16 +20,16 @@ def answered(body: bytes) -> MediaResponse:
 class Upstream:
     """Answers in turn, or raises; notes what it is asked and how long it is waited for."""
 
-    def __init__(self, *answers: bytes | UpstreamError) -> None:
-        self._answers = list(answers)
+    def __init__(self, *responses: bytes | UpstreamError) -> None:
+        self._answers = list(responses)
         self.log: list[str | float] = []
 
     async def send(self, request: MediaRequest, limit: int) -> MediaResponse:
         self.log.append(f"{request.path} {limit}")
-        answer = self._answers.pop(0)
-        if isinstance(answer, UpstreamError):
-            raise answer
-        return answered(answer)
+        reply = self._answers.pop(0)
+        if isinstance(reply, UpstreamError):
+            raise reply
+        return answered(reply)
 
     async def sleep(self, seconds: float) -> None:
         self.log.append(seconds)

@@ -120,16 +120,16 @@ def test_poll_of_a_video(value: Any, reply: PollReply) -> None:
 )
 def test_length_is_any_number_or_numeric_string_above_0(duration: str, milliseconds: int) -> None:
     body = f'{{"status": "success", "video_url": "{FILM}", "duration": {duration}}}'
-    told = end(PLAIN.poll("video", "t"), response(body=body.encode()))
-    assert isinstance(told, Polled)
-    assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
+    result = end(PLAIN.poll("video", "t"), response(body=body.encode()))
+    assert isinstance(result, Polled)
+    assert (result.state, result.seconds_ms) == ("succeeded", milliseconds)
 
 
 @cases("duration", 0, -1, True, None, "7s", "", "nan", "inf", "1_0", "0x1", "0.0004", [7])
 def test_length_that_is_none_is_left_out(duration: Any) -> None:
-    told = polled(PLAIN, {"status": "success", "video_url": FILM, "duration": duration})
-    assert isinstance(told, Polled)
-    assert (told.state, told.seconds_ms) == ("succeeded", None)
+    result = polled(PLAIN, {"status": "success", "video_url": FILM, "duration": duration})
+    assert isinstance(result, Polled)
+    assert (result.state, result.seconds_ms) == ("succeeded", None)
 
 
 @cases(
@@ -179,17 +179,17 @@ def test_paths_of_polls_and_cancels() -> None:
 
 def test_output_files_are_kept_as_they_are() -> None:
     files = [{"language": "en", "url": FILM, "size": 3, "odd": [1]}, FILM, 7]
-    told = polled(PLAIN, {"status": "success", "video_url": FILM, "output_files": files})
-    assert isinstance(told, Polled)
+    result = polled(PLAIN, {"status": "success", "video_url": FILM, "output_files": files})
+    assert isinstance(result, Polled)
     kept = [{"language": "en", "url": FILM, "size": 3}, FILM]
-    assert told.result == VideoResult(url=FILM, output_files=kept)
+    assert result.result == VideoResult(url=FILM, output_files=kept)
 
 
 def test_link_that_says_itself_when_it_ends() -> None:
     signed = f"{FILM}?Expires={int(NOW) + 600}&Signature=x"
-    told = polled(PLAIN, {"status": "success", "video_url": signed})
-    assert isinstance(told, Polled)
-    assert told.result == VideoResult(url=signed, expires_at=NOW + 600)
+    result = polled(PLAIN, {"status": "success", "video_url": signed})
+    assert isinstance(result, Polled)
+    assert result.result == VideoResult(url=signed, expires_at=NOW + 600)
 
 
 def test_songs_keep_their_order_and_what_is_missing_is_none() -> None:
@@ -198,9 +198,9 @@ def test_songs_keep_their_order_and_what_is_missing_is_none() -> None:
         {"clip_id": 1, "audio_url": "ftp://no", "image_url": 7, "duration_sec": "120"},
         "odd",
     ]
-    told = polled(PLAIN, {"status": "succeeded", "tracks": tracks}, kind="music")
-    assert isinstance(told, Polled)
-    assert told.result == MusicResult(
+    result = polled(PLAIN, {"status": "succeeded", "tracks": tracks}, kind="music")
+    assert isinstance(result, Polled)
+    assert result.result == MusicResult(
         tracks=(
             Track(clip_id="c2", title="B", duration_sec=120.5, audio_url=AUDIO, lyrics="La"),
             Track(clip_id="1"),
@@ -215,9 +215,9 @@ def test_songs_keep_their_order_and_what_is_missing_is_none() -> None:
 
 
 def test_speech_and_avatars_that_are_ready() -> None:
-    told = {"status": "succeeded", "audio_url": AUDIO, "expires_at": str(int(NOW) + 5)}
+    result = {"status": "succeeded", "audio_url": AUDIO, "expires_at": str(int(NOW) + 5)}
     speech = SpeechResult(url=AUDIO, expires_at=NOW + 5)
-    assert polled(PLAIN, told, kind="speech") == video("succeeded", "succeeded", result=speech)
+    assert polled(PLAIN, result, kind="speech") == video("succeeded", "succeeded", result=speech)
     assert polled(PLAIN, {"status": "pending"}, kind="speech") == video("queued", "pending")
     avatar = AvatarResult(upstream_id="up-1")
     ready = polled(PLAIN, {"status": "ready"}, kind="avatar")
@@ -255,25 +255,25 @@ def test_lists_of_what_everybody_may_use() -> None:
 
 
 def test_template_as_a_whole() -> None:
-    asked = PLAIN.template("s/1")
-    assert asked is not None
-    assert asked.request.path == "/v1/videos/clip-templates/s%2F1"
+    requested = PLAIN.template("s/1")
+    assert requested is not None
+    assert requested.request.path == "/v1/videos/clip-templates/s%2F1"
     detail = {
         "id": "s/1",
         "scene": "realMan",
         "canvas": {"width": 1080, "height": 1920.0, "ratio": "9:16"},
         "layers": [{"id": "l", "type": "header", "name": "Title", "editable": True}, 7],
     }
-    found = end(asked, response(detail))
+    found = end(requested, response(detail))
     assert isinstance(found, CatalogValue)
     assert found.value.scene == "realMan"
     assert found.value.canvas is not None
     assert (found.value.canvas.width, found.value.canvas.height) == (1080, 1920)
     assert [layer.editable for layer in found.value.layers] == [True]
-    assert end(asked, response({}, status=404)) == Refused(status=404)
+    assert end(requested, response({}, status=404)) == Refused(status=404)
     unreadable = Failed(status=502, message="The upstream's list cannot be read.")
-    assert end(asked, response([])) == unreadable
-    assert end(asked, response(status=504)) == Failed(status=504)
+    assert end(requested, response([])) == unreadable
+    assert end(requested, response(status=504)) == Failed(status=504)
 
 
 OPENAI = OpenAI()
@@ -316,9 +316,9 @@ IMAGE = "data:image/png;base64,AAAA"
     ),
 )
 def test_submit(request_: GeneralVideo, body: Any) -> None:
-    asked = submit(OPENAI, request_)
-    assert (asked.request.path, sent(asked.request)) == ("/v1/videos", body)
-    assert end(asked, response({"id": "video_1", "status": "queued"})) == Accepted("video_1")
+    requested = submit(OPENAI, request_)
+    assert (requested.request.path, sent(requested.request)) == ("/v1/videos", body)
+    assert end(requested, response({"id": "video_1", "status": "queued"})) == Accepted("video_1")
 
 
 def test_paths() -> None:
@@ -358,19 +358,19 @@ DAY = 86_400.0
 
 
 def test_submit_of_ark() -> None:
-    asked = submit(ARK, general(item("text", "A cat"), duration=5, resolution="1080p"))
-    assert (asked.request.method, asked.request.path) == (
+    requested = submit(ARK, general(item("text", "A cat"), duration=5, resolution="1080p"))
+    assert (requested.request.method, requested.request.path) == (
         "POST",
         "/api/v3/contents/generations/tasks",
     )
-    assert asked.request.headers == (("Idempotency-Key", KEY),)
-    assert sent(asked.request) == {
+    assert requested.request.headers == (("Idempotency-Key", KEY),)
+    assert sent(requested.request) == {
         "model": "film",
         "duration": 5,
         "resolution": "1080p",
         "content": [{"type": "text", "text": "A cat"}],
     }
-    assert end(asked, response({"id": "cgt-1"})) == Accepted("cgt-1")
+    assert end(requested, response({"id": "cgt-1"})) == Accepted("cgt-1")
 
 
 def test_poll_and_cancel() -> None:
@@ -401,17 +401,17 @@ def success(**fields: Any) -> Any:
     (success(), None),
 )
 def test_real_seconds(value: Any, milliseconds: int | None) -> None:
-    told = polled(ARK, value)
-    assert isinstance(told, Polled)
-    assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
+    result = polled(ARK, value)
+    assert isinstance(result, Polled)
+    assert (result.state, result.seconds_ms) == ("succeeded", milliseconds)
 
 
 @cases("stated", 10**14, 10**15 - 1, 10**11, str(10**14), NOW + 400 * DAY)
 def test_expiry_that_no_link_has_is_not_believed(stated: Any) -> None:
     """As if it had stated none: then it is what a link lasts."""
-    told = polled(PLAIN, {"status": "succeeded", "video_url": FILM, "expires_at": stated})
-    assert isinstance(told, Polled)
-    assert told.result == VideoResult(url=FILM, expires_at=None)
+    result = polled(PLAIN, {"status": "succeeded", "video_url": FILM, "expires_at": stated})
+    assert isinstance(result, Polled)
+    assert result.result == VideoResult(url=FILM, expires_at=None)
 
 
 @cases(
@@ -424,19 +424,19 @@ def test_expiry_that_no_link_has_is_not_believed(stated: Any) -> None:
     ({}, NOW + DAY),
 )
 def test_link_lives_a_day(fields: Any, expires_at: float) -> None:
-    told = polled(ARK, success(**fields))
-    assert isinstance(told, Polled)
-    assert told.result == VideoResult(url=ARK_FILM, expires_at=expires_at)
+    result = polled(ARK, success(**fields))
+    assert isinstance(result, Polled)
+    assert result.result == VideoResult(url=ARK_FILM, expires_at=expires_at)
 
 
 def test_link_that_ends_earlier_says_so() -> None:
     url = f"{ARK_FILM}?X-Tos-Date=20270115T080000Z&X-Tos-Expires=3600"
-    told = polled(
+    result = polled(
         ARK, {"status": "succeeded", "content": {"video_url": url}, "updated_at": 1_800_000_000}
     )
-    assert isinstance(told, Polled)
-    assert isinstance(told.result, VideoResult)
-    assert told.result.expires_at == 1_800_000_000 + 3600
+    assert isinstance(result, Polled)
+    assert isinstance(result.result, VideoResult)
+    assert result.result.expires_at == 1_800_000_000 + 3600
 
 
 def test_film_that_was_blocked() -> None:

@@ -84,12 +84,12 @@ SUBMITS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@each("kind, said, path", SUBMITS)
-def test_submit_sends_the_clients_own_fields(kind: str, said: dict[str, Any], path: str) -> None:
-    request = submit(PLAIN, read(kind, **said)).request
+@each("kind, stated, path", SUBMITS)
+def test_submit_sends_the_clients_own_fields(kind: str, stated: dict[str, Any], path: str) -> None:
+    request = submit(PLAIN, read(kind, **stated)).request
     assert (request.method, request.path, request.query) == ("POST", path, ())
     assert request.headers == (("Idempotency-Key", KEY),)
-    body = json.loads(written(kind, **said))
+    body = json.loads(written(kind, **stated))
     body.pop("portrait_auth", None)  # of an image that is registered
     assert sent(request) == body
 
@@ -203,9 +203,9 @@ def test_what_is_no_sound_leaves_the_outcome_unknown(answer: Any) -> None:
 
 
 def test_voice_is_there_at_once() -> None:
-    asked = submit(PLAIN, VoiceRequest(model="m", name="N", audio_url=AUDIO))
-    assert end(asked, response({"id": "v-1"})) == Done(VoiceResult(upstream_id="v-1"))
-    assert end(asked, response({}, status=502)) == Failed(status=502)
+    requested = submit(PLAIN, VoiceRequest(model="m", name="N", audio_url=AUDIO))
+    assert end(requested, response({"id": "v-1"})) == Done(VoiceResult(upstream_id="v-1"))
+    assert end(requested, response({}, status=502)) == Failed(status=502)
 
 
 SCRIPT = {
@@ -231,9 +231,9 @@ TRANSCRIPT = Done(
 
 
 def test_script_comes_at_once_or_is_looked_for_every_second() -> None:
-    asked = submit(PLAIN, TranscriptRequest(model="m", url=FILM))
-    assert end(asked, response(SCRIPT)) == TRANSCRIPT
-    looking = next_of(asked, response({"id": "t/1", "status": "queued"}))
+    requested = submit(PLAIN, TranscriptRequest(model="m", url=FILM))
+    assert end(requested, response(SCRIPT)) == TRANSCRIPT
+    looking = next_of(requested, response({"id": "t/1", "status": "queued"}))
     assert looking.request.path == "/v1/transcripts/extract/t%2F1"
     assert (looking.after_seconds, looking.repeats) == (1.0, True)
     for answer in (
@@ -255,7 +255,7 @@ def test_script_comes_at_once_or_is_looked_for_every_second() -> None:
     ({"id": "t", "status": "success"}, "The upstream reported success without a script."),
 )
 def test_script_that_fails_is_final(value: Any, message: str) -> None:
-    asked = submit(PLAIN, TranscriptRequest(model="m", url=FILM))
+    requested = submit(PLAIN, TranscriptRequest(model="m", url=FILM))
     failed = Failed(status=502, message=message, is_final=True)
-    assert end(asked, response(value)) == failed
-    assert end(next_of(asked, response({"id": "t"})), response(value)) == failed
+    assert end(requested, response(value)) == failed
+    assert end(next_of(requested, response({"id": "t"})), response(value)) == failed

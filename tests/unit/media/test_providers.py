@@ -38,9 +38,9 @@ def bad(code: int | str, message: str = "No.") -> Any:
 
 
 def test_submit_at_once() -> None:
-    asked = submit(MINIMAX, AT_ONCE).request
-    assert (asked.method, asked.path) == ("POST", "/v1/t2a_v2")
-    assert sent(asked) == {
+    requested = submit(MINIMAX, AT_ONCE).request
+    assert (requested.method, requested.path) == ("POST", "/v1/t2a_v2")
+    assert sent(requested) == {
         "model": "speech",
         "text": "Hi",
         "stream": False,
@@ -51,19 +51,19 @@ def test_submit_at_once() -> None:
 
 
 def test_submit_as_a_task() -> None:
-    asked = submit(MINIMAX, AS_TASK)
-    assert asked.request.path == "/v1/t2a_async_v2"
-    assert sent(asked.request) == {
+    requested = submit(MINIMAX, AS_TASK)
+    assert requested.request.path == "/v1/t2a_async_v2"
+    assert sent(requested.request) == {
         "model": "speech",
         "text": "Hi",
         "voice_setting": {"voice_id": "v"},
         "audio_setting": {"format": "mp3"},
     }
-    assert end(asked, response({"task_id": 95157322514444, "base_resp": GOOD})) == Accepted(
+    assert end(requested, response({"task_id": 95157322514444, "base_resp": GOOD})) == Accepted(
         "95157322514444"
     )
-    assert end(asked, response({"base_resp": GOOD})) == Unknown(status=502, reason="no id")
-    assert end(asked, response(bad(1002))) == Refused(status=429, message="No.")
+    assert end(requested, response({"base_resp": GOOD})) == Unknown(status=502, reason="no id")
+    assert end(requested, response(bad(1002))) == Refused(status=429, message="No.")
 
 
 @cases(
@@ -144,10 +144,10 @@ def test_file_that_cannot_be_had_now_does_not_end_the_task(answer: Any, reply: A
 
 def test_file_without_a_link_ends_it() -> None:
     poll = MINIMAX.poll("speech", "7")
-    told = end(poll, response({"status": "Success", "file_id": 99}), response({"file": {}}))
-    assert isinstance(told, Polled)
-    assert told.error is not None
-    assert told.error.code == "no_result"
+    result = end(poll, response({"status": "Success", "file_id": 99}), response({"file": {}}))
+    assert isinstance(result, Polled)
+    assert result.error is not None
+    assert result.error.code == "no_result"
 
 
 @cases(
@@ -205,8 +205,12 @@ AUDIO = "https://cdn.example/1.mp3"
     ),
 )
 def test_submit(request_: MusicRequest, body: Any) -> None:
-    asked = submit(SUNO, request_).request
-    assert (asked.method, asked.path, sent(asked)) == ("POST", "/suno/submit/music", body)
+    requested = submit(SUNO, request_).request
+    assert (requested.method, requested.path, sent(requested)) == (
+        "POST",
+        "/suno/submit/music",
+        body,
+    )
 
 
 @cases(
@@ -225,8 +229,8 @@ def test_submit(request_: MusicRequest, body: Any) -> None:
     (500, None, Failed(status=500)),
 )
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
-    asked = submit(SUNO, MusicRequest(model="m", prompt="x"))
-    assert end(asked, response(value, status=status)) == reply
+    requested = submit(SUNO, MusicRequest(model="m", prompt="x"))
+    assert end(requested, response(value, status=status)) == reply
 
 
 def envelope(**data: Any) -> Any:
@@ -244,8 +248,8 @@ def test_songs() -> None:
         },
         {"id": "b", "metadata": None},
     ]
-    told = polled(SUNO, envelope(status="SUCCESS", data=songs), kind="music")
-    assert told == Polled(
+    result = polled(SUNO, envelope(status="SUCCESS", data=songs), kind="music")
+    assert result == Polled(
         state="succeeded",
         word="SUCCESS",
         result=MusicResult(

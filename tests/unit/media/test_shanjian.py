@@ -144,9 +144,9 @@ SUBMITS: list[tuple[Submission, str, Any]] = [
 @each("submission, path, body", SUBMITS)
 def test_submit(submission: Submission, path: str, body: Any) -> None:
     assert SHANJIAN.makes(submission)
-    asked = submit(SHANJIAN, submission).request
-    assert (asked.method, asked.path, sent(asked)) == ("POST", path, body)
-    assert asked.headers == (("Idempotency-Key", KEY),)
+    request = submit(SHANJIAN, submission).request
+    assert (request.method, request.path, sent(request)) == ("POST", path, body)
+    assert request.headers == (("Idempotency-Key", KEY),)
 
 
 def test_what_it_does_not_make() -> None:
@@ -174,16 +174,16 @@ def test_what_it_does_not_make() -> None:
     (504, None, Unknown(status=504, reason="status 504")),
 )
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
-    asked = submit(SHANJIAN, AvatarRequest(name="Ann", source_url=IMAGE))
-    assert end(asked, response(value, status=status)) == reply
+    request = submit(SHANJIAN, AvatarRequest(name="Ann", source_url=IMAGE))
+    assert end(request, response(value, status=status)) == reply
 
 
 FAILED = TaskError(code="Face.None", message="No face.")
 
 
 def test_polls() -> None:
-    asked = SHANJIAN.poll("video", "7").request
-    assert (asked.path, asked.query) == ("/v1/task/info", (("taskId", "7"),))
+    request = SHANJIAN.poll("video", "7").request
+    assert (request.path, request.query) == ("/v1/task/info", (("taskId", "7"),))
     assert SHANJIAN.cancel("video", "7") is None
     film = good({"status": "Succeed", "result": {"videoUrl": FILM, "duration": "61.25"}})
     assert polled(SHANJIAN, film) == Polled(
@@ -218,8 +218,8 @@ def test_poll_that_says_nothing(value: Any, reply: Any) -> None:
 
 
 def test_voice_is_waited_for() -> None:
-    asked = submit(SHANJIAN, VoiceRequest(model="m", name="N", audio_url=AUDIO))
-    waiting = next_of(asked, response(good({"taskId": "7"})))
+    request = submit(SHANJIAN, VoiceRequest(model="m", name="N", audio_url=AUDIO))
+    waiting = next_of(request, response(good({"taskId": "7"})))
     assert (waiting.request.path, waiting.request.query) == ("/v1/task/info", (("taskId", "7"),))
     assert (waiting.after_seconds, waiting.repeats) == (1.0, True)
     for answer in (
@@ -243,12 +243,12 @@ def edit_info(**layers: Any) -> Any:
 
 
 def test_templates_come_in_pages_and_their_flags_from_their_details() -> None:
-    asked = SHANJIAN.templates("realMan")
-    assert asked is not None
+    request = SHANJIAN.templates("realMan")
+    assert request is not None
     query = (("scene", "realMan"), ("pageSize", "100"))
-    assert (asked.request.path, asked.request.query) == ("/v1/clip/template", query)
+    assert (request.request.path, request.request.query) == ("/v1/clip/template", query)
     one = {"id": "s/1", "name": "One", "coverUrl": IMAGE}
-    second = next_of(asked, response(good({"results": [one, {"name": "no id"}], "sid": "p2"})))
+    second = next_of(request, response(good({"results": [one, {"name": "no id"}], "sid": "p2"})))
     assert second.request.query == (*query, ("sid", "p2"))
     first_detail = next_of(second, response(good({"results": [{"id": 2}], "sid": "p2"})))
     assert first_detail.request.path == "/v1/clip/template/detail/s%2F1"
@@ -275,18 +275,18 @@ def test_pages_that_never_end_are_bounded() -> None:
 
 
 def test_template_list_that_fails() -> None:
-    asked = SHANJIAN.templates("realMan")
-    assert asked is not None
-    assert end(asked, response({"code": "Request.Limit"})) == Refused(status=429)
-    assert end(asked, response(status=503)) == Failed(status=503)
+    request = SHANJIAN.templates("realMan")
+    assert request is not None
+    assert end(request, response({"code": "Request.Limit"})) == Refused(status=429)
+    assert end(request, response(status=503)) == Failed(status=503)
     unreadable = Failed(status=502, message="The upstream's list cannot be read.")
-    assert end(asked, response([])) == unreadable
-    assert end(asked, response(good({"results": 7}))) == unreadable
+    assert end(request, response([])) == unreadable
+    assert end(request, response(good({"results": 7}))) == unreadable
 
 
 def test_template_as_a_whole() -> None:
-    asked = SHANJIAN.template("s1")
-    assert asked is not None
+    request = SHANJIAN.template("s1")
+    assert request is not None
     detail = {
         "name": "One",
         "coverUrl": IMAGE,
@@ -312,12 +312,12 @@ def test_template_as_a_whole() -> None:
             Layer(id="3", type="subtitle"),
         ),
     )
-    assert end(asked, response(good(detail))) == CatalogValue(whole)
+    assert end(request, response(good(detail))) == CatalogValue(whole)
     for answer in (response(good(None)), response({"code": "Template.None"}), response(status=404)):
-        refused = end(asked, answer)
+        refused = end(request, answer)
         assert isinstance(refused, Refused)
         assert refused.status == 404
-    assert end(asked, response({"code": "Service.Error"})) == Failed(status=502)
+    assert end(request, response({"code": "Service.Error"})) == Failed(status=502)
 
 
 def test_avatars_and_voices_that_everybody_may_use() -> None:

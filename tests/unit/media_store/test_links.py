@@ -75,9 +75,9 @@ def link(copy: Kept) -> tuple[str, float]:
 
 def test_a_film_and_a_recording_lead_to_their_copies() -> None:
     for result in (VideoResult(url="theirs", expires_at=1.0), SpeechResult(url="theirs")):
-        told = with_own_links(result, {0: kept(0)}, link)
-        assert isinstance(told, VideoResult | SpeechResult)
-        assert (told.url, told.expires_at) == ("ours/vid_1-0.mp4", NOW + 7)
+        outcome = with_own_links(result, {0: kept(0)}, link)
+        assert isinstance(outcome, VideoResult | SpeechResult)
+        assert (outcome.url, outcome.expires_at) == ("ours/vid_1-0.mp4", NOW + 7)
         assert with_own_links(result, {}, link) is result
     avatar = AvatarResult(upstream_id="a")
     assert with_own_links(avatar, {0: kept(0)}, link) is avatar
@@ -96,10 +96,10 @@ def test_the_files_of_each_language_have_links_of_their_own() -> None:
         (1, "a"),
         (3, "b"),
     ]
-    told = with_own_links(result, {3: kept(3)}, link)
-    assert isinstance(told, VideoResult)
+    outcome = with_own_links(result, {3: kept(3)}, link)
+    assert isinstance(outcome, VideoResult)
     ours = {"language": "de", "url": "ours/vid_1-3.mp4"}
-    assert (told.url, told.output_files) == ("theirs", [*files[:2], ours, files[3]])
+    assert (outcome.url, outcome.output_files) == ("theirs", [*files[:2], ours, files[3]])
 
 
 def test_songs_lead_to_their_copies_and_last_as_long_as_the_first_of_them() -> None:

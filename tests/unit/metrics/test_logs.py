@@ -273,9 +273,9 @@ def test_log_says_how_many_lines_it_lost(tmp_path: Path) -> None:
         handler.writer._unwritten = 7
         write_line("ready")
         flush()
-        ready, told = (tmp_path / "log").read_text().splitlines()
+        ready, result = (tmp_path / "log").read_text().splitlines()
     assert ready == "ready"
-    line = ujson.loads(told)
+    line = ujson.loads(result)
     assert (line["level"], line["action"], line["count"]) == ("warning", "log_lines_lost", 7)
 
 

@@ -122,11 +122,11 @@ def test_caller_that_does_not_sample_is_followed_without_drawing() -> None:
 
 
 def test_what_others_say_of_a_trace_goes_on_with_it() -> None:
-    source, said = FakeSource(), "congo=t61, A=1, rojo=2"
+    source, message = FakeSource(), "congo=t61, A=1, rojo=2"
     tracing = traced(source, 1.0, draws(0.0))
-    start(tracing, f"00-{TRACE}-{SPAN}-01", state=said)
-    continued = start(tracing, f"00-{TRACE}-{SPAN}-00", state=said)
-    start(tracing, "garbage", state=said)
+    start(tracing, f"00-{TRACE}-{SPAN}-01", state=message)
+    continued = start(tracing, f"00-{TRACE}-{SPAN}-00", state=message)
+    start(tracing, "garbage", state=message)
     assert source.states == ["congo=t61,rojo=2", ""]
     request = continued.request_trace(propagates=True)
     assert request is not None
@@ -405,7 +405,9 @@ def test_collector_gets_the_tree_of_a_sampled_call(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=gateway")  # read by the SDK
-    told = trace_one({"OTEL_EXPORTER_OTLP_ENDPOINT": f"{sink.url}/", "OTEL_SERVICE_NAME": "gw-eu"})
+    result = trace_one(
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": f"{sink.url}/", "OTEL_SERVICE_NAME": "gw-eu"}
+    )
     path, headers, body = sink.posts.get(timeout=15)
     assert path == "/v1/traces"
     assert headers["content-type"] == "application/x-protobuf"
@@ -416,7 +418,7 @@ def test_collector_gets_the_tree_of_a_sampled_call(
     assert whole.trace_id == attempt.trace_id == TRACE
     assert whole.parent_id == CALLER
     assert attempt.parent_id == whole.span_id
-    assert told == f"traceparent: 00-{TRACE}-{attempt.span_id}-01\r\n"
+    assert result == f"traceparent: 00-{TRACE}-{attempt.span_id}-01\r\n"
     assert whole.attributes["gen_ai.operation.name"] == "chat"
     assert whole.attributes["gen_ai.request.stream"] is True
     assert whole.attributes["gen_ai.usage.input_tokens"] == 12

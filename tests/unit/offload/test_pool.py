@@ -258,8 +258,8 @@ MODULES: dict[str, Any] = {
 
 @each("protocol", REQUESTS)
 def test_request_comes_back_without_its_body(protocol: str) -> None:
-    asked, path, options = REQUESTS[protocol]
-    body = json.dumps(asked).encode()
+    requested, path, options = REQUESTS[protocol]
+    body = json.dumps(requested).encode()
     read, _ = jobs.read_request(body, protocol, path)
     sent = pickle.dumps(read)
     assert len(sent) < 2_000
@@ -279,9 +279,9 @@ def test_body_that_needs_no_change_does_not_come_back() -> None:
 
 @each("translation", TRANSLATIONS.values())
 def test_translation_is_the_same(translation: Translation) -> None:
-    asked, _ = BODIES[translation.client]
-    asked = {**asked, **{f"unknown_{number}": 1 for number in range(90)}}
-    body = json.dumps(asked).encode()
+    requested, _ = BODIES[translation.client]
+    requested = {**requested, **{f"unknown_{number}": 1 for number in range(90)}}
+    body = json.dumps(requested).encode()
     options: dict[str, Any] = {"model": "u", "stream": False, "max_tokens": 9}
     call = TranslatedCall(translation, request_of(body), redact=str)
     expected = dumps(call.upstream_body(**options))
@@ -293,21 +293,21 @@ def test_translation_is_the_same(translation: Translation) -> None:
     assert made.report.warning() == call.report.warning()
     assert len(pickle.dumps(made)) < 5_000
     for path in sorted((TRANSCRIPTS / f"{translation.upstream}_whole").glob("*.json")):
-        answer = path.read_bytes()
-        said = {"id": "a", "created": 1, "model": "m"}
+        response = path.read_bytes()
+        message = {"id": "a", "created": 1, "model": "m"}
         try:
             metered, whole = jobs.metered(
-                answer, translation.upstream, translation.client, call.names, said
+                response, translation.upstream, translation.client, call.names, message
             )
         except UpstreamMalformed:
             continue
         meter = CHAT_DIALECTS[translation.upstream].new_meter()
-        meter.take_body(answer)
+        meter.take_body(response)
         back = pickle.loads(pickle.dumps(metered)).meter
         assert repr(back) == repr(meter)
         if metered.fault is None:
             named = {"id": meter.response_id or "a", "model": meter.response_model or "m"}
-            assert whole == call.translate_response(answer, created=1, **named)
+            assert whole == call.translate_response(response, created=1, **named)
 
 
 def test_too_many_values_are_refused_and_texts_are_no_values() -> None:

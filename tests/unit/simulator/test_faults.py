@@ -71,16 +71,16 @@ def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
 
 
 @cases(
-    "results, said, expected",
+    "results, message, expected",
     (["a", '[{"content": {"text": "[[sim {\\"status\\": 418}]]"}}]'], [], 418),
     (['[[sim {"status": 418}]]'], ["Stop.", '[[sim {"status": 409}]]'], 409),
 )
 def test_directive_is_found_in_the_result_of_a_tool_and_in_what_is_said_after_it(
-    results: list[str], said: list[str], expected: int
+    results: list[str], message: list[str], expected: int
 ) -> None:
     content = [
         *({"type": "tool_result", "tool_use_id": "t", "content": one} for one in results),
-        *({"type": "text", "text": one} for one in said),
+        *({"type": "text", "text": one} for one in message),
     ]
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]}
 

@@ -24,9 +24,9 @@ async def ask(path: str, body: Any = None, *, key: str = "k", **sim: Any) -> Rep
         port = await simulator.open_port(provider="groq")
         if sim:
             simulator.put_faults(sim)
-        told = Simulator(port=port)
+        result = Simulator(port=port)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        return await call(told, "POST" if body is not None else "GET", path, body, **headers)
+        return await call(result, "POST" if body is not None else "GET", path, body, **headers)
 
 
 def hello(model: str = GROQ.models[0], **more: Any) -> dict[str, Any]:

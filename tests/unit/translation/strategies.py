@@ -130,9 +130,9 @@ def _chat_calls(draw: st.DrawFn) -> list[dict[str, Any]]:
     calls = [
         call(call_id, str(draw(json_texts(given))), name=name) for call_id, name, given in made
     ]
-    said = draw(maybe(content=words, reasoning_content=words) | _chat_signed)
+    stated = draw(maybe(content=words, reasoning_content=words) | _chat_signed)
     results = [result(call_id, draw(_chat_texts)) for call_id, _, _ in draw(st.permutations(made))]
-    return [{"role": "assistant", "tool_calls": calls, **said}, *results]
+    return [{"role": "assistant", "tool_calls": calls, **stated}, *results]
 
 
 _chat_messages = st.lists(
@@ -239,13 +239,13 @@ def _tool_turns(draw: st.DrawFn) -> list[dict[str, Any]]:
     made = draw(
         st.lists(st.tuples(ids, names, objects), min_size=1, max_size=3, unique_by=lambda c: c[0])
     )
-    said = draw(st.lists(st.one_of(_thinking, _text), max_size=2))
+    stated = draw(st.lists(st.one_of(_thinking, _text), max_size=2))
     uses = [use(call_id, given, name=name) for call_id, name, given in made]
     results: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": call_id, **draw(_result)} for call_id, _, _ in made
     ]
     more = draw(st.lists(_text, max_size=1))
-    return [assistant([*said, *uses]), user([*more, *results])]
+    return [assistant([*stated, *uses]), user([*more, *results])]
 
 
 _result = st.builds(
@@ -354,11 +354,11 @@ def answers(draw: st.DrawFn) -> Response:
 
 
 @st.composite
-def events_of(draw: st.DrawFn, answer: Response) -> list[Event]:
+def events_of(draw: st.DrawFn, response: Response) -> list[Event]:
     """The answer as events: in pieces of any size, its calls interleaved in any way."""
-    events: list[Event] = [Began(answer.id, answer.model)]
+    events: list[Event] = [Began(response.id, response.model)]
     calls: list[list[Event]] = []
-    for part in answer.parts:
+    for part in response.parts:
         if isinstance(part, ToolCall):
             index = len(calls)
             pieces = draw(_pieces(part.arguments))
@@ -381,10 +381,10 @@ def events_of(draw: st.DrawFn, answer: Response) -> list[Event]:
                 )
             ]
             events.append(calls[draw(st.sampled_from(ready))].pop(0))
-    assert answer.finish is not None
-    ending: list[Event] = [Finished(answer.finish, answer.stop_sequence, answer.explanation)]
-    if answer.usage is not None:
-        ending.insert(draw(st.integers(0, 1)), UsageStated(answer.usage))
+    assert response.finish is not None
+    ending: list[Event] = [Finished(response.finish, response.stop_sequence, response.explanation)]
+    if response.usage is not None:
+        ending.insert(draw(st.integers(0, 1)), UsageStated(response.usage))
     return [*events, *ending, Ended()]
 
 

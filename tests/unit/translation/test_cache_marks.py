@@ -158,8 +158,8 @@ def test_breakpoints_are_marks_of_which_the_latest_four_are_kept(
 def test_breakpoints_of_instructions_results_and_marks_share_the_four() -> None:
     part = {"type": "text", "text": "s", "prompt_cache_breakpoint": POINT}
     result = {**ROUND[1], "content": [part, {"type": "text", "text": "s", "cache_control": MARK}]}
-    said = {"role": "user", "content": [part, {**part, "text": " "}, part]}
-    turns = [{"role": "developer", "content": [part]}, said, ROUND[0], result]
+    message = {"role": "user", "content": [part, {**part, "text": " "}, part]}
+    turns = [{"role": "developer", "content": [part]}, message, ROUND[0], result]
     of_user, of_result = "messages.0.content", "messages.2.content.0.content"
     assert marks(sent("chat", True, messages=turns, tools=TOOLS)) == [
         f"{of}.{index}" for of in (of_user, of_result) for index in (0, 1)

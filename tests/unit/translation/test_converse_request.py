@@ -57,11 +57,11 @@ def test_a_tier_goes_where_the_service_takes_it_and_the_one_served_is_metered(ti
             assert (member.serialization["name"], word in member.enum) == (name, True)
 
     usage: dict[str, Any] = {"input_tokens": 7, "output_tokens": 2}
-    for told in (usage, {**usage, "service_tier": "standard"}):
-        whole, meter = json.dumps({"type": "message", "usage": told}).encode(), MessagesMeter()
+    for result in (usage, {**usage, "service_tier": "standard"}):
+        whole, meter = json.dumps({"type": "message", "usage": result}).encode(), MessagesMeter()
         assert hosting.tier is not None
         meter.take_body(hosting.tier.stated(whole, tier))
-        started, begun = MessagesMeter(), {"type": "message_start", "message": {"usage": told}}
+        started, begun = MessagesMeter(), {"type": "message_start", "message": {"usage": result}}
         assert hosting.new_render is not None
         render = hosting.new_render("id", "m", tier)
         for event in (begun, {"type": "message_delta", "usage": {"output_tokens": 2}}):

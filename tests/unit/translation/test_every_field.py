@@ -171,9 +171,9 @@ def at(body: Any, path: str) -> Any:
     return body
 
 
-@each("client, upstream, field, fragment, said", ROWS)
+@each("client, upstream, field, fragment, message", ROWS)
 def test_field_arrives_where_it_belongs_or_is_listed(
-    client: Protocol, upstream: Protocol, field: str, fragment: dict[str, Any], said: str | None
+    client: Protocol, upstream: Protocol, field: str, fragment: dict[str, Any], message: str | None
 ) -> None:
     body = asked(**fragment) if client == "native" else {**PLAIN[client], **fragment}
     is_own = (client, upstream) == ("chat", "responses")
@@ -181,12 +181,12 @@ def test_field_arrives_where_it_belongs_or_is_listed(
         body["tools"] = [*body.get("tools", ()), {"type": "web_search"}]
     is_stream = is_own or bool(body.get("stream"))
     sent, dropped = translated(client, upstream, body, stream=is_stream)
-    if said is None:
+    if message is None:
         assert field in dropped
-    elif said == "":
+    elif message == "":
         assert dropped == []
     else:
-        path, _, value = said.partition("=")
+        path, _, value = message.partition("=")
         assert at(sent, path) == json.loads(value)
         assert field not in dropped
 

@@ -39,13 +39,13 @@ def sent(
     client: Protocol, model: str, max_tokens: int = MAX_TOKENS, **members: Any
 ) -> tuple[dict[str, Any], list[str]]:
     """The body for a messages upstream, and what is in the warning."""
-    said: dict[str, Any] = {
+    message: dict[str, Any] = {
         "chat": {"messages": [USER]},
         "responses": {"input": [USER]},
         "native": {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
     }[client]
     report = LossReport()
-    request = codec(client).decode_request({**said, **members})
+    request = codec(client).decode_request({**message, **members})
     body = codec("messages").encode_request(
         request, model=model, stream=False, max_tokens=max_tokens, report=report
     )

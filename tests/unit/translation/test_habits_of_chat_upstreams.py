@@ -93,9 +93,9 @@ UNNAMED = {
 def test_placeholder_says_nothing(
     placeholder: dict[str, Any], finish: str, is_stream: bool
 ) -> None:
-    answer = read({**HI, **placeholder}, finish, is_stream=is_stream)
-    assert answer.parts == (Text("Hi"),)
-    assert answer.finish == "stop"
+    reply = read({**HI, **placeholder}, finish, is_stream=is_stream)
+    assert reply.parts == (Text("Hi"),)
+    assert reply.finish == "stop"
 
 
 def test_placeholder_in_every_chunk_leaves_the_number_to_the_call() -> None:
@@ -142,9 +142,9 @@ def test_arguments_that_are_none_are_an_empty_object(arguments: Any, is_stream: 
 @pytest.mark.parametrize("arguments", ["[1]", "7", '"x"', "nullable", "{", "null" + " " * 20])
 def test_arguments_that_are_no_object_stay(arguments: str, is_stream: bool) -> None:
     said = {"tool_calls": [call("f", arguments, id="c1")]}
-    answer = read(said, "tool_calls", is_stream=is_stream)
-    assert answer.parts == (ToolCall("c1", "f", arguments),)
-    (block,) = whole("messages", answer)["content"]
+    reply = read(said, "tool_calls", is_stream=is_stream)
+    assert reply.parts == (ToolCall("c1", "f", arguments),)
+    (block,) = whole("messages", reply)["content"]
     assert block["input"] == {"raw_arguments": arguments}
 
 
@@ -168,12 +168,12 @@ def _events(stream: bytes) -> Any:
 def test_withheld_answer_is_a_refusal_with_its_usage(
     said: dict[str, Any] | None, is_stream: bool
 ) -> None:
-    answer = read(said, "content_filter", is_stream=is_stream)
-    assert answer.parts == ()
-    assert answer.finish == "refusal"
-    assert answer.usage == Usage(input_tokens=3, output_tokens=4)
-    assert whole("messages", answer)["stop_reason"] == "refusal"
-    gemini = whole("native", answer)
+    reply = read(said, "content_filter", is_stream=is_stream)
+    assert reply.parts == ()
+    assert reply.finish == "refusal"
+    assert reply.usage == Usage(input_tokens=3, output_tokens=4)
+    assert whole("messages", reply)["stop_reason"] == "refusal"
+    gemini = whole("native", reply)
     assert gemini["candidates"][0]["finishReason"] == "SAFETY"
     assert gemini["usageMetadata"]["candidatesTokenCount"] == 4
 
@@ -202,10 +202,10 @@ THOUGHTS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("thought", THOUGHTS.values(), ids=list(THOUGHTS))
 def test_thinking_among_the_content_is_thinking(thought: list[Any], is_stream: bool) -> None:
     content = [*thought, {"type": "text", "text": "Four."}]
-    answer = read({"content": content}, "stop", is_stream=is_stream)
+    reply = read({"content": content}, "stop", is_stream=is_stream)
     expected: tuple[Part, ...] = (Thinking("Hm."), Text("Four."))
-    assert answer.parts == expected
-    (candidate,) = whole("native", answer)["candidates"]
+    assert reply.parts == expected
+    (candidate,) = whole("native", reply)["candidates"]
     assert candidate["content"]["parts"] == [{"text": "Hm.", "thought": True}, {"text": "Four."}]
 
 

@@ -185,10 +185,10 @@ def test_odd_whole_answer_is_translated_or_malformed(client: Protocol, upstream:
     count = 0
     for body in odd_wholes(upstream):
         try:
-            answer = codec(upstream).decode_response(body)
+            response = codec(upstream).decode_response(body)
         except UpstreamMalformed:
             continue
-        written = codec(client).encode_response(answer, id="a", created=1, model="m")
+        written = codec(client).encode_response(response, id="a", created=1, model="m")
         assert isinstance(json.loads(written), dict)
         count += 1
     assert count > 100

@@ -83,8 +83,8 @@ def test_whole_answer_comes_back_under_the_clients_tool_names() -> None:
     made = {"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}
     whole = {"choices": [{"message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]}
     body = json.dumps(whole).encode()
-    answer = json.loads(call.translate_response(body, id="msg_1", created=1, model="m"))
-    assert answer["content"][0]["name"] == LONG
+    response = json.loads(call.translate_response(body, id="msg_1", created=1, model="m"))
+    assert response["content"][0]["name"] == LONG
 
 
 def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
@@ -103,9 +103,9 @@ def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
     assert (names[0], names[3]) == ("mcp__a__f", "edit")
     blocks = [use(f"t{index}", {"input": "x"}, name=name) for index, name in enumerate(names)]
     body = json.dumps({"content": blocks, "stop_reason": "tool_use"}).encode()
-    answer = json.loads(call.translate_response(body, id="r", created=1, model="m"))
+    response = json.loads(call.translate_response(body, id="r", created=1, model="m"))
     kept = ("type", "namespace", "name", "arguments", "input")
-    assert [{key: item[key] for key in kept if key in item} for item in answer["output"]] == [
+    assert [{key: item[key] for key in kept if key in item} for item in response["output"]] == [
         {"type": "function_call", "name": "mcp__a__f", "arguments": '{"input":"x"}'},
         {"type": "function_call", "namespace": "mcp__a", "name": "f", "arguments": '{"input":"x"}'},
         {"type": "custom_tool_call", "namespace": "n.1", "name": "k", "input": "x"},

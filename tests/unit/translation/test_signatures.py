@@ -89,8 +89,8 @@ def kept_by_a_client(stream: bytes) -> dict[str, Any]:
 
 def whole_message() -> dict[str, Any]:
     body = {"content": CONTENT, "stop_reason": "tool_use"}
-    said: dict[str, Any] = whole("chat", answered("messages", body))["choices"][0]["message"]
-    return said
+    stated: dict[str, Any] = whole("chat", answered("messages", body))["choices"][0]["message"]
+    return stated
 
 
 def streamed_message() -> dict[str, Any]:
@@ -98,19 +98,19 @@ def streamed_message() -> dict[str, Any]:
     return kept_by_a_client(written("chat", events))
 
 
-@cases("said", whole_message(), streamed_message())
-def test_signatures_survive_a_chat_client(said: dict[str, Any]) -> None:
-    assert said["reasoning_content"] == "first, second"
+@cases("stated", whole_message(), streamed_message())
+def test_signatures_survive_a_chat_client(stated: dict[str, Any]) -> None:
+    assert stated["reasoning_content"] == "first, second"
     result = {"role": "tool", "tool_call_id": "t1", "content": "42"}
-    client = {"messages": [user("go"), said, result]}
+    client = {"messages": [user("go"), stated, result]}
     body, dropped = translated("chat", "messages", client)
     assert body["messages"][1] == {"role": "assistant", "content": CONTENT}
     assert dropped == []
 
 
 def test_thinking_is_never_visible_text() -> None:
-    for said in (whole_message(), streamed_message()):
-        assert said["content"] == "I call."
+    for stated in (whole_message(), streamed_message()):
+        assert stated["content"] == "I call."
 
 
 def test_entries_of_the_envelope_stand_alone() -> None:
@@ -129,24 +129,24 @@ def test_signature_of_another_provider_is_dropped_and_reported() -> None:
         "text": "hm",
         "signature": "theirs",
     }
-    said = {"role": "assistant", "content": "x", "reasoning_details": [entry]}
-    body, dropped = translated("chat", "messages", {"messages": [user("a"), said]})
+    stated = {"role": "assistant", "content": "x", "reasoning_details": [entry]}
+    body, dropped = translated("chat", "messages", {"messages": [user("a"), stated]})
     assert body["messages"][1] == {"role": "assistant", "content": "x"}
     assert dropped == ["messages.reasoning_content"]
 
 
 def test_envelope_of_an_unknown_maker_proves_nothing() -> None:
     entry = {"type": "reasoning.text", "index": 0, "text": "hm", "signature": "whose"}
-    said = {"role": "assistant", "content": "x", "reasoning_details": [entry, "junk", {}]}
-    request = decoded("chat", {"messages": [user("a"), said]})
+    stated = {"role": "assistant", "content": "x", "reasoning_details": [entry, "junk", {}]}
+    request = decoded("chat", {"messages": [user("a"), stated]})
     assert request.turns[1].parts == (Thinking("hm"), Text("x"))
 
 
 def test_foreign_signature_comes_back_from_a_messages_client_as_it_was() -> None:
     thought = Thinking("hm", signature="theirs", signer="native")
     hidden = Thinking("", redacted="blob", signer="responses")
-    answer = Response(id=None, model=None, parts=(thought, hidden), finish="stop")
-    content = whole("messages", answer)["content"]
+    response = Response(id=None, model=None, parts=(thought, hidden), finish="stop")
+    content = whole("messages", response)["content"]
     assert content[0]["signature"] == "translated:native:theirs"
     request = decoded("messages", {"messages": [{"role": "assistant", "content": content}]})
     assert request.turns[0].parts == (thought, hidden)
@@ -190,8 +190,8 @@ def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
 
 def kept_of(protocol: Protocol, *parts: Part) -> Any:
     """What a client of the protocol gets of an answer, and keeps."""
-    answer = Response(id="1", model="m", parts=parts, finish="stop")
-    whole = json.loads(codec(protocol).encode_response(answer, id="1", created=1, model="m"))
+    response = Response(id="1", model="m", parts=parts, finish="stop")
+    whole = json.loads(codec(protocol).encode_response(response, id="1", created=1, model="m"))
     if protocol == "messages":
         return whole["content"]
     if protocol == "responses":
@@ -243,15 +243,15 @@ def test_foreign_thoughts_stay_behind_in_messages(signer: Protocol) -> None:
         "text",
         "redacted_thinking",
     ]
-    said = assistant([OWN, *kept, *redacted])
-    body = {"messages": [USER, said, USER], "thinking": {"type": "adaptive"}}
+    stated = assistant([OWN, *kept, *redacted])
+    body = {"messages": [USER, stated, USER], "thinking": {"type": "adaptive"}}
     left = assistant([OWN, TEXT])
     assert stripped("messages", body) == {**body, "messages": [USER, left, USER]}
 
 
 def test_message_of_foreign_thoughts_alone_disappears() -> None:
-    said = assistant(kept_of("messages", foreign("native")))
-    assert stripped("messages", {"messages": [USER, said, USER]}) == {"messages": [USER, USER]}
+    stated = assistant(kept_of("messages", foreign("native")))
+    assert stripped("messages", {"messages": [USER, stated, USER]}) == {"messages": [USER, USER]}
 
 
 @cases(
@@ -297,10 +297,10 @@ def test_foreign_signatures_stay_behind_in_native_content(
         if "thoughtSignature" in part:
             held[name] = part["thoughtSignature"].translate(str.maketrans(*alphabet))
         sent.append(held)
-    asked = asking("Hello")
-    body = {"contents": [asked, {"role": "model", "parts": sent}, asked], "tools": []}
+    requested = asking("Hello")
+    body = {"contents": [requested, {"role": "model", "parts": sent}, requested], "tools": []}
     found = stripped("native", body)
-    assert found["contents"][0] == found["contents"][2] == asked
+    assert found["contents"][0] == found["contents"][2] == requested
     text, first, second = found["contents"][1]["parts"]
     assert text == {"text": "Hi."}
     assert first["functionCall"]["args"] == {"a": 1}

@@ -60,8 +60,8 @@ def test_thought_before_a_call_comes_back_by_a_messages_client(
         content = kept(streamed({member: "Need "}, {member: "the tool."}, called()))
     else:
         message = {"content": None, member: "Need the tool.", "tool_calls": [call("c1")]}
-        answer = answered("chat", {"choices": [{"message": message}]})
-        content = whole("messages", answer)["content"]
+        response = answered("chat", {"choices": [{"message": message}]})
+        content = whole("messages", response)["content"]
     assert content == [THOUGHT, use("c1")]
     turns = [USER, assistant(content), user([given("c1", "4")])]
     sent, dropped = translated("messages", "chat", {"messages": turns})
@@ -166,8 +166,8 @@ def test_thought_of_a_chat_upstream_is_not_sent_to_responses() -> None:
 
 def test_thought_before_a_call_comes_back_by_a_native_client() -> None:
     message = {"reasoning": "Need the tool.", "tool_calls": [call("c1")]}
-    answer = answered("chat", {"choices": [{"message": message}]})
-    content = whole("native", answer)["candidates"][0]["content"]
+    response = answered("chat", {"choices": [{"message": message}]})
+    content = whole("native", response)["candidates"][0]["content"]
     results = {"role": "user", "parts": [native_result("f", {"output": "4"}, id="c1")]}
     sent, dropped = translated("native", "chat", {"contents": [NATIVE_HI, content, results]})
     assert sent["messages"][1] == {

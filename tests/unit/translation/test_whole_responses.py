@@ -53,8 +53,8 @@ def text(words: str) -> dict[str, Any]:
 
 
 def test_message_becomes_a_completion() -> None:
-    answer = answered("messages", message(text("Hello"), text(" there")))
-    assert whole("chat", answer) == {
+    response = answered("messages", message(text("Hello"), text(" there")))
+    assert whole("chat", response) == {
         "id": "answer-1",
         "object": "chat.completion",
         "created": 7,
@@ -78,8 +78,8 @@ def test_message_becomes_a_completion() -> None:
 
 
 def test_completion_becomes_a_message() -> None:
-    answer = answered("chat", completion(content="Hello"))
-    assert whole("messages", answer) == {
+    response = answered("chat", completion(content="Hello"))
+    assert whole("messages", response) == {
         "id": "answer-1",
         "type": "message",
         "role": "assistant",
@@ -122,9 +122,9 @@ def test_finish_means_the_same_both_ways(
     assert answered("messages", message(stop_reason=of_messages)).finish == reason
     calls = [{"function": {"name": "f"}}] if reason == "tool_calls" else None
     assert answered("chat", completion(of_chat, content="", tool_calls=calls)).finish == reason
-    answer = Response(id=None, model=None, parts=(), finish=reason)
-    assert whole("messages", answer)["stop_reason"] == of_messages
-    assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
+    response = Response(id=None, model=None, parts=(), finish=reason)
+    assert whole("messages", response)["stop_reason"] == of_messages
+    assert whole("chat", response)["choices"][0]["finish_reason"] == of_chat
 
 
 @cases(
@@ -135,8 +135,8 @@ def test_finish_means_the_same_both_ways(
     ("a_reason_to_come", "stop"),
 )
 def test_finish_that_only_messages_has(stated: str, in_chat: str) -> None:
-    answer = answered("messages", message(text("x"), stop_reason=stated))
-    assert whole("chat", answer)["choices"][0]["finish_reason"] == in_chat
+    response = answered("messages", message(text("x"), stop_reason=stated))
+    assert whole("chat", response)["choices"][0]["finish_reason"] == in_chat
 
 
 def test_no_finish_is_an_end_like_any_other() -> None:
@@ -145,24 +145,24 @@ def test_no_finish_is_an_end_like_any_other() -> None:
         ((), "stop", "end_turn"),
         ((call,), "tool_calls", "tool_use"),
     ):
-        answer = Response(id=None, model=None, parts=parts, finish=None)
-        assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
-        assert whole("messages", answer)["stop_reason"] == of_messages
+        response = Response(id=None, model=None, parts=parts, finish=None)
+        assert whole("chat", response)["choices"][0]["finish_reason"] == of_chat
+        assert whole("messages", response)["stop_reason"] == of_messages
 
 
 def test_refusal_of_the_provider_is_explained() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
-    answer = answered("messages", message(stop_reason="refusal", stop_details=details))
-    choice = whole("chat", answer)["choices"][0]
+    response = answered("messages", message(stop_reason="refusal", stop_details=details))
+    choice = whole("chat", response)["choices"][0]
     assert choice["finish_reason"] == "content_filter"
     assert choice["message"] == assistant(None, refusal="Not this.")
-    assert whole("messages", answer)["stop_details"]["explanation"] == "Not this."
+    assert whole("messages", response)["stop_details"]["explanation"] == "Not this."
 
 
 def test_refusal_in_the_models_words_is_said() -> None:
-    answer = answered("chat", completion("stop", content=None, refusal="I won't."))
-    assert answer.parts == (Refusal("I won't."),)
-    said = whole("messages", answer)
+    response = answered("chat", completion("stop", content=None, refusal="I won't."))
+    assert response.parts == (Refusal("I won't."),)
+    said = whole("messages", response)
     assert said["content"] == [text("I won't.")]
     assert said["stop_reason"] == "refusal"
 
@@ -173,24 +173,24 @@ def test_usage_of_zero_is_stated_and_none_is_not() -> None:
     assert answered("chat", zero).usage == Usage(input_tokens=0, output_tokens=0)
     none = completion(content="")
     del none["usage"]
-    answer = answered("chat", none)
-    assert answer.usage is None
-    assert "usage" not in whole("chat", answer)
+    response = answered("chat", none)
+    assert response.usage is None
+    assert "usage" not in whole("chat", response)
 
 
 def test_images_the_model_made_are_links_in_text() -> None:
     image = Media("image", "image/png", data="iVBOR")
-    answer = Response(id=None, model=None, parts=(Text("See: "), image), finish="stop")
+    response = Response(id=None, model=None, parts=(Text("See: "), image), finish="stop")
     link = "![image](data:image/png;base64,iVBOR)"
-    assert whole("chat", answer)["choices"][0]["message"]["content"] == "See: " + link
-    assert whole("messages", answer)["content"] == [text("See: "), text(link)]
+    assert whole("chat", response)["choices"][0]["message"]["content"] == "See: " + link
+    assert whole("messages", response)["content"] == [text("See: "), text(link)]
 
 
 def test_thinking_without_proof_has_the_mark_of_the_gateway() -> None:
-    answer = answered("chat", completion(content="4", reasoning_content="2 and 2"))
-    assert answer.parts == (Thinking("2 and 2"), Text("4"))
+    response = answered("chat", completion(content="4", reasoning_content="2 and 2"))
+    assert response.parts == (Thinking("2 and 2"), Text("4"))
     thought = {"type": "thinking", "thinking": "2 and 2", "signature": "translated:unsigned"}
-    assert whole("messages", answer)["content"] == [thought, text("4")]
+    assert whole("messages", response)["content"] == [thought, text("4")]
 
 
 @cases(
@@ -303,7 +303,7 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
 
 
 @cases(
-    "answer, candidate, counts",
+    "response, candidate, counts",
     (
         Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
         {
@@ -352,9 +352,9 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     ),
 )
 def test_answer_is_written(
-    answer: Response, candidate: dict[str, Any], counts: dict[str, int] | None
+    response: Response, candidate: dict[str, Any], counts: dict[str, int] | None
 ) -> None:
-    body = whole("native", answer)
+    body = whole("native", response)
     assert body["candidates"] == [candidate]
     assert body.get("usageMetadata") == counts
     assert (body["modelVersion"], body["responseId"]) == ("m", "answer-1")

@@ -91,8 +91,8 @@ def spoken(request: Request) -> set[tuple[str, ...]]:
     """
     readings: set[tuple[str, ...]] = {()}
     for turn in request.turns:
-        said = {(*read, turn.role) if read[-1:] != (turn.role,) else read for read in readings}
-        readings = said | readings if all(map(_is_sayable_by_few, turn.parts)) else said
+        message = {(*read, turn.role) if read[-1:] != (turn.role,) else read for read in readings}
+        readings = message | readings if all(map(_is_sayable_by_few, turn.parts)) else message
     return {read[1:] if read[:1] == ("user",) else read for read in readings}
 
 
@@ -176,9 +176,11 @@ def names_of(stream: bytes) -> list[str]:
     return names
 
 
-def whole(protocol: Protocol, answer: Response) -> Any:
+def whole(protocol: Protocol, response: Response) -> Any:
     """A whole answer as the client gets it, as JSON."""
-    return json.loads(codec(protocol).encode_response(answer, id="answer-1", created=7, model="m"))
+    return json.loads(
+        codec(protocol).encode_response(response, id="answer-1", created=7, model="m")
+    )
 
 
 def answered(protocol: Protocol, body: Mapping[str, Any]) -> Response:
@@ -188,12 +190,12 @@ def answered(protocol: Protocol, body: Mapping[str, Any]) -> Response:
 
 def folded(events: Iterable[Event]) -> Response:
     """The whole answer that these events say."""
-    answer = Response(id=None, model=None, parts=(), finish=None)
+    response = Response(id=None, model=None, parts=(), finish=None)
     parts: list[Part] = []
     calls: dict[int, int] = {}
     for event in events:
         if isinstance(event, Began):
-            answer = replace(answer, id=event.id, model=event.model)
+            response = replace(response, id=event.id, model=event.model)
         elif isinstance(event, CallBegan):
             calls[event.index] = len(parts)
             parts.append(ToolCall(event.id, event.name, "", event.signature, event.signer))
@@ -202,17 +204,17 @@ def folded(events: Iterable[Event]) -> Response:
             assert isinstance(call, ToolCall), "a delta goes to its call"
             parts[calls[event.index]] = replace(call, arguments=call.arguments + event.arguments)
         elif isinstance(event, Finished):
-            answer = replace(
-                answer,
+            response = replace(
+                response,
                 finish=event.reason,
                 stop_sequence=event.stop_sequence,
                 explanation=event.explanation,
             )
         elif isinstance(event, UsageStated):
-            answer = replace(answer, usage=event.usage)
+            response = replace(response, usage=event.usage)
         elif not isinstance(event, Citation | Ended | StreamFailed):
             _append(parts, event)
-    return replace(answer, parts=tuple(parts))
+    return replace(response, parts=tuple(parts))
 
 
 def _append(
@@ -239,12 +241,12 @@ def _append(
         parts.append(Thinking(event.text, event.signature, event.signer))
 
 
-def comparable(answer: Response) -> Response:
+def comparable(response: Response) -> Response:
     """An answer without what differs by right: the ids, and how arguments are spaced."""
     parts = [
         replace(part, arguments=json.dumps(json.loads(part.arguments), sort_keys=True))
         if isinstance(part, ToolCall)
         else part
-        for part in answer.parts
+        for part in response.parts
     ]
-    return replace(answer, id=None, model=None, parts=tuple(parts))
+    return replace(response, id=None, model=None, parts=tuple(parts))

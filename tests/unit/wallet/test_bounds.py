@@ -25,11 +25,11 @@ from tests.support.specs import make_model
 
 
 def bounds(
-    context: int | None = None, ceiling: int | None = None, asked: int | None = None, **more: Any
+    context: int | None = None, ceiling: int | None = None, request: int | None = None, **more: Any
 ) -> Bounds:
     model = make_model("a", context_size=context, max_output_tokens=ceiling)
     known = {"body_bytes": 100, "choices": 1, "runs_tools": False, **more}
-    return bounds_of(model, max_tokens=asked, **known)
+    return bounds_of(model, max_tokens=request, **known)
 
 
 @cases(

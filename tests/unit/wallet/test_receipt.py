@@ -61,7 +61,7 @@ class Answer:
     response_model: str | None = None
 
 
-answers = st.builds(
+responses = st.builds(
     Answer,
     usage=st.none() | usages,
     partial_usage=st.none()
@@ -77,7 +77,7 @@ answers = st.builds(
 )
 
 
-@given(prices(), answers, st.none() | st.just(0.5), counts)
+@given(prices(), responses, st.none() | st.just(0.5), counts)
 def test_what_is_kept_of_a_call_comes_to_its_cost(
     price: TokenPrice, answer: Answer, first_byte_seconds: float | None, estimate: int
 ) -> None:

@@ -101,8 +101,8 @@ async def test_more_holds_than_may_wait_are_refused_and_rows_dropped(
             facts(number, account_id=f"acct_{number}", key_id=f"key_{number}")
             for number in range(1, 4)
         ]
-        asked = (b.hold(Hold(facts=who, amount_nano_usd=1)) for who in theirs)
-        waiting = list(map(asyncio.ensure_future, asked))
+        request = (b.hold(Hold(facts=who, amount_nano_usd=1)) for who in theirs)
+        waiting = list(map(asyncio.ensure_future, request))
         await asyncio.sleep(0)
         with pytest.raises(LedgerUnavailable):
             await b.hold(hold(9))

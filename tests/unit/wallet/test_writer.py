@@ -265,10 +265,10 @@ async def test_process_taken_for_dead_holds_under_another_id() -> None:
         b.ledger.buried = {"p", "p.2"}
         b.ledger.lose_after = 1  # it learns of it only from the batch that is sent again
         b.wallets.settle(facts(1), outcome(250))
-        asked = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
+        request = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
         await eventually(lambda: b.clock.sleepers > 0)
         b.clock.advance(1.0)
-        await asked
+        await request
         assert b.ledger.balances == {ACCOUNT: 750}
         assert b.ledger.held == {ACCOUNT: 300}
         assert [entry[3] for entry in b.ledger.entries if entry[2] is not None] == [
@@ -340,10 +340,10 @@ async def state(b: Bank, number: int, **claim: Any) -> str:
 async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
     async with bank() as b:
         b.ledger.gate = asyncio.Event()
-        asked = asyncio.create_task(b.hold(claiming(1)))
+        request = asyncio.create_task(b.hold(claiming(1)))
         await eventually(lambda: not b.writer.is_idle)
-        asked.cancel()
-        await asyncio.wait([asked])
+        request.cancel()
+        await asyncio.wait([request])
         b.ledger.gate.set()
         await b.wallets.settled(ACCOUNT)
         assert b.ledger.claims.rows == {}
@@ -354,12 +354,12 @@ async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
 async def test_key_claimed_unseen_by_a_lost_database_is_free_again() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1  # committed, and nobody heard of it
-        asked = asyncio.create_task(b.hold(claiming(1)))
+        request = asyncio.create_task(b.hold(claiming(1)))
         await eventually(lambda: bool(b.ledger.claims.rows))
         b.ledger.lose_before = 1
         b.clock.advance(6.0)
         with pytest.raises(LedgerUnavailable):
-            await asked
+            await request
         while b.ledger.claims.rows:
             b.clock.advance(1.0)
             await asyncio.sleep(0)

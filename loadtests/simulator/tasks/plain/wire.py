@@ -29,8 +29,8 @@ Sound = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
 
 def _error(status: int, message: str, code: int | str | None) -> tuple[int, Json]:
     usual, kind = ERRORS.get(status, ("upstream_error", "api_error"))
-    told = {"message": message, "type": kind, "code": usual if code is None else code}
-    return status, {"error": told}
+    result = {"message": message, "type": kind, "code": usual if code is None else code}
+    return status, {"error": result}
 
 
 plain_wire = partial(Wire, error=_error, honours_keys=True)

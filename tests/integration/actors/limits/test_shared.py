@@ -151,10 +151,10 @@ async def test_dead_process_loses_its_permits_and_a_long_call_of_a_live_one_keep
 async def test_request_given_up_while_it_is_asked_keeps_no_permit(valkey: MortalValkey) -> None:
     async with process(valkey.url + PATIENT) as one:
         valkey.freeze()
-        asked = asyncio.create_task(one.enter(concurrency=1))
+        request = asyncio.create_task(one.enter(concurrency=1))
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.wait([asked])
+        request.cancel()
+        await asyncio.wait([request])
         valkey.thaw()
         assert (await one.enter(concurrency=1)).refused is None
 

@@ -151,8 +151,8 @@ def test_every_reason_has_its_word(
 ) -> None:
     found = events(chunk("a", finishReason=reason))
     assert found == [BEGAN, TextDelta("a"), Finished(finish, explanation=explanation), Ended()]
-    told = events(chunk("a", finishReason=reason, finishMessage="told"))
-    assert told[-2] == Finished(finish, explanation="told")
+    result = events(chunk("a", finishReason=reason, finishMessage="told"))
+    assert result[-2] == Finished(finish, explanation="told")
 
 
 def test_nothing_follows_the_end() -> None:

@@ -30,10 +30,10 @@ def told_back(message: dict[str, Any]) -> list[Any]:
 
 
 def test_signature_of_a_call_comes_back_by_a_chat_client() -> None:
-    said = chunk(
+    stated = chunk(
         thought("hm"), call("f", {"a": 1}, "sig", id="x"), call("g", id="y"), finishReason="STOP"
     )
-    message = whole("chat", answered("native", said))["choices"][0]["message"]
+    message = whole("chat", answered("native", stated))["choices"][0]["message"]
     assert told_back(message) == [
         HI,
         model(call("f", {"a": 1}, "sig", id="x"), call("g", {}, id="y")),

@@ -85,10 +85,10 @@ def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
         done(2, **message({"text": "Riga.", "annotations": [citation(0, 4)]})),
         completed(),
     )
-    said = deltas(chunks)
-    assert [delta.get("content") for delta in said] == ["Look: ", image, "Riga.", None]
+    stated = deltas(chunks)
+    assert [delta.get("content") for delta in stated] == ["Look: ", image, "Riga.", None]
     content = content_of(chunks)
-    source = said[-1]["annotations"][0]["url_citation"]
+    source = stated[-1]["annotations"][0]["url_citation"]
     assert content[source["start_index"] : source["end_index"]] == "Riga"
 
 
@@ -160,8 +160,8 @@ def test_recordings_end_well_and_say_what_the_provider_said() -> None:
             continue
         assert chunks[-1] == "[DONE]", path.name
         values = [read_loosely(one.data or b"") for one in events[:-1]]
-        said = [v["delta"] for v in values if v["type"] == "response.output_text.delta"]
-        assert content_of(chunks) == "".join(said), path.name
+        stated = [v["delta"] for v in values if v["type"] == "response.output_text.delta"]
+        assert content_of(chunks) == "".join(stated), path.name
         usage, _ = read_usage(raw_of(read_loosely(events[-1].data or b"")["response"]["usage"]))
         assert usage is not None
         assert chunks[-2]["usage"]["completion_tokens"] == usage.output_tokens, path.name
@@ -200,8 +200,8 @@ def test_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> Non
             is_own = item["role"] == "assistant"
             own = {"output_text", "refusal"}
             assert kinds <= own if is_own else not kinds & own
-    said = decoded("chat", body)
-    parts = [part for turn in said.turns for part in turn.parts]
+    stated = decoded("chat", body)
+    parts = [part for turn in stated.turns for part in turn.parts]
     calls = [item["name"] for item in sent["input"] if item["type"] == "function_call"]
     assert len(calls) == sum(isinstance(part, ToolCall) for part in parts)
     whole = json.dumps(sent["input"], ensure_ascii=False)
@@ -213,13 +213,13 @@ def test_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> Non
 @st.composite
 def items(draw: st.DrawFn) -> list[dict[str, Any]]:
     """The output of an answer: messages, calls and what the provider ran, in any order."""
-    text = words.map(lambda said: {"type": "output_text", "text": said, "annotations": []})
+    text = words.map(lambda stated: {"type": "output_text", "text": stated, "annotations": []})
     kinds = st.one_of(
         st.lists(text, min_size=1, max_size=3).map(lambda parts: message(*parts)),
         st.tuples(words, words).map(lambda made: call(name=made[0], arguments=made[1])),
         st.just({"type": "web_search_call", "status": "completed"}),
         st.just({"type": "image_generation_call", "result": "iVBORw0KGgoAAAAN"}),
-        words.map(lambda said: {"type": "reasoning", "summary": [{"text": said}]}),
+        words.map(lambda stated: {"type": "reasoning", "summary": [{"text": stated}]}),
     )
     return [
         {**item, "id": f"i{at}", "call_id": f"call_{at}"}
@@ -230,12 +230,12 @@ def items(draw: st.DrawFn) -> list[dict[str, Any]]:
 @st.composite
 def streams(draw: st.DrawFn, output: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those items as a stream that leaves out any of the ways in which an item is told."""
-    told: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for at, item in enumerate(output):
         if item["type"] == "function_call":
             if draw(st.booleans()):
-                told.append(event("output_item.added", at, item={**item, "arguments": ""}))
-                told += [
+                result.append(event("output_item.added", at, item={**item, "arguments": ""}))
+                result += [
                     event("function_call_arguments.delta", at, delta=piece)
                     for piece in (draw(st.sampled_from([[], [*item["arguments"]]])))
                 ]
@@ -244,14 +244,14 @@ def streams(draw: st.DrawFn, output: list[dict[str, Any]]) -> list[dict[str, Any
                 place = {"content_index": index}
                 ways = draw(st.sampled_from([("delta",), ("done",), ("delta", "done")]))
                 if "delta" in ways:
-                    told += [
+                    result += [
                         event("output_text.delta", at, delta=piece, **place)
                         for piece in part["text"]
                     ]
                 if "done" in ways:
-                    told.append(event("output_text.done", at, text=part["text"], **place))
-        told.append(done(at, **item))
-    return told
+                    result.append(event("output_text.done", at, text=part["text"], **place))
+        result.append(done(at, **item))
+    return result
 
 
 @slow
@@ -267,17 +267,17 @@ def test_however_an_answer_is_told_it_is_the_same_answer(data: st.DataObject) ->
 @slow
 @given(data=st.data())
 def test_written_stream_is_whole_only_where_the_upstreams_is(data: st.DataObject) -> None:
-    told = [CREATED, *data.draw(streams(data.draw(items()))), completed()]
-    kept = data.draw(st.integers(0, len(told)))
+    result = [CREATED, *data.draw(streams(data.draw(items()))), completed()]
+    kept = data.draw(st.integers(0, len(result)))
     decoder = ResponsesStreamDecoder()
     encoder = ChatStreamEncoder(id="a", created=1, model="m", include_usage=True)
     written = b"".join(
         encoder.encode_event(one)
-        for part in sse(*told[:kept])
+        for part in sse(*result[:kept])
         for one in decoder.take_event(read_event(part.data or b""))
     )
     chunks = data_of(written)
-    is_whole = kept == len(told)
+    is_whole = kept == len(result)
     assert ("[DONE]" in chunks) is is_whole
     reasons = [c["choices"][0]["finish_reason"] for c in chunks if c != "[DONE]" and c["choices"]]
     assert any(reasons) is is_whole

@@ -161,15 +161,15 @@ SHOWN: dict[str, list[Any]] = {
 @each("events", SHOWN.values())
 def test_thinking_that_is_shown_is_no_text_and_told_once(events: list[Any]) -> None:
     item: dict[str, Any] = {"type": "reasoning", "summary": [], "content": [THOUGHT]}
-    told = read(*events, done(**item), text("Four.", output=1), completed(item))
-    assert "".join(one.text for one in told if isinstance(one, ThinkingDelta)) == "Hm."
-    assert [one.text for one in told if isinstance(one, TextDelta)] == ["Four."]
+    result = read(*events, done(**item), text("Four.", output=1), completed(item))
+    assert "".join(one.text for one in result if isinstance(one, ThinkingDelta)) == "Hm."
+    assert [one.text for one in result if isinstance(one, TextDelta)] == ["Four."]
 
 
 def test_thoughts_of_an_item_are_paragraphs() -> None:
     parts = [{"type": "reasoning_text", "text": text} for text in ("One.", "Two.")]
-    told = read(done(type="reasoning", summary=[], content=parts), completed())
-    assert "".join(one.text for one in told if isinstance(one, ThinkingDelta)) == "One.\n\nTwo."
+    result = read(done(type="reasoning", summary=[], content=parts), completed())
+    assert "".join(one.text for one in result if isinstance(one, ThinkingDelta)) == "One.\n\nTwo."
 
 
 @cases(
@@ -184,8 +184,8 @@ def test_thoughts_of_an_item_are_paragraphs() -> None:
     ],
 )
 def test_arguments_that_are_null_are_none(events: list[Any]) -> None:
-    told = read(*events, completed())
-    assert [one for one in told if isinstance(one, CallBegan | CallDelta)] == [
+    result = read(*events, completed())
+    assert [one for one in result if isinstance(one, CallBegan | CallDelta)] == [
         CallBegan(0, "call_a", "f")
     ]
 

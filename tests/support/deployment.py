@@ -1,11 +1,11 @@
-"""A whole house for an acceptance test: simulator, database, configuration, gateway, a funded key.
+"""What an acceptance test runs: simulator, database, configuration, gateway, a funded key.
 
-    with house(database_url, folder) as h:
+    with deployment(database_url, folder) as h:
         h.gateway.url, h.key, h.account ...
 
 The configuration has the model `sim-model` on three channels (`one`, `two`, `three`) of the
 simulator, in this order of priority; other channels and models are given as settings. A module
-whose tests can share a house makes it with `shared_house`, and each test its own `tenant`.
+whose tests can share one makes it with `shared_deployment`, and each test its own `tenant`.
 """
 
 import copy
@@ -95,7 +95,7 @@ def configuration(database_url: str) -> dict[str, Any]:
 
 
 @dataclass
-class House:
+class Deployment:
     """Everything a test talks to. `start` and `stop` may be called again and again."""
 
     config: Path
@@ -114,7 +114,7 @@ class House:
 
     @property
     def client(self) -> Client:
-        """A client with the house's own key."""
+        """A client with the deployment's own key."""
         return Client(self.gateway.url, self.key)
 
     def write(self, **more: Any) -> None:
@@ -168,7 +168,7 @@ class House:
 
     @property
     def account(self) -> str:
-        """The house's own account; made by the command line when it is first asked for."""
+        """The deployment's own account; made by the command line when it is first asked for."""
         self.fund()
         return self._account
 
@@ -264,8 +264,8 @@ class House:
     def metrics(self, name: str) -> dict[str, float]:
         """The samples of one metric of the gateway, by their labels as they are written."""
         url = f"{self.gateway.admin_url}/metrics"
-        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
-            page: bytes = answer.read()
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as response:
+            page: bytes = response.read()
         found = re.findall(rf"^{name}{{(.*)}} (\S+)", page.decode(), re.MULTILINE)
         return {labels: float(value) for labels, value in found}
 
@@ -305,7 +305,7 @@ def complaints(lines: Sequence[str], *, expected: Sequence[str] = ()) -> list[st
 
 
 @contextmanager
-def house(
+def deployment(
     database_url: str,
     folder: Path,
     *,
@@ -314,9 +314,9 @@ def house(
     environ: Mapping[str, str] | None = None,
     processes: int = 1,
     **settings: Any,
-) -> Iterator[House]:
-    """A running house; everything is gone afterwards and the ledger was verified."""
-    built = House(
+) -> Iterator[Deployment]:
+    """A running deployment; everything is gone afterwards and the ledger was verified."""
+    built = Deployment(
         config=folder / "gw.yaml",
         simulator=SimulatorProcess(),
         settings=configuration(database_url),
@@ -343,12 +343,12 @@ def house(
 
 
 @contextmanager
-def shared_house(
+def shared_deployment(
     postgres: PostgresForTests, *, expected_log: Sequence[str] = (), **settings: Any
-) -> Iterator[House]:
-    """A house for all tests of a module, which must have logged no other error by the end."""
+) -> Iterator[Deployment]:
+    """A deployment for all tests of a module, which must have logged no other error by the end."""
     with temporary_folder() as folder, postgres.database() as url:
-        with house(url, folder, is_funded=False, **settings) as built:
+        with deployment(url, folder, is_funded=False, **settings) as built:
             yield built
             gateway = built.gateway
         errors = complaints(gateway.lines, expected=expected_log)
