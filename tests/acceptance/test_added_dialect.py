@@ -44,8 +44,8 @@ WAYS = """\
 ADDED = {
     "channels/families.py": [
         (
-            'RESPONSES = Family(protocol="responses", dialect="responses", streams=True)\n',
-            (FOLDER / "family.py").read_text().partition("Family\n\n")[2],
+            'RESPONSES = family.Family(protocol="responses", dialect="responses", streams=True)\n',
+            (FOLDER / "family.py").read_text().partition("import family\n\n")[2],
         ),
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
     ],

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from channels.family import Family
+from channels import family
 
-TELEGRAPH = Family(protocol="telegraph", dialect="telegraph", streams=True)
+TELEGRAPH = family.Family(protocol="telegraph", dialect="telegraph", streams=True)
