@@ -19,7 +19,7 @@ from actors.clock import Clock
 from actors.reply_memory import Question, ReplyMemory
 from channels.errors import UpstreamError, UpstreamUnreachable
 from channels.http.interfaces import UpstreamClient
-from channels.media import canonical, model
+from channels.media import exchanges, model, replies
 from channels.media.dialects import DIALECTS
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
@@ -51,7 +51,7 @@ class Offer(Generic[I_co]):
 class CatalogUnavailable(Exception):
     """No channel returned its list. `reply` is the first one's; None: there is no such channel."""
 
-    def __init__(self, reply: canonical.Refused | canonical.Failed | None) -> None:
+    def __init__(self, reply: replies.Refused | replies.Failed | None) -> None:
         super().__init__(repr(reply))
         self.reply = reply
 
@@ -80,7 +80,7 @@ class Catalogs:
         """Cancel all requests."""
         await self._memory.close()
 
-    async def templates(self, scene: str) -> Sequence[canonical.Template]:
+    async def templates(self, scene: str) -> Sequence[replies.Template]:
         """Return the templates of a scene. Raises CatalogUnavailable."""
         channels = self._speaking(TEMPLATES)
         if not channels:
@@ -88,33 +88,33 @@ class Catalogs:
         offers = await self._union(channels, "templates", lambda d: d.templates(scene), scene)
         return [offer.item for offer in offers]
 
-    async def template(self, template_id: str) -> canonical.TemplateDetail | None:
+    async def template(self, template_id: str) -> replies.TemplateDetail | None:
         """Return a whole template; None if no channel has it. Raises CatalogUnavailable."""
         channels = self._speaking(TEMPLATES)
         if not channels:
             raise CatalogUnavailable(None)
-        trouble: canonical.Refused | canonical.Failed | None = None
+        trouble: replies.Refused | replies.Failed | None = None
         for channel in channels:
             reply = await self._reply(
                 channel, "template", lambda d: d.template(template_id), template_id
             )
-            if isinstance(reply, canonical.CatalogValue):
-                found: canonical.TemplateDetail = reply.value
+            if isinstance(reply, replies.CatalogValue):
+                found: replies.TemplateDetail = reply.value
                 return found
             if reply is not None and not (
-                isinstance(reply, canonical.Refused) and reply.status == 404
+                isinstance(reply, replies.Refused) and reply.status == 404
             ):
                 trouble = trouble or reply
         if trouble is not None:
             raise CatalogUnavailable(trouble)
         return None
 
-    async def preset_avatars(self) -> Sequence[Offer[canonical.PresetAvatar]]:
+    async def preset_avatars(self) -> Sequence[Offer[replies.PresetAvatar]]:
         """Return the avatars that all accounts may use. Raises CatalogUnavailable."""
         channels = self._speaking(AVATARS)
         return await self._union(channels, "avatars", lambda d: d.preset_avatars())
 
-    async def preset_voices(self) -> Sequence[Offer[canonical.PresetVoice]]:
+    async def preset_voices(self) -> Sequence[Offer[replies.PresetVoice]]:
         """Return the voices that all accounts may use. Raises CatalogUnavailable."""
         channels = self._speaking(VOICES)
         return await self._union(channels, "voices", lambda d: d.preset_voices())
@@ -131,25 +131,23 @@ class Catalogs:
         channels: Iterable[tuple[ChannelSpec, model.MediaDialect]],
         what: str,
         exchange_of: Callable[
-            [model.MediaDialect], model.Exchange[canonical.CatalogReply[tuple[I, ...]]] | None
+            [model.MediaDialect], model.Exchange[replies.CatalogReply[tuple[I, ...]]] | None
         ],
         argument: str = "",
     ) -> Sequence[Offer[I]]:
         """Return the union of their lists, the first item of each id; a channel that fails is left
         out, unless all fail."""
         channels = list(channels)
-        replies = await asyncio.gather(
+        given = await asyncio.gather(
             *(self._reply(channel, what, exchange_of, argument) for channel in channels)
         )
         found: dict[str, Offer[I]] = {}
-        for (channel, _), reply in zip(channels, replies, strict=True):
-            if isinstance(reply, canonical.CatalogValue):
+        for (channel, _), reply in zip(channels, given, strict=True):
+            if isinstance(reply, replies.CatalogValue):
                 for item in reply.value:
                     found.setdefault(item.id, Offer(item, channel.id))
-        failed = [
-            reply for reply in replies if isinstance(reply, canonical.Refused | canonical.Failed)
-        ]
-        if failed and not any(isinstance(reply, canonical.CatalogValue) for reply in replies):
+        failed = [reply for reply in given if isinstance(reply, replies.Refused | replies.Failed)]
+        if failed and not any(isinstance(reply, replies.CatalogValue) for reply in given):
             raise CatalogUnavailable(failed[0])
         return list(found.values())
 
@@ -158,10 +156,10 @@ class Catalogs:
         spoken_to: tuple[ChannelSpec, model.MediaDialect],
         what: str,
         exchange_of: Callable[
-            [model.MediaDialect], model.Exchange[canonical.CatalogReply[Any]] | None
+            [model.MediaDialect], model.Exchange[replies.CatalogReply[Any]] | None
         ],
         argument: str = "",
-    ) -> canonical.CatalogReply[Any] | None:
+    ) -> replies.CatalogReply[Any] | None:
         """Return a channel's reply; None if its dialect has no such list."""
         channel, dialect = spoken_to
         exchange = exchange_of(dialect)
@@ -172,26 +170,26 @@ class Catalogs:
         )
 
     async def _ask(
-        self, channel: ChannelSpec, exchange: model.Exchange[canonical.CatalogReply[Any]]
-    ) -> canonical.CatalogReply[Any]:
+        self, channel: ChannelSpec, exchange: model.Exchange[replies.CatalogReply[Any]]
+    ) -> replies.CatalogReply[Any]:
         """Ask a channel. Raises only when cancelled."""
 
         async def sent(request: model.MediaRequest, response_bytes_max: int) -> model.MediaResponse:
-            return await model.send(
+            return await exchanges.send(
                 self._http, channel, request, response_bytes_max, now=self._clock.now
             )
 
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                reply: canonical.CatalogReply[Any] = await model.perform(
+                reply: replies.CatalogReply[Any] = await exchanges.perform(
                     exchange, sent, self._clock.sleep, body_bytes_max=model.CATALOG_BYTES_MAX
                 )
         except (UpstreamError, TimeoutError) as error:
             message = str(error) or "The upstream did not answer."
             is_unreachable = isinstance(error, UpstreamUnreachable)
-            reply = canonical.Failed(status=502, message=message, is_unreachable=is_unreachable)
+            reply = replies.Failed(status=502, message=message, is_unreachable=is_unreachable)
             self._log.warning("catalog_not_read", channel=channel.id, error=repr(error))
         else:
-            if not isinstance(reply, canonical.CatalogValue):
+            if not isinstance(reply, replies.CatalogValue):
                 self._log.info("catalog_refused", channel=channel.id, status=reply.status)
         return reply

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from actors.clock import Clock
-from channels.media import canonical
+from channels.media import replies
 from channels.registry import ChannelSpec
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class _Remembered:
     """A good reply of a channel with that configuration; refreshed at `ask_at`."""
 
     channel: ChannelSpec
-    reply: canonical.CatalogValue[Any]
+    reply: replies.CatalogValue[Any]
     ask_at: float  # monotonic seconds
 
 
@@ -64,8 +64,8 @@ class ReplyMemory:
         return len(self._remembered)
 
     async def reply(
-        self, question: Question, ask: Callable[[], Awaitable[canonical.CatalogReply[T]]]
-    ) -> canonical.CatalogReply[T]:
+        self, question: Question, ask: Callable[[], Awaitable[replies.CatalogReply[T]]]
+    ) -> replies.CatalogReply[T]:
         """Return the reply to a question, from `ask` unless a fresh one is cached.
 
         A cancelled caller does not cancel the question, which other callers share.
@@ -79,7 +79,7 @@ class ReplyMemory:
             self._asking[question.key] = task
             task.add_done_callback(lambda done: self._asked(question.key, done))
         await asyncio.wait([task])
-        reply: canonical.CatalogReply[T] = task.result()
+        reply: replies.CatalogReply[T] = task.result()
         return reply
 
     async def close(self) -> None:
@@ -100,10 +100,10 @@ class ReplyMemory:
         return known if known is not None and known.channel == question.channel else None
 
     async def _ask(
-        self, question: Question, ask: Callable[[], Awaitable[canonical.CatalogReply[T]]]
-    ) -> canonical.CatalogReply[T]:
+        self, question: Question, ask: Callable[[], Awaitable[replies.CatalogReply[T]]]
+    ) -> replies.CatalogReply[T]:
         reply = await ask()
-        if isinstance(reply, canonical.CatalogValue):
+        if isinstance(reply, replies.CatalogValue):
             self._remember(question, reply, self._fresh_seconds)
             return reply
         if _is_gone(reply):
@@ -116,7 +116,7 @@ class ReplyMemory:
         return known.reply
 
     def _remember(
-        self, question: Question, reply: canonical.CatalogValue[Any], seconds: float
+        self, question: Question, reply: replies.CatalogValue[Any], seconds: float
     ) -> None:
         ask_at = self._clock.monotonic() + seconds
         self._remembered[question.key] = _Remembered(question.channel, reply, ask_at)
@@ -125,6 +125,6 @@ class ReplyMemory:
             self._remembered.popitem(last=False)
 
 
-def _is_gone(reply: canonical.Refused | canonical.Failed) -> bool:
+def _is_gone(reply: replies.Refused | replies.Failed) -> bool:
     """Whether the upstream reports that it does not exist, so that no old reply applies."""
-    return isinstance(reply, canonical.Refused) and reply.status == 404
+    return isinstance(reply, replies.Refused) and reply.status == 404

@@ -33,7 +33,7 @@ from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.http.interfaces import UpstreamClient
 from channels.media.dialects import DIALECTS
-from channels.media.model import addressed
+from channels.media.exchanges import addressed
 from channels.registry import ChannelSpec
 from gw.api.link_readers import FILMS_MAX, LinkReaders
 from gw.api.services import MediaServices

@@ -14,7 +14,7 @@ from msgspec import structs
 from actors.jobs.job import Job
 from channels.http.interfaces import UpstreamClient, UpstreamResponse
 from channels.media.dialects import DIALECTS
-from channels.media.model import addressed
+from channels.media.exchanges import addressed
 from channels.registry import ChannelSpec
 
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import msgspec
 
 from actors.wallet.messages import EndState
-from channels.media.canonical import TaskResult
 from channels.media.model import TaskKind
+from channels.media.results import TaskResult
 
 OpenState: TypeAlias = Literal["submitting", "queued", "running"]
 State: TypeAlias = OpenState | EndState

@@ -23,7 +23,7 @@ from actors.jobs.upstreams import UpstreamJob
 from actors.store.connection import Executor
 from actors.store.errors import StoreError
 from actors.store.waits import in_time
-from channels.media import canonical
+from channels.media import replies, results
 from metrics.logs import EventLog
 
 # How long a request for a job waits for its links (contract for media §5).
@@ -33,7 +33,7 @@ AGAIN_SECONDS = 60.0
 # Limit of polls under way in a process; further jobs keep their old links for now.
 POLLS_MAX = 256
 
-Linked = canonical.VideoResult | canonical.MusicResult | canonical.SpeechResult
+Linked = results.VideoResult | results.MusicResult | results.SpeechResult
 
 
 class Polls(Protocol):
@@ -49,7 +49,7 @@ class LinkRenewal:
         self._database = database
         self._upstreams = upstreams
         self._clock = clock
-        self._under_way: dict[str, asyncio.Task[canonical.TaskResult | None]] = {}
+        self._under_way: dict[str, asyncio.Task[results.TaskResult | None]] = {}
         self._claiming = 0  # jobs being claimed for a poll
         self._log = EventLog("actors.jobs")
 
@@ -88,7 +88,7 @@ class LinkRenewal:
             self._under_way[name] = task
             task.add_done_callback(lambda done: self._under_way.pop(done.get_name(), None))
 
-    async def _renew(self, job: Job) -> canonical.TaskResult | None:
+    async def _renew(self, job: Job) -> results.TaskResult | None:
         """Poll and store a changed result; None if it is unchanged. Raises only when cancelled."""
         old = job.result
         assert isinstance(old, Linked)
@@ -101,17 +101,17 @@ class LinkRenewal:
             self._log.warning("task_links_not_kept", task_id=job.id, error=str(error))
         return new
 
-    async def _found(self, job: Job, old: Linked) -> canonical.TaskResult | None:
+    async def _found(self, job: Job, old: Linked) -> results.TaskResult | None:
         until = self._clock.now() + LINK_SECONDS
         if (
-            isinstance(old, canonical.VideoResult) and old.url is None
+            isinstance(old, results.VideoResult) and old.url is None
         ):  # our own link, which is extended
             return msgspec.structs.replace(old, expires_at=until)
         polled = await self._upstreams.poll(job)
-        new = polled.result if isinstance(polled, canonical.Polled) else None
+        new = polled.result if isinstance(polled, replies.Polled) else None
         if type(new) is not type(old) or not isinstance(new, Linked):
             return None
-        if isinstance(new, canonical.VideoResult) and isinstance(old, canonical.VideoResult):
+        if isinstance(new, results.VideoResult) and isinstance(old, results.VideoResult):
             new = msgspec.structs.replace(new, milliseconds=old.milliseconds)
         if new.expires_at is None:
             is_new = msgspec.structs.replace(new, expires_at=old.expires_at) != old
@@ -121,10 +121,10 @@ class LinkRenewal:
 
 def _has_expired(job: Job, now: float) -> bool:
     result = job.result
-    if result is None or isinstance(result, canonical.AvatarResult) or result.expires_at is None:
+    if result is None or isinstance(result, results.AvatarResult) or result.expires_at is None:
         return False
     return result.expires_at <= now
 
 
-def _with(job: Job, result: canonical.TaskResult | None) -> Job:
+def _with(job: Job, result: results.TaskResult | None) -> Job:
     return job if result is None else replace(job, stored_result=msgspec.to_builtins(result))

@@ -33,8 +33,8 @@ from actors.jobs.upstreams import UpstreamJob
 from actors.store.database import Database
 from actors.store.errors import ContentRefused, StoreError
 from actors.wallet.messages import LedgerUnavailable
-from channels.media.canonical import Polled, Trouble, Unusable
 from channels.media.model import TASK_KINDS
+from channels.media.replies import Polled, Trouble, Unusable
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

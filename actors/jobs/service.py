@@ -28,8 +28,8 @@ from actors.store.waits import in_time, until_stored
 from actors.wallet.claims import ClaimEnd
 from actors.wallet.messages import CallFacts, NewJob
 from actors.wallet.piece_prices import MediaPrice
-from channels.media.canonical import TaskResult
 from channels.media.model import TaskKind
+from channels.media.results import TaskResult
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

@@ -20,7 +20,7 @@ from actors.wallet.messages import JobEnd, Outcome
 from actors.wallet.money import div_round_half_up
 from actors.wallet.piece_prices import MediaPrice
 from channels.families import VIDEOS
-from channels.media import canonical
+from channels.media import results
 
 # The lifetime of a link when neither the upstream nor the link states one.
 LINK_SECONDS = 7 * 24 * 3600.0
@@ -60,7 +60,7 @@ def settlement_of(
         if job.kind == "video":
             detail["milliseconds"] = quantity
     result = None if end.result is None else _with_expiry(end.result, now)
-    if isinstance(result, canonical.VideoResult):
+    if isinstance(result, results.VideoResult):
         result = msgspec.structs.replace(result, milliseconds=quantity)
     error = end.error
     outcome = Outcome(
@@ -107,28 +107,24 @@ def _units(job: Job, charged: int) -> int:
     return charged
 
 
-def _with_expiry(result: canonical.TaskResult, now: float) -> canonical.TaskResult:
+def _with_expiry(result: results.TaskResult, now: float) -> results.TaskResult:
     """Return the result with the instant at which its links expire."""
-    if isinstance(result, canonical.AvatarResult) or result.expires_at is not None:
+    if isinstance(result, results.AvatarResult) or result.expires_at is not None:
         return result
     return msgspec.structs.replace(result, expires_at=now + LINK_SECONDS)
 
 
-def _expiry(result: canonical.TaskResult | None) -> float | None:
-    return (
-        None if result is None or isinstance(result, canonical.AvatarResult) else result.expires_at
-    )
+def _expiry(result: results.TaskResult | None) -> float | None:
+    return None if result is None or isinstance(result, results.AvatarResult) else result.expires_at
 
 
-def _urls(
-    job: Job, result: canonical.TaskResult | None, content_link: ContentLink
-) -> Sequence[str]:
+def _urls(job: Job, result: results.TaskResult | None, content_link: ContentLink) -> Sequence[str]:
     """Return the links of a result for its row."""
-    if isinstance(result, canonical.MusicResult):
+    if isinstance(result, results.MusicResult):
         return [track.audio_url for track in result.tracks if track.audio_url is not None]
-    if isinstance(result, canonical.SpeechResult):
+    if isinstance(result, results.SpeechResult):
         return [result.url]
-    if isinstance(result, canonical.VideoResult):
+    if isinstance(result, results.VideoResult):
         assert result.expires_at is not None
         return [result.url or content_link(job, result.expires_at)]
     return ()

@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from actors.jobs.job import OpenState
 from actors.wallet.messages import EndState, RowStatus
-from channels.media import canonical
+from channels.media import replies, results
 from channels.media.model import TaskKind
 
 NOT_FOUND_MAX = 3
@@ -56,34 +56,34 @@ class Gone(Struct, frozen=True):
     """The job's channel is not in the configuration: it cannot be polled."""
 
 
-Observation: TypeAlias = canonical.PollReply | TimedOut | Unreachable | Gone | Cancel
+Observation: TypeAlias = replies.PollReply | TimedOut | Unreachable | Gone | Cancel
 # Values of the label `outcome` of `gw_task_polls_total`.
 PollOutcome: TypeAlias = Literal[
     "ok", "rate_limited", "not_found", "error", "timeout", "unreachable"
 ]
 EndReason: TypeAlias = Literal["lost", "unusable", "expired", "cancelled"]
 
-ENDS: Mapping[EndReason, tuple[EndState, canonical.TaskError]] = MappingProxyType(
+ENDS: Mapping[EndReason, tuple[EndState, replies.TaskError]] = MappingProxyType(
     {
         "lost": (
             "failed",
-            canonical.TaskError(
+            replies.TaskError(
                 code="upstream_task_lost", message="The upstream does not know the task."
             ),
         ),
         "unusable": (
             "failed",
-            canonical.TaskError(
+            replies.TaskError(
                 code="upstream_error", message="The upstream's answer cannot be used."
             ),
         ),
         "expired": (
             "expired",
-            canonical.TaskError(code="task_expired", message="The task was not finished in time."),
+            replies.TaskError(code="task_expired", message="The task was not finished in time."),
         ),
         "cancelled": (
             "cancelled",
-            canonical.TaskError(code="task_cancelled", message="The task was cancelled."),
+            replies.TaskError(code="task_cancelled", message="The task was cancelled."),
         ),
     }
 )
@@ -113,9 +113,9 @@ class End(Struct, frozen=True, kw_only=True):
     """The end of a job. `asks_to_cancel`: the upstream may still be working on it."""
 
     state: EndState
-    result: canonical.TaskResult | None = None
+    result: results.TaskResult | None = None
     seconds_ms: int | None = None
-    error: canonical.TaskError | None = None
+    error: replies.TaskError | None = None
     asks_to_cancel: bool = False
 
 
@@ -135,12 +135,12 @@ def observe(kind: TaskKind, watch: Watch, seen: Observation, *, is_overdue: bool
     """Return the next step of an open job; `is_overdue`: the poll was past its deadline."""
     if isinstance(seen, Cancel):
         return Step(watch=watch, end=ended_as(kind, "cancelled", asks_to_cancel=True))
-    if isinstance(seen, canonical.Unusable):
+    if isinstance(seen, replies.Unusable):
         end = ended_as(kind, "unusable", asks_to_cancel=True)
         return Step(watch=watch, end=end, logs="task_poll_failed")
     step = (
         _polled(kind, watch, seen)
-        if isinstance(seen, canonical.Polled)
+        if isinstance(seen, replies.Polled)
         else _silent(kind, watch, seen)
     )
     if is_overdue and step.end is None:
@@ -158,11 +158,11 @@ def outcome_of(seen: Observation) -> PollOutcome | None:
 
 _OUTCOMES: Mapping[type, PollOutcome] = MappingProxyType(
     {
-        canonical.Polled: "ok",
-        canonical.RateLimited: "rate_limited",
-        canonical.NotFound: "not_found",
-        canonical.Trouble: "error",
-        canonical.Unusable: "error",
+        replies.Polled: "ok",
+        replies.RateLimited: "rate_limited",
+        replies.NotFound: "not_found",
+        replies.Trouble: "error",
+        replies.Unusable: "error",
         TimedOut: "timeout",
         Unreachable: "unreachable",
     }
@@ -179,7 +179,7 @@ def _state_in(kind: TaskKind, state: EndState) -> EndState:
     return "failed" if kind in ONLY_FAIL and state != "succeeded" else state
 
 
-def _polled(kind: TaskKind, watch: Watch, seen: canonical.Polled) -> Step:
+def _polled(kind: TaskKind, watch: Watch, seen: replies.Polled) -> Step:
     """Handle a reported state of the task, which may be unknown."""
     is_unknown = seen.state is None
     heard = Watch(
@@ -201,7 +201,7 @@ def _polled(kind: TaskKind, watch: Watch, seen: canonical.Polled) -> Step:
 
 
 Silence: TypeAlias = (
-    canonical.RateLimited | canonical.NotFound | canonical.Trouble | TimedOut | Unreachable | Gone
+    replies.RateLimited | replies.NotFound | replies.Trouble | TimedOut | Unreachable | Gone
 )
 
 
@@ -209,7 +209,7 @@ def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
     """Handle a poll without a state of the task."""
     if isinstance(seen, Gone):
         return Step(watch=watch)
-    not_found = watch.not_found + 1 if isinstance(seen, canonical.NotFound) else 0
+    not_found = watch.not_found + 1 if isinstance(seen, replies.NotFound) else 0
     failures = watch.failures + 1
     heard = Watch(
         state=watch.state,
@@ -220,7 +220,7 @@ def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
     )
     if not_found >= NOT_FOUND_MAX:
         return Step(watch=heard, end=ended_as(kind, "lost"))
-    retry_after = seen.retry_after_seconds if isinstance(seen, canonical.RateLimited) else None
+    retry_after = seen.retry_after_seconds if isinstance(seen, replies.RateLimited) else None
     return Step(
         watch=heard,
         retry_after_seconds=retry_after,

@@ -21,8 +21,8 @@ from actors.store.queries import load
 from actors.wallet.claims import ClaimEnd, end_to_json
 from actors.wallet.messages import CallFacts
 from actors.wallet.storable import to_json
-from channels.media.canonical import TaskResult
 from channels.media.model import TaskKind
+from channels.media.results import TaskResult
 
 # Rows of one list; a client requests more by page.
 LIST_MAX = 1000

@@ -14,7 +14,7 @@ from actors.clock import Clock
 from actors.jobs import state_machine
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamClient
-from channels.media import model
+from channels.media import exchanges, model
 from channels.media.dialects import DIALECTS
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
@@ -108,10 +108,10 @@ class JobUpstreams:
 
     async def _perform(self, channel: ChannelSpec, exchange: model.Exchange[R]) -> R:
         async def sent(request: model.MediaRequest, response_bytes_max: int) -> model.MediaResponse:
-            return await model.send(
+            return await exchanges.send(
                 self._http, channel, request, response_bytes_max, now=self._clock.now
             )
 
-        return await model.perform(
+        return await exchanges.perform(
             exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
         )

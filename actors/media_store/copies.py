@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from channels.media import canonical
+from channels.media import results
 from channels.media.model import TaskKind
 
 StoreKind = Literal["local", "s3"]
@@ -41,7 +41,7 @@ class SucceededTask(Struct, frozen=True, kw_only=True):
     channel_id: str
     upstream_id: str
     upstream_protocol: str
-    result: canonical.TaskResult
+    result: results.TaskResult
 
 
 class FileSource(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 def sources_of(made: SucceededTask) -> list[FileSource]:
     """Return the files of a task, in a fixed order, by which `worker.py` inserts the links."""
     result = made.result
-    if isinstance(result, canonical.VideoResult):
+    if isinstance(result, results.VideoResult):
         film = FileSource(position=0, url=result.url, content_type="video/mp4")
         others = enumerate(result.output_files or (), 1)
         return [film] + [
@@ -103,9 +103,9 @@ def sources_of(made: SucceededTask) -> list[FileSource]:
             for position, file in others
             if position < FILES_MAX and (url := link_in(file)) is not None
         ]
-    if isinstance(result, canonical.SpeechResult):
+    if isinstance(result, results.SpeechResult):
         return [FileSource(position=0, url=result.url, content_type="audio/mpeg")]
-    if isinstance(result, canonical.MusicResult):
+    if isinstance(result, results.MusicResult):
         found = [
             FileSource(position=position, url=url, content_type=content_type)
             for position, url, content_type in _songs(result)
@@ -120,7 +120,7 @@ def link_in(file: Any) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _songs(result: canonical.MusicResult) -> Iterator[tuple[int, str | None, str]]:
+def _songs(result: results.MusicResult) -> Iterator[tuple[int, str | None, str]]:
     """Yield each song's sound at an even position, followed by its picture."""
     for number, track in enumerate(result.tracks[: FILES_MAX // 2]):
         yield 2 * number, track.audio_url, "audio/mpeg"

@@ -8,24 +8,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from actors.media_store.copies import Kept
-from channels.media import canonical
+from channels.media import results
 
 # Returns the link to a copy, and its expiry in Unix seconds.
 Link = Callable[[Kept], tuple[str, float]]
 
 
 def with_own_links(
-    result: canonical.TaskResult, kept: Mapping[int, Kept], link: Link
-) -> canonical.TaskResult:
+    result: results.TaskResult, kept: Mapping[int, Kept], link: Link
+) -> results.TaskResult:
     """Return the result with our link for each kept copy; by position in `sources_of`."""
     if not kept:
         return result
     links = {position: link(copy) for position, copy in kept.items()}
-    if isinstance(result, canonical.MusicResult):
+    if isinstance(result, results.MusicResult):
         return _songs(result, links)
-    if isinstance(result, canonical.VideoResult) and result.output_files:
+    if isinstance(result, results.VideoResult) and result.output_files:
         result = replace(result, output_files=_files(result.output_files, links))
-    if 0 in links and isinstance(result, canonical.VideoResult | canonical.SpeechResult):
+    if 0 in links and isinstance(result, results.VideoResult | results.SpeechResult):
         url, expires_at = links[0]
         return replace(result, url=url, expires_at=expires_at)
     return result
@@ -40,8 +40,8 @@ def _files(files: list[Any], links: Mapping[int, tuple[str, float]]) -> list[Any
 
 
 def _songs(
-    result: canonical.MusicResult, links: Mapping[int, tuple[str, float]]
-) -> canonical.MusicResult:
+    result: results.MusicResult, links: Mapping[int, tuple[str, float]]
+) -> results.MusicResult:
     tracks = tuple(
         replace(
             track,

@@ -15,7 +15,7 @@ from actors.media_store.copies import SucceededTask
 from actors.media_store.store import CopyStore
 from actors.store.database import Database
 from actors.store.queries import load
-from channels.media.canonical import TaskResult
+from channels.media.results import TaskResult
 
 SQL: Final = load("actors.media_store", "task_scanner.sql")
 # Longer than any transaction lasts and any clock is off.

@@ -20,7 +20,7 @@ from actors.media_store.storage import CopyStorage, LocalFile, StorageFault
 from actors.media_store.store import CopyStore
 from actors.store.errors import StoreError
 from actors.store.waits import in_time
-from channels.media.canonical import TaskResult
+from channels.media.results import TaskResult
 from metrics.logs import EventLog
 
 ROUND_SECONDS: Final = 2.0

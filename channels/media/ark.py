@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.media import canonical, model, outcomes, plain_submit
-from channels.media.plain import cancel_at
-from channels.media.plain_submit import accepted, post
+from channels.media import model, outcomes, replies, requests, results, values
+from channels.media.plain import bodies
+from channels.media.plain.polls import cancel_at
+from channels.media.plain.submits import accepted, post
 
 TASKS = "/api/v3/contents/generations/tasks"
 LINK_SECONDS = 24 * 3600.0
@@ -22,14 +23,14 @@ class Ark(model.BaseDialect):
     name = "ark"
 
     def submit(
-        self, submission: canonical.Submission, *, idempotency_key: str
-    ) -> model.Exchange[canonical.SubmitReply]:
-        if not isinstance(submission, canonical.GeneralVideo):
+        self, submission: requests.Submission, *, idempotency_key: str
+    ) -> model.Exchange[replies.SubmitReply]:
+        if not isinstance(submission, requests.GeneralVideo):
             self.not_served(submission)
-        body = plain_submit.encoded(plain_submit.video_body(submission))
+        body = bodies.encoded(bodies.video_body(submission))
         return post(TASKS, body, accepted, idempotency_key=idempotency_key)
 
-    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[replies.PollReply]:
         request = model.MediaRequest(method="GET", path=f"{TASKS}/{model.segment(upstream_id)}")
         return model.Exchange(request=request, read=_read)
 
@@ -37,12 +38,12 @@ class Ark(model.BaseDialect):
         return cancel_at(TASKS, upstream_id)
 
 
-def _read(response: model.MediaResponse) -> canonical.PollReply:
+def _read(response: model.MediaResponse) -> replies.PollReply:
     if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    value = outcomes.json_of(response)
+    value = values.json_of(response)
     if not isinstance(value, dict):
-        return canonical.Trouble(reason="no JSON object", status=response.status)
+        return replies.Trouble(reason="no JSON object", status=response.status)
     return outcomes.polled(
         value.get("status"),
         result=_result(value, now=response.received_at),
@@ -52,16 +53,16 @@ def _read(response: model.MediaResponse) -> canonical.PollReply:
     )
 
 
-def _result(value: Any, *, now: float) -> canonical.VideoResult | None:
-    url = outcomes.link(outcomes.member(value, "content", "video_url"))
+def _result(value: Any, *, now: float) -> results.VideoResult | None:
+    url = values.link(values.member(value, "content", "video_url"))
     if url is None:
         return None
-    changed = outcomes.instant(value.get("updated_at"), now=now)
+    changed = values.instant(value.get("updated_at"), now=now)
     lasts = (now if changed is None else changed) + LINK_SECONDS
-    return canonical.VideoResult(url=url, expires_at=outcomes.link_end(url, now=now, at_most=lasts))
+    return results.VideoResult(url=url, expires_at=values.link_end(url, now=now, at_most=lasts))
 
 
 def _milliseconds(value: Any) -> int | None:
-    return outcomes.milliseconds(value.get("duration")) or outcomes.milliseconds_of_frames(
+    return values.milliseconds(value.get("duration")) or values.milliseconds_of_frames(
         value.get("frames"), value.get("framespersecond")
     )

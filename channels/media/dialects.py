@@ -9,8 +9,8 @@ from channels.media.ark import Ark
 from channels.media.minimax import MiniMax
 from channels.media.model import MediaDialect
 from channels.media.openai import OpenAI
-from channels.media.plain import Plain
-from channels.media.shanjian import Shanjian
+from channels.media.plain.dialect import Plain
+from channels.media.shanjian.dialect import Shanjian
 from channels.media.suno import Suno
 
 _ALL: tuple[MediaDialect, ...] = (Plain(), Ark(), OpenAI(), Suno(), MiniMax(), Shanjian())

@@ -17,8 +17,10 @@ from msgspec import Raw, Struct
 from channels.dialects.error_body import message_in
 from channels.json.lenient import NULL, read_loosely
 from channels.json.outline import outline
-from channels.media import canonical, model, outcomes
-from channels.media.plain_submit import CONTENT_TYPES, encoded, post
+from channels.media import model, outcomes, replies, requests, results, values
+from channels.media.plain.bodies import encoded
+from channels.media.plain.submits import post
+from channels.media.recordings import CONTENT_TYPES
 
 AT_ONCE = "/v1/t2a_v2"
 AS_TASK = "/v1/t2a_async_v2"
@@ -36,9 +38,9 @@ class MiniMax(model.BaseDialect):
     name = "minimax"
 
     def submit(
-        self, submission: canonical.Submission, *, idempotency_key: str
-    ) -> model.Exchange[canonical.SubmitReply]:
-        if not isinstance(submission, canonical.SpeechRequest):
+        self, submission: requests.Submission, *, idempotency_key: str
+    ) -> model.Exchange[replies.SubmitReply]:
+        if not isinstance(submission, requests.SpeechRequest):
             self.not_served(submission)
         body = _body(submission)
         if submission.is_async:
@@ -51,12 +53,12 @@ class MiniMax(model.BaseDialect):
             response_bytes_max=2 * model.AUDIO_BYTES_MAX,
         )
 
-    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[replies.PollReply]:
         request = model.MediaRequest(method="GET", path=QUERY, query=(("task_id", upstream_id),))
         return model.Exchange(request=request, read=_read)
 
 
-def _body(request: canonical.SpeechRequest) -> dict[str, Any]:
+def _body(request: requests.SpeechRequest) -> dict[str, Any]:
     setting: dict[str, Any] = {"voice_id": request.voice}
     if request.speed is not None:
         setting["speed"] = request.speed
@@ -70,29 +72,29 @@ def _body(request: canonical.SpeechRequest) -> dict[str, Any]:
 
 def _status(value: Any) -> int:
     """Return the HTTP status of a decoded response; 200 if it reports no error."""
-    code = outcomes.identifier(outcomes.member(value, "base_resp", "status_code"))
+    code = values.identifier(values.member(value, "base_resp", "status_code"))
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
-def _failure(value: Any) -> canonical.Refused | canonical.Failed | None:
+def _failure(value: Any) -> replies.Refused | replies.Failed | None:
     """Return the failure that a submit's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
         return None
-    message = message_in(outcomes.member(value, "base_resp", "status_msg"))
+    message = message_in(values.member(value, "base_resp", "status_msg"))
     if status < 500:
-        return canonical.Refused(status=status, message=message)
-    return canonical.Failed(status=status, message=message)
+        return replies.Refused(status=status, message=message)
+    return replies.Failed(status=status, message=message)
 
 
-def _accepted(response: model.MediaResponse) -> canonical.SubmitReply:
+def _accepted(response: model.MediaResponse) -> replies.SubmitReply:
     if not outcomes.is_ok(response):
         return outcomes.refusal(response)
-    value = outcomes.json_of(response)
+    value = values.json_of(response)
     if (failure := _failure(value)) is not None:
         return failure
-    upstream_id = outcomes.identifier(outcomes.member(value, "task_id"))
-    return outcomes.unusable("no id") if upstream_id is None else canonical.Accepted(upstream_id)
+    upstream_id = values.identifier(values.member(value, "task_id"))
+    return outcomes.unusable("no id") if upstream_id is None else replies.Accepted(upstream_id)
 
 
 class _Data(Struct):
@@ -107,8 +109,8 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 
 
 def _sound(
-    response_format: canonical.AudioFormat, response: model.MediaResponse
-) -> canonical.SubmitReply:
+    response_format: requests.AudioFormat, response: model.MediaResponse
+) -> replies.SubmitReply:
     if not outcomes.is_ok(response):
         return outcomes.refusal(response)
     # The outline omits the digits, which are read below.
@@ -120,8 +122,8 @@ def _sound(
     digits = _digits(response.body)
     if digits is None:
         return outcomes.unusable("no sound")
-    return canonical.Done(
-        canonical.SpeechAudio(content_type=CONTENT_TYPES[response_format], data=digits, is_hex=True)
+    return replies.Done(
+        results.SpeechAudio(content_type=CONTENT_TYPES[response_format], data=digits, is_hex=True)
     )
 
 
@@ -144,54 +146,52 @@ def _digits(body: bytes) -> bytes | None:
 _HEX = b"0123456789abcdefABCDEF"
 
 
-def _trouble(value: Any, response: model.MediaResponse) -> canonical.PollReply | None:
+def _trouble(value: Any, response: model.MediaResponse) -> replies.PollReply | None:
     """Return the failure that a poll's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
         return None
     if status == 429:
-        return canonical.RateLimited()
-    reason = message_in(outcomes.member(value, "base_resp", "status_msg")) or "an error"
-    return canonical.Trouble(reason=reason, status=response.status)
+        return replies.RateLimited()
+    reason = message_in(values.member(value, "base_resp", "status_msg")) or "an error"
+    return replies.Trouble(reason=reason, status=response.status)
 
 
 def _read(
     response: model.MediaResponse,
-) -> canonical.PollReply | model.Exchange[canonical.PollReply]:
+) -> replies.PollReply | model.Exchange[replies.PollReply]:
     if (fault := outcomes.poll_trouble(response)) is not None:
         return fault
-    value = outcomes.json_of(response)
+    value = values.json_of(response)
     if (trouble := _trouble(value, response)) is not None:
         return trouble
-    status = outcomes.word(outcomes.member(value, "status"))
-    file_id = outcomes.identifier(outcomes.member(value, "file_id"))
+    status = values.word(values.member(value, "status"))
+    file_id = values.identifier(values.member(value, "file_id"))
     if outcomes.state_of(status) == "succeeded" and file_id is not None:
         request = model.MediaRequest(method="GET", path=FILE, query=(("file_id", file_id),))
         return model.Exchange(request=request, read=partial(_file, status))
     if not isinstance(value, dict):
-        return canonical.Trouble(reason="no JSON object", status=response.status)
-    error = outcomes.member(value, "base_resp", "status_msg")
+        return replies.Trouble(reason="no JSON object", status=response.status)
+    error = values.member(value, "base_resp", "status_msg")
     return outcomes.polled(
-        status, result=None, error=None if outcomes.word(error).lower() == "success" else error
+        status, result=None, error=None if values.word(error).lower() == "success" else error
     )
 
 
-def _file(status: str, response: model.MediaResponse) -> canonical.PollReply:
+def _file(status: str, response: model.MediaResponse) -> replies.PollReply:
     """Return the link of a task's file. If it cannot be read now, the task is polled again."""
     if (trouble := outcomes.poll_trouble(response)) is not None:
         return (
-            canonical.Trouble(reason="no file")
-            if isinstance(trouble, canonical.NotFound)
-            else trouble
+            replies.Trouble(reason="no file") if isinstance(trouble, replies.NotFound) else trouble
         )
-    value = outcomes.json_of(response)
+    value = values.json_of(response)
     if (failure := _trouble(value, response)) is not None:
         return failure
     if not isinstance(value, dict):
-        return canonical.Trouble(reason="no JSON object", status=response.status)
-    url = outcomes.link(outcomes.member(value, "file", "download_url"))
+        return replies.Trouble(reason="no JSON object", status=response.status)
+    url = values.link(values.member(value, "file", "download_url"))
     if url is None:
         return outcomes.polled(status, result=None)
     now = response.received_at
-    ends = outcomes.link_end(url, now=now, at_most=now + LINK_SECONDS)
-    return outcomes.polled(status, result=canonical.SpeechResult(url=url, expires_at=ends))
+    ends = values.link_end(url, now=now, at_most=now + LINK_SECONDS)
+    return outcomes.polled(status, result=results.SpeechResult(url=url, expires_at=ends))

@@ -11,12 +11,13 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from channels.media import canonical, model, outcomes
-from channels.media.plain import cancel_at
-from channels.media.plain_submit import accepted, encoded, post
+from channels.media import model, outcomes, replies, requests, results, values
+from channels.media.plain.bodies import encoded
+from channels.media.plain.polls import cancel_at
+from channels.media.plain.submits import accepted, post
 
 VIDEOS = "/v1/videos"
-_MADE = canonical.VideoResult(url=None)
+_MADE = results.VideoResult(url=None)
 
 # Sizes by resolution and ratio; other pairs have none.
 SIZES: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
@@ -35,14 +36,14 @@ class OpenAI(model.BaseDialect):
     name = "openai"
 
     def submit(
-        self, submission: canonical.Submission, *, idempotency_key: str
-    ) -> model.Exchange[canonical.SubmitReply]:
-        if not isinstance(submission, canonical.GeneralVideo):
+        self, submission: requests.Submission, *, idempotency_key: str
+    ) -> model.Exchange[replies.SubmitReply]:
+        if not isinstance(submission, requests.GeneralVideo):
             self.not_served(submission)
         body = encoded(_body(submission))
         return post(VIDEOS, body, accepted, idempotency_key=idempotency_key)
 
-    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[replies.PollReply]:
         request = model.MediaRequest(method="GET", path=f"{VIDEOS}/{model.segment(upstream_id)}")
         return model.Exchange(request=request, read=_read)
 
@@ -55,7 +56,7 @@ class OpenAI(model.BaseDialect):
         )
 
 
-def _body(request: canonical.GeneralVideo) -> dict[str, Any]:
+def _body(request: requests.GeneralVideo) -> dict[str, Any]:
     body: dict[str, Any] = {"model": request.model, "prompt": "\n".join(request.texts())}
     if request.duration is not None:
         body["seconds"] = _digits(request.duration)
@@ -71,16 +72,16 @@ def _digits(seconds: int | float) -> str:
     return f"{Decimal(str(seconds)):f}".removesuffix(".0")
 
 
-def _read(response: model.MediaResponse) -> canonical.PollReply:
+def _read(response: model.MediaResponse) -> replies.PollReply:
     if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    value = outcomes.json_of(response)
+    value = values.json_of(response)
     if not isinstance(value, dict):
-        return canonical.Trouble(reason="no JSON object", status=response.status)
+        return replies.Trouble(reason="no JSON object", status=response.status)
     return outcomes.polled(
         value.get("status"),
         result=_MADE,
-        seconds_ms=outcomes.milliseconds(value.get("seconds")),
+        seconds_ms=values.milliseconds(value.get("seconds")),
         progress=value.get("progress"),
         error=value.get("error"),
     )

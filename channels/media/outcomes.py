@@ -5,202 +5,22 @@ The table of status words is the contract's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
 from channels.dialects.error_body import error_message, message_in
-from channels.json.lenient import read_loosely
-from channels.json.outline import outline
-from channels.links import LASTS_SECONDS_MAX, is_link
-from channels.links import expires_at as end_in_link
-from channels.media import canonical
-from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
+from channels.media import replies, results
+from channels.media.model import MediaResponse
+from channels.media.values import decimal, is_too_large, member, progress_percent, text, word
 from channels.storable_text import fit
-
-# Parsers of single values in an upstream's response: they accept any JSON value, and never raise.
-#
-# An invalid value is None, since an upstream may omit, misspell or invent anything.
-
-NAME_CHARACTERS_MAX = 1000
-LYRICS_CHARACTERS_MAX = 20_000
-# The limit of values in one response: more would block the event loop.
-VALUES_MAX = 100_000
-# Longer lengths become this one: none is billed by it (`actors/jobs/settlement.py`).
-MILLISECONDS_MAX = 10**15
-
-_NUMERIC = re.compile(r"\s*+\+?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+\s*+", re.ASCII)
-_NUMERIC_CHARACTERS_MAX = 1000
-# A whole number with more digits is a Decimal, like every other number. Digits after the 400th are
-# dropped, which changes no rounding: no exponent is too large, none is refused.
-_WHOLE_DIGITS_MAX = 40
-_EXACTLY = Context(prec=400, rounding=ROUND_DOWN, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-# Ordinary numbers: less than the first, with fewer zeros after the point than the second.
-_ORDINARY_MAX = 10**15
-_ORDINARY_ZEROS_MAX = 1000
-# A larger instant is in milliseconds: as seconds it would be after the year 5138.
-_MILLISECONDS_FROM = 100_000_000_000
-
-
-def is_too_large(response: MediaResponse) -> bool:
-    """Whether a body was not read to its end, or has more than VALUES_MAX values."""
-    if response.is_cut_off or len(response.body) <= VALUES_MAX:
-        return response.is_cut_off
-    rough = outline(response.body)
-    return rough.count(b",") + rough.count(b"{") + rough.count(b"[") > VALUES_MAX
-
-
-def json_of(response: MediaResponse) -> Any:
-    """Return the value of a body; None if it is no JSON, or too large.
-
-    Numbers are exact: those with a point, an exponent or very many digits are a Decimal.
-    """
-    if is_too_large(response):
-        return None
-    return read_loosely(response.body, mends=False, numbers=_exact)
-
-
-def _exact(digits: str) -> int | Decimal:
-    if len(digits) <= _WHOLE_DIGITS_MAX and digits.lstrip("-").isdecimal():
-        return int(digits)
-    return _EXACTLY.create_decimal(digits)
-
-
-def member(value: Any, *path: str) -> Any:
-    """Return the value at a path of members; None if there is none."""
-    for name in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
-
-
-def entries(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list, without its other entries."""
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def text(value: Any, limit: int = NAME_CHARACTERS_MAX) -> str | None:
-    """Return a non-empty text, cleaned and truncated to `limit` characters; else None."""
-    return fit(value, limit) if isinstance(value, str) and value else None
-
-
-def word(value: Any) -> str:
-    """Return a status word as the upstream writes it, for comparison and for the log."""
-    return fit(value, 64).strip() if isinstance(value, str) else ""
-
-
-def link(value: Any) -> str | None:
-    """Return an http or https link, or None."""
-    return value if isinstance(value, str) and is_link(value) else None
-
-
-def identifier(value: Any) -> str | None:
-    """Return an upstream's id, a text or a whole number that fits into a path and a row.
-
-    None for any other. An id of only dots would change the path, even if escaped.
-    """
-    if isinstance(value, int) and not isinstance(value, bool):
-        if not 0 <= value < 10**30:
-            return None
-        value = str(value)
-    if not isinstance(value, str) or not 0 < len(value) <= ID_CHARACTERS_MAX:
-        return None
-    if not value.isprintable() or value.strip(".") == "":
-        return None
-    return value
-
-
-def number(value: Any) -> int | float | None:
-    """Return an ordinary JSON number, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
-    if not -_ORDINARY_MAX < value < _ORDINARY_MAX:
-        return None
-    return value if isinstance(value, int) else float(value)
-
-
-def decimal(value: Any) -> Decimal | None:
-    """Return an ordinary number from 0 on, also from its digits in a string, or None."""
-    found = _numeric(value)
-    return found if found is not None and found < _ORDINARY_MAX else None
-
-
-def _numeric(value: Any) -> Decimal | None:
-    """Return a number from 0 on of any size, also from its digits in a string, or None."""
-    if isinstance(value, str):
-        if len(value) > _NUMERIC_CHARACTERS_MAX or not _NUMERIC.fullmatch(value):
-            return None
-        return _EXACTLY.create_decimal(value.strip())
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
-    found = value if isinstance(value, Decimal) else Decimal(value)
-    return found if found >= 0 else None
-
-
-def milliseconds(seconds: Any) -> int | None:
-    """Return a length above 0 in milliseconds, rounded half up once (contract: real seconds).
-
-    `seconds`: a number or a numeric string, with or without an exponent; at most MILLISECONDS_MAX.
-    """
-    value = _numeric(seconds)
-    if value is None:
-        return None
-    if value >= MILLISECONDS_MAX // 1000:
-        return MILLISECONDS_MAX
-    return int(value.quantize(_MILLISECOND, ROUND_HALF_UP).scaleb(3)) or None
-
-
-_MILLISECOND = Decimal("0.001")
-
-
-def milliseconds_of_frames(frames: Any, per_second: Any) -> int | None:
-    """Return the length of these frames, like `milliseconds`."""
-    top, bottom = decimal(frames), decimal(per_second)
-    if not top or not bottom or min(top.adjusted(), bottom.adjusted()) < -_ORDINARY_ZEROS_MAX:
-        return None
-    found = Fraction(top) * 1000 / Fraction(bottom)
-    return min(int(found + Fraction(1, 2)), MILLISECONDS_MAX) or None
-
-
-def progress_percent(value: Any) -> int | None:
-    """Return a percentage, rounded down and clamped to 0 to 100."""
-    found = number(value)
-    if found is None:
-        return None
-    return min(max(int(Decimal(str(found)).to_integral_value(ROUND_FLOOR)), 0), 100)
-
-
-def instant(value: Any, *, now: float) -> float | None:
-    """Return Unix seconds from a number of seconds or milliseconds above 0, or from its digits.
-
-    None for one so far ahead that no link lasts until then, or that no calendar has.
-    """
-    found = decimal(value)
-    if not found:
-        return None
-    stated = float(found / 1000 if found > _MILLISECONDS_FROM else found)
-    return stated if stated <= now + LASTS_SECONDS_MAX else None
-
-
-def link_end(url: str | None, *, now: float, at_most: float | None = None) -> float | None:
-    """Return when a link expires, by its parameters and at latest `at_most`; None if unknown."""
-    stated = None if url is None else end_in_link(url)
-    if stated is not None and not now < stated <= now + LASTS_SECONDS_MAX:
-        stated = None
-    ends = [end for end in (stated, at_most) if end is not None]
-    return min(ends, default=None)
-
 
 RETRY_AFTER_SECONDS_MAX = 300.0
 CODE_CHARACTERS_MAX = 64
 MESSAGE_CHARACTERS_MAX = 500
 
 # Status words in lower case. Any other word leaves the state unchanged.
-STATES: Mapping[str, canonical.TaskState] = MappingProxyType(
+STATES: Mapping[str, replies.TaskState] = MappingProxyType(
     {
         **dict.fromkeys(("queued", "pending", "submitted", "created", "not_start"), "queued"),
         **dict.fromkeys(("running", "processing", "in_progress"), "running"),
@@ -219,12 +39,12 @@ _ENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "expired": ("task_expired", "The task expired at the upstream."),
     }
 )
-NO_RESULT = canonical.TaskError(
+NO_RESULT = replies.TaskError(
     code="no_result", message="The upstream reported success without a result to fetch."
 )
 
 
-def state_of(status: str) -> canonical.TaskState | None:
+def state_of(status: str) -> replies.TaskState | None:
     """Return the state of a status word; None for an unknown one."""
     return STATES.get(status.lower())
 
@@ -234,43 +54,43 @@ def is_ok(response: MediaResponse) -> bool:
     return 200 <= response.status < 300 and response.status != 204
 
 
-def refusal(response: MediaResponse) -> canonical.Refused | canonical.Failed | canonical.Unknown:
+def refusal(response: MediaResponse) -> replies.Refused | replies.Failed | replies.Unknown:
     """Return the reply to a submit whose status is no success."""
     status, retry_after = response.status, response.headers.get("retry-after")
     if status == 504:
-        return canonical.Unknown(status=504, reason="status 504")
+        return replies.Unknown(status=504, reason="status 504")
     if 400 <= status < 500:
         message = error_message(response.body)
-        return canonical.Refused(status=status, message=message, retry_after=retry_after)
+        return replies.Refused(status=status, message=message, retry_after=retry_after)
     if 500 <= status < 600:
-        return canonical.Failed(
+        return replies.Failed(
             status=status, message=error_message(response.body), retry_after=retry_after
         )
     return unusable(f"status {status}")
 
 
-def unusable(reason: str) -> canonical.Unknown:
+def unusable(reason: str) -> replies.Unknown:
     """Return the reply to a submit that is a success without a result."""
-    return canonical.Unknown(status=502, reason=fit(reason, MESSAGE_CHARACTERS_MAX))
+    return replies.Unknown(status=502, reason=fit(reason, MESSAGE_CHARACTERS_MAX))
 
 
-def catalog_refusal(response: MediaResponse) -> canonical.Refused | canonical.Failed:
+def catalog_refusal(response: MediaResponse) -> replies.Refused | replies.Failed:
     """Return the reply to a request for a list whose status is no success."""
     found = refusal(response)
-    return canonical.Failed(status=found.status) if isinstance(found, canonical.Unknown) else found
+    return replies.Failed(status=found.status) if isinstance(found, replies.Unknown) else found
 
 
 def poll_trouble(
     response: MediaResponse,
-) -> canonical.RateLimited | canonical.NotFound | canonical.Trouble | canonical.Unusable | None:
+) -> replies.RateLimited | replies.NotFound | replies.Trouble | replies.Unusable | None:
     """Return the reply to a poll without success, or too large; None if it can be parsed."""
     if is_ok(response):
-        return canonical.Unusable(reason="too large") if is_too_large(response) else None
+        return replies.Unusable(reason="too large") if is_too_large(response) else None
     if response.status == 429:
-        return canonical.RateLimited(retry_after_seconds(response.headers.get("retry-after")))
+        return replies.RateLimited(retry_after_seconds(response.headers.get("retry-after")))
     if response.status == 404:
-        return canonical.NotFound()
-    return canonical.Trouble(reason=f"status {response.status}", status=response.status)
+        return replies.NotFound()
+    return replies.Trouble(reason=f"status {response.status}", status=response.status)
 
 
 def retry_after_seconds(value: str | None) -> float | None:
@@ -282,12 +102,12 @@ def retry_after_seconds(value: str | None) -> float | None:
 def polled(
     status: Any,
     *,
-    result: canonical.TaskResult | None,
+    result: results.TaskResult | None,
     seconds_ms: int | None = None,
     progress: Any = None,
     error: Any = None,
-    words: Mapping[str, canonical.TaskState] = STATES,
-) -> canonical.Polled:
+    words: Mapping[str, replies.TaskState] = STATES,
+) -> replies.Polled:
     """Return the reply to a poll by its status word.
 
     `result`: the response's, if that word is a success. `progress` and `error` are the upstream's
@@ -297,20 +117,20 @@ def polled(
     state = words.get(status_word.lower())
     if state == "succeeded":
         if result is None:
-            return canonical.Polled(state="failed", word=status_word, error=NO_RESULT)
-        return canonical.Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
+            return replies.Polled(state="failed", word=status_word, error=NO_RESULT)
+        return replies.Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
     if state is not None and state in _ENDS:
-        return canonical.Polled(state=state, word=status_word, error=task_error(error, state=state))
-    return canonical.Polled(state=state, word=status_word, progress=progress_percent(progress))
+        return replies.Polled(state=state, word=status_word, error=task_error(error, state=state))
+    return replies.Polled(state=state, word=status_word, progress=progress_percent(progress))
 
 
-def task_error(error: Any, *, state: str = "failed") -> canonical.TaskError:
+def task_error(error: Any, *, state: str = "failed") -> replies.TaskError:
     """Return the error of a task, from an object with code and message, a string, or nothing."""
     code, message = _ENDS[state]
     code_value = member(error, "code")
     if isinstance(code_value, int) and not isinstance(code_value, bool):
         code_value = str(code_value)[:CODE_CHARACTERS_MAX]
-    return canonical.TaskError(
+    return replies.TaskError(
         code=(text(code_value, CODE_CHARACTERS_MAX) or "").strip() or code,
         message=message_in(error) or message,
     )

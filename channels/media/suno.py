@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.error_body import message_in
-from channels.media import canonical, model, outcomes
-from channels.media.plain import TRACKS_MAX, music_result
-from channels.media.plain_submit import encoded, post
+from channels.media import model, outcomes, replies, requests, results, values
+from channels.media.plain.bodies import encoded
+from channels.media.plain.polls import TRACKS_MAX, music_result
+from channels.media.plain.submits import post
 
 SUBMIT = "/suno/submit/music"
 FETCH = "/suno/fetch"
@@ -22,19 +23,19 @@ class Suno(model.BaseDialect):
     name = "suno"
 
     def submit(
-        self, submission: canonical.Submission, *, idempotency_key: str
-    ) -> model.Exchange[canonical.SubmitReply]:
-        if not isinstance(submission, canonical.MusicRequest):
+        self, submission: requests.Submission, *, idempotency_key: str
+    ) -> model.Exchange[replies.SubmitReply]:
+        if not isinstance(submission, requests.MusicRequest):
             self.not_served(submission)
         body = encoded(_body(submission))
         return post(SUBMIT, body, _accepted, idempotency_key=idempotency_key)
 
-    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[canonical.PollReply]:
+    def poll(self, kind: model.TaskKind, upstream_id: str) -> model.Exchange[replies.PollReply]:
         request = model.MediaRequest(method="GET", path=f"{FETCH}/{model.segment(upstream_id)}")
         return model.Exchange(request=request, read=_read)
 
 
-def _body(request: canonical.MusicRequest) -> dict[str, Any]:
+def _body(request: requests.MusicRequest) -> dict[str, Any]:
     fields = {
         "mv": request.model,
         "gpt_description_prompt": request.prompt,
@@ -48,33 +49,33 @@ def _body(request: canonical.MusicRequest) -> dict[str, Any]:
 
 
 def _is_success(value: Any) -> bool:
-    return outcomes.word(outcomes.member(value, "code")).lower() == "success"
+    return values.word(values.member(value, "code")).lower() == "success"
 
 
-def _accepted(response: model.MediaResponse) -> canonical.SubmitReply:
+def _accepted(response: model.MediaResponse) -> replies.SubmitReply:
     if not outcomes.is_ok(response):
         return outcomes.refusal(response)
-    value = outcomes.json_of(response)
-    if outcomes.member(value, "code") is None:
+    value = values.json_of(response)
+    if values.member(value, "code") is None:
         return outcomes.unusable("no code")
     if not _is_success(value):
-        return canonical.Refused(status=400, message=message_in(value))
-    upstream_id = outcomes.identifier(outcomes.member(value, "data"))
-    return outcomes.unusable("no id") if upstream_id is None else canonical.Accepted(upstream_id)
+        return replies.Refused(status=400, message=message_in(value))
+    upstream_id = values.identifier(values.member(value, "data"))
+    return outcomes.unusable("no id") if upstream_id is None else replies.Accepted(upstream_id)
 
 
-def _read(response: model.MediaResponse) -> canonical.PollReply:
-    value = outcomes.json_of(response)
+def _read(response: model.MediaResponse) -> replies.PollReply:
+    value = values.json_of(response)
     if (
         response.status in LOST_STATUSES
-        and outcomes.word(outcomes.member(value, "code")).lower() == LOST
+        and values.word(values.member(value, "code")).lower() == LOST
     ):
-        return canonical.NotFound()
+        return replies.NotFound()
     if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble
-    data = outcomes.member(value, "data")
+    data = values.member(value, "data")
     if not isinstance(data, dict):
-        return canonical.Trouble(reason=message_in(value) or "no task", status=response.status)
+        return replies.Trouble(reason=message_in(value) or "no task", status=response.status)
     return outcomes.polled(
         data.get("status"),
         result=music_result(_tracks(data.get("data")), now=response.received_at),
@@ -83,17 +84,17 @@ def _read(response: model.MediaResponse) -> canonical.PollReply:
     )
 
 
-def _tracks(value: Any) -> tuple[canonical.Track, ...]:
+def _tracks(value: Any) -> tuple[results.Track, ...]:
     return tuple(
-        canonical.Track(
-            clip_id=outcomes.identifier(one.get("id")),
-            title=outcomes.text(one.get("title")),
-            duration_sec=outcomes.number(outcomes.member(one, "metadata", "duration")),
-            audio_url=outcomes.link(one.get("audio_url")),
-            image_url=outcomes.link(one.get("image_url")),
-            lyrics=outcomes.text(
-                outcomes.member(one, "metadata", "prompt"), outcomes.LYRICS_CHARACTERS_MAX
+        results.Track(
+            clip_id=values.identifier(one.get("id")),
+            title=values.text(one.get("title")),
+            duration_sec=values.number(values.member(one, "metadata", "duration")),
+            audio_url=values.link(one.get("audio_url")),
+            image_url=values.link(one.get("image_url")),
+            lyrics=values.text(
+                values.member(one, "metadata", "prompt"), values.LYRICS_CHARACTERS_MAX
             ),
         )
-        for one in outcomes.entries(value)[:TRACKS_MAX]
+        for one in values.entries(value)[:TRACKS_MAX]
     )

@@ -20,8 +20,8 @@ from channels.dialects.meter import Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.weight import COUNTED_BYTES_MAX
-from channels.media.canonical import GeneralVideo
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
+from channels.media.requests import GeneralVideo
 from channels.translation.inner_values import VALUES_MAX, _check
 from channels.translation.losses import LossReport
 from channels.translation.paths import translation_between

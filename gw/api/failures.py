@@ -14,7 +14,7 @@ from actors.media_store.storage import StorageFault
 from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.family import ErrorShape
-from channels.media.canonical import Failed
+from channels.media.replies import Failed
 from channels.offload.pool import OffloadFailed
 from channels.redaction import Redactor
 from gw import errors

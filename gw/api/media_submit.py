@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from actors.wallet.messages import NewJob
 from actors.wallet.piece_prices import MediaPrice
 from channels.errors import InvalidRequest
-from channels.media.canonical import GeneralVideo, Submission
+from channels.media.requests import GeneralVideo, Submission
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.call_spans import begin_span

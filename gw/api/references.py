@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 
 from actors.catalogs import Catalogs
 from actors.jobs.service import PREFIXES, Jobs
-from channels.media.canonical import AvatarResult
+from channels.media.results import AvatarResult
 from gw.calls.media_calls import Pin
 from gw.errors import INVALID_REQUEST, GatewayError
 from gw.voices import Voices, is_voice_id

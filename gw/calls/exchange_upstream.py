@@ -14,9 +14,10 @@ from actors.clock import Clock
 from actors.routing import Candidate
 from channels import errors
 from channels.http.interfaces import UpstreamClient, UpstreamRequest, UpstreamResponse
-from channels.media import canonical
+from channels.media import replies, requests
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
-from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, perform, send
+from channels.media.exchanges import perform, send
+from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
 from gw.calls.media_calls import SubmitCall, SubmitResult
@@ -62,15 +63,15 @@ class ExchangeUpstream:
         reply = await perform(
             exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
         )
-        if isinstance(reply, canonical.Accepted | canonical.Done):
+        if isinstance(reply, replies.Accepted | replies.Done):
             return SubmitResult(candidate, reply)
-        if isinstance(reply, canonical.Refused):
+        if isinstance(reply, replies.Refused):
             error = errors.ErrorMembers(reply.message)
             rejected = reply.is_rejected
             return errors.UpstreamRefusal(
                 reply.status, error, reply.retry_after, is_rejected=rejected
             )
-        if isinstance(reply, canonical.Failed):
+        if isinstance(reply, replies.Failed):
             error = errors.ErrorMembers(reply.message)
             if reply.is_final:
                 raise errors.ErrorReported(error)
@@ -95,7 +96,7 @@ class _WatchedClient(UpstreamClient):
 
 async def _exchange(
     call: SubmitCall, candidate: Candidate, dialect: MediaDialect
-) -> Exchange[canonical.SubmitReply]:
+) -> Exchange[replies.SubmitReply]:
     key, model = call.upstream_key, candidate.upstream_model
     exchange = dialect.submit(_submission_for(call.request, candidate), idempotency_key=key)
     if call.large is None:
@@ -104,9 +105,9 @@ async def _exchange(
     return dataclasses.replace(exchange, request=replace(exchange.request, body=body))
 
 
-def _submission_for(request: canonical.Submission, candidate: Candidate) -> canonical.Submission:
+def _submission_for(request: requests.Submission, candidate: Candidate) -> requests.Submission:
     """Return the request with the upstream's name of the model."""
-    if isinstance(request, canonical.AvatarRequest):
+    if isinstance(request, requests.AvatarRequest):
         return request
     return replace(request, model=candidate.upstream_model)
 

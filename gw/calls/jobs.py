@@ -17,8 +17,8 @@ from actors.jobs.job import Acceptance
 from actors.jobs.service import Jobs
 from actors.wallet.claims import ClaimEnd
 from actors.wallet.live_calls import Delivered
-from channels.media.canonical import Accepted
 from channels.media.model import TaskKind
+from channels.media.replies import Accepted
 from gw.calls.bills import Bill, Charged
 from gw.calls.endings import attempt_row, shown
 from gw.calls.media import Media, kept

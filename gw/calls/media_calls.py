@@ -9,7 +9,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from actors.routing import Candidate
-from channels.media.canonical import Accepted, Done, Submission
+from channels.media.replies import Accepted, Done
+from channels.media.requests import Submission
 from gw.calls.bills import Bill
 from gw.calls.call import Call
 from gw.calls.offloading import LargeSubmission

@@ -14,7 +14,7 @@ from channels import families
 from channels.credentials import NO_AUTH
 from channels.dialects.table import DIALECTS, asked_tier
 from channels.family import Family
-from channels.media import plain_submit
+from channels.media.plain import submits
 from channels.prices import PriceSpec
 from channels.redaction import CHANNEL_ID_CHARACTERS_MIN, KEY_CHARACTERS_MIN
 from gw.config.config import ListenAddress
@@ -27,8 +27,8 @@ _OWN_ENDS = sorted(
         path.removeprefix("/v1")
         for path in (
             *(dialect.address.path for dialect in DIALECTS.values() if not dialect.address.action),
-            *(plain_submit.VIDEOS, plain_submit.MUSIC, plain_submit.SPEECH, plain_submit.VOICES),
-            *(plain_submit.TRANSCRIPTS, plain_submit.AVATARS, "/v1/embeddings", "/v1/completions"),
+            *(submits.VIDEOS, submits.MUSIC, submits.SPEECH, submits.VOICES),
+            *(submits.TRANSCRIPTS, submits.AVATARS, "/v1/embeddings", "/v1/completions"),
             *("/v1/models", "/v1/messages/count_tokens", "/v1/audio/transcriptions"),
         )
     },

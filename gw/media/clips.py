@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from channels.media import canonical
+from channels.media import requests
 from gw.media.fields import (
     FLAG_WORDS,
     LINE_CHARACTERS_MAX,
@@ -38,7 +38,7 @@ NEWS_SECONDS_LEAST, NEWS_SECONDS_MOST = 5, 300
 # The upstreams' names of template scenes (spec: Avatars, `clip-templates`), in this order.
 TEMPLATE_SCENES = ("virtualman", "realMan", "oralMixCutting", "newsMixCutting")
 # The model of each scene.
-SCENES: Mapping[str, canonical.ClipScene] = {
+SCENES: Mapping[str, requests.ClipScene] = {
     "clip-realman": "realman",
     "clip-mixcut": "mixcut",
     "clip-news": "news",
@@ -46,7 +46,7 @@ SCENES: Mapping[str, canonical.ClipScene] = {
 
 
 class _Material(Struct, gc=False):
-    type: canonical.MaterialType
+    type: requests.MaterialType
     file_url: str
     sound_switch: bool | None = None
 
@@ -134,15 +134,15 @@ _MIXCUT = FieldTable(_MixCut, _WORDS)
 _NEWS = FieldTable(_News, _WORDS | {"duration": "a number of seconds"})
 
 
-def read_clip(body: bytes, scene: canonical.ClipScene) -> canonical.ClipVideo:
+def read_clip(body: bytes, scene: requests.ClipScene) -> requests.ClipVideo:
     """Validate a body of a scene. Raises InvalidRequest."""
     if scene == "realman":
         return _real_man(_REALMAN.read(body))
     return _mix_cut(_MIXCUT.read(body)) if scene == "mixcut" else _news(_NEWS.read(body))
 
 
-def _real_man(read: _RealMan) -> canonical.ClipVideo:
-    return canonical.ClipVideo(
+def _real_man(read: _RealMan) -> requests.ClipVideo:
+    return requests.ClipVideo(
         **_shared(read),
         scene="realman",
         asked_duration=read.duration,
@@ -152,8 +152,8 @@ def _real_man(read: _RealMan) -> canonical.ClipVideo:
     )
 
 
-def _mix_cut(read: _MixCut) -> canonical.ClipVideo:
-    return canonical.ClipVideo(
+def _mix_cut(read: _MixCut) -> requests.ClipVideo:
+    return requests.ClipVideo(
         **_shared(read),
         scene="mixcut",
         asked_duration=read.duration,
@@ -162,13 +162,13 @@ def _mix_cut(read: _MixCut) -> canonical.ClipVideo:
     )
 
 
-def _news(read: _News) -> canonical.ClipVideo:
+def _news(read: _News) -> requests.ClipVideo:
     if read.title is None or not read.title.strip():
         require("title", f"a string of 1 to {LINE_CHARACTERS_MAX} characters")
     duration = None
     if read.duration is not None:
         duration = min(max(read.duration, NEWS_SECONDS_LEAST), NEWS_SECONDS_MOST)
-    return canonical.ClipVideo(
+    return requests.ClipVideo(
         **_shared(read),
         scene="news",
         duration=duration,
@@ -197,18 +197,18 @@ def _shared(read: _Clip) -> dict[str, Any]:
     }
 
 
-def _music(bgm: _Music) -> canonical.BackgroundMusic:
+def _music(bgm: _Music) -> requests.BackgroundMusic:
     link = required_url("bgm.url", bgm.url) if bgm.mode == "custom" else None
-    return canonical.BackgroundMusic(mode=bgm.mode, url=link, volume=bgm.volume)
+    return requests.BackgroundMusic(mode=bgm.mode, url=link, volume=bgm.volume)
 
 
 def _materials(
     given: list[_Material] | None, *, required: bool = False
-) -> tuple[canonical.Material, ...]:
+) -> tuple[requests.Material, ...]:
     if given is None:
         return require("materials", _MATERIALS_WORDS) if required else ()
     return tuple(
-        canonical.Material(
+        requests.Material(
             type=one.type,
             file_url=url(f"materials[{index}].file_url", one.file_url),
             sound_switch=one.sound_switch,

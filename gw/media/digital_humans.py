@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw
 
-from channels.media.canonical import AvatarVideo, LipSyncVideo, MotionVideo
+from channels.media.requests import AvatarVideo, LipSyncVideo, MotionVideo
 from channels.storable_text import STORABLE, STORABLE_WORDS
 from gw.media import fields
 from gw.media.general_videos import VIDEO_WORDS, VideoBody

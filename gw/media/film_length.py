@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
-from channels.media.canonical import ClipVideo, MotionVideo, Video
+from channels.media.requests import ClipVideo, MotionVideo, Video
 
 GENERAL_SECONDS = 12
 CLIP_SECONDS = 300

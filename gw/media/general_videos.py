@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from channels.media.canonical import ContentItem, GeneralVideo
+from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import VideoSpec, VideoTier
 from gw.media import fields
 from gw.media.video_content import IMAGES_MAX, read_items, role_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from channels.dialects.logged_parameters import counts, setting
-from channels.media import canonical
+from channels.media import requests
 
 # Fields that are settings, by their names for clients.
 _SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -27,7 +27,7 @@ _SETTINGS: Mapping[str, str] = MappingProxyType(
 _TEXTS = ("prompt", "lyrics", "input", "text")
 
 
-def parameters_of(request: canonical.Submission) -> dict[str, str]:
+def parameters_of(request: requests.Submission) -> dict[str, str]:
     """Return the parameters of a validated request, as text."""
     parameters: dict[str, str] = {}
     for field, name in _SETTINGS.items():
@@ -40,9 +40,9 @@ def parameters_of(request: canonical.Submission) -> dict[str, str]:
     return parameters | counts(**lengths) | counts(**_pieces(request))
 
 
-def _pieces(request: canonical.Submission) -> dict[str, int]:
+def _pieces(request: requests.Submission) -> dict[str, int]:
     """Return the numbers of files in a request."""
-    if isinstance(request, canonical.GeneralVideo | canonical.MotionVideo):
+    if isinstance(request, requests.GeneralVideo | requests.MotionVideo):
         found = Counter(item.type for item in request.content)
         return {
             "texts": found["text"],
@@ -50,4 +50,4 @@ def _pieces(request: canonical.Submission) -> dict[str, int]:
             "videos": found["video_url"],
             "audios": found["audio_url"],
         }
-    return {"materials": len(request.materials)} if isinstance(request, canonical.ClipVideo) else {}
+    return {"materials": len(request.materials)} if isinstance(request, requests.ClipVideo) else {}

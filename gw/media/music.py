@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from channels.dialects.validation import check_model
-from channels.media.canonical import MusicRequest
+from channels.media.requests import MusicRequest
 from gw.media import fields
 
 PROMPT_CHARACTERS_MAX = 200

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from channels.dialects.validation import check_model
-from channels.media import canonical
+from channels.media import requests
 from channels.storable_text import STORABLE, STORABLE_WORDS
 from gw.media import fields
 from gw.media.fields import url
@@ -27,7 +27,7 @@ _URL_WORDS = "an http or https URL"
 class _AvatarBody(Struct, gc=False):
     name: _Name
     source_url: str
-    source_kind: canonical.AvatarSource | None = None
+    source_kind: requests.AvatarSource | None = None
 
 
 class _VoiceBody(Struct, gc=False):
@@ -61,20 +61,20 @@ _TRANSCRIPT = fields.FieldTable(
 )
 
 
-def read_avatar(body: bytes) -> canonical.AvatarRequest:
+def read_avatar(body: bytes) -> requests.AvatarRequest:
     """Validate a body. Raises InvalidRequest."""
     read = _AVATAR.read(body)
-    return canonical.AvatarRequest(
+    return requests.AvatarRequest(
         name=read.name,
         source_url=url("source_url", read.source_url),
         source_kind=read.source_kind or "image",
     )
 
 
-def read_voice(body: bytes) -> canonical.VoiceRequest:
+def read_voice(body: bytes) -> requests.VoiceRequest:
     """Validate a body. Raises InvalidRequest."""
     read = _VOICE.read(body)
-    return canonical.VoiceRequest(
+    return requests.VoiceRequest(
         model=check_model(read.model),
         name=read.name,
         audio_url=url("audio_url", read.audio_url),
@@ -82,10 +82,10 @@ def read_voice(body: bytes) -> canonical.VoiceRequest:
     )
 
 
-def read_transcript(body: bytes, default_model: str) -> canonical.TranscriptRequest:
+def read_transcript(body: bytes, default_model: str) -> requests.TranscriptRequest:
     """Validate a body, with the default model if it names none. Raises InvalidRequest."""
     read = _TRANSCRIPT.read(body)
-    return canonical.TranscriptRequest(
+    return requests.TranscriptRequest(
         model=default_model if read.model is None else check_model(read.model),
         url=url("url", read.url),
         language=read.language,

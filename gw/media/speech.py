@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta, Struct, field
 
 from channels.dialects.validation import check_model
-from channels.media.canonical import AudioFormat, SpeechRequest
+from channels.media.requests import AudioFormat, SpeechRequest
 from gw.media import fields
 
 INPUT_CHARACTERS_MAX = 10_000

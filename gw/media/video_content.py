@@ -14,7 +14,7 @@ from msgspec import Raw
 from channels.dialects.faults import described
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
-from channels.media.canonical import ContentItem, ContentType
+from channels.media.requests import ContentItem, ContentType
 from gw.media.fields import refuse, require, url
 from gw.media.user_urls import is_embedded_image
 

@@ -5,7 +5,7 @@ Contract for media §4.
 
 from __future__ import annotations
 
-from channels.media.canonical import Video
+from channels.media.requests import Video
 from channels.registry import VideoSpec
 from gw.media.clips import SCENES, read_clip
 from gw.media.digital_humans import read_avatar_video, read_lipsync_video, read_motion_video

@@ -17,7 +17,7 @@ from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import CallFacts
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.wallets import KeyTaken
-from channels.media.canonical import ContentItem, GeneralVideo
+from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
 from gw.calls.media_calls import SubmitCall
 from gw.errors import GatewayError

@@ -31,7 +31,7 @@ from actors.jobs.state_machine import (
     observe,
 )
 from actors.jobs.store import Booked, Claimed
-from channels.media.canonical import NotFound, RateLimited, Trouble
+from channels.media.replies import NotFound, RateLimited, Trouble
 from tests.support.jobs import polled
 
 HOLD, BALANCE = 500_000_000, 10_000_000_000

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from actors.jobs.job import Acceptance, Job
 from actors.wallet.messages import NewJob
-from channels.media.canonical import Polled, TaskError, VideoResult
+from channels.media.replies import Polled, TaskError
+from channels.media.results import VideoResult
 
 CHANNEL = "film-a"
 FILM = VideoResult(url="https://cdn.example/film.mp4", expires_at=1_790_086_400.0)

@@ -10,7 +10,7 @@ import msgspec
 
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.media.canonical import MusicResult
+from channels.media.results import MusicResult
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.media.canonical import Done, SpeechAudio, SpeechResult
+from channels.media.replies import Done
+from channels.media.results import SpeechAudio, SpeechResult
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of

@@ -7,7 +7,8 @@ import uuid
 import msgspec
 
 from channels.families import TRANSCRIPTS
-from channels.media.canonical import Done, TranscriptResult
+from channels.media.replies import Done
+from channels.media.results import TranscriptResult
 from channels.redaction import Redactor
 from gw.api.audio.voices import JSON
 from gw.api.keyed_handler import KeyedHandler

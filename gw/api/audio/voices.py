@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from actors.catalogs import CatalogUnavailable
-from channels.media.canonical import Done, VoiceResult
+from channels.media.replies import Done
+from channels.media.results import VoiceResult
 from gw.api.failures import unavailable
 from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of

@@ -13,7 +13,7 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
 from channels.families import AVATARS
-from channels.media.canonical import AvatarRequest
+from channels.media.requests import AvatarRequest
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler

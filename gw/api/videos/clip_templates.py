@@ -8,8 +8,8 @@ import msgspec
 
 from actors.catalogs import CatalogUnavailable
 from channels.dialects.faults import described
-from channels.media.canonical import Canvas, Template, TemplateDetail
-from channels.media.outcomes import identifier
+from channels.media.replies import Canvas, Template, TemplateDetail
+from channels.media.values import identifier
 from gw import errors
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler

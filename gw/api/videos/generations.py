@@ -15,7 +15,8 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job
 from actors.jobs.service import new_job_id
 from actors.wallet.piece_prices import MediaPrice
-from channels.media.canonical import AvatarVideo, Video, VideoResult
+from channels.media.requests import AvatarVideo, Video
+from channels.media.results import VideoResult
 from gw.api import task_lists
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler

@@ -25,8 +25,8 @@ from actors.jobs.store import Booked
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
 from actors.wallet.verify import verify
-from channels.media.canonical import RateLimited, Trouble
-from channels.media.outcomes import MILLISECONDS_MAX
+from channels.media.replies import RateLimited, Trouble
+from channels.media.values import MILLISECONDS_MAX
 from tests.integration.actors.process import ledger_of, rows_of
 from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
 from tests.integration.money import ACCOUNT, open_account

@@ -27,7 +27,7 @@ from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.rows import encode_void
 from actors.wallet.verify import verify
 from channels.http.client import HttpClient
-from channels.media.canonical import NotFound, Polled, Trouble, Unusable
+from channels.media.replies import NotFound, Polled, Trouble, Unusable
 from channels.registry import ChannelSpec
 from metrics.prometheus import Metrics
 from tests.integration.actors.process import Process, ledger_of, process

@@ -21,7 +21,7 @@ from actors.media_store.store import CopyStore
 from actors.media_store.throttle import Throttle
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
-from channels.media.canonical import VideoResult
+from channels.media.results import VideoResult
 from loadtests.simulator.files import file_of, made
 from loadtests.simulator.server import Simulator
 from metrics.prometheus import Metrics

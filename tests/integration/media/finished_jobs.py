@@ -5,7 +5,8 @@ import time
 from actors.jobs import store as jobs
 from actors.jobs.settlement import settlement_of
 from actors.jobs.state_machine import End
-from channels.media.canonical import TaskError, VideoResult
+from channels.media.replies import TaskError
+from channels.media.results import VideoResult
 from tests.integration.actors.process import Process
 from tests.integration.money import ACCOUNT
 from tests.support.jobs import acceptance

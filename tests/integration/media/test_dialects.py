@@ -10,42 +10,39 @@ import pytest
 
 from channels.http.client import HttpClient
 from channels.http.interfaces import UpstreamRequest
-from channels.media.canonical import (
+from channels.media.dialects import DIALECTS
+from channels.media.exchanges import perform
+from channels.media.model import MIB, Exchange, MediaDialect, MediaRequest, MediaResponse, TaskKind
+from channels.media.replies import (
     Accepted,
-    AvatarRequest,
-    AvatarResult,
-    AvatarVideo,
     CatalogValue,
-    ClipVideo,
     Done,
     Failed,
-    Material,
-    MusicRequest,
-    MusicResult,
     NotFound,
     Polled,
     RateLimited,
     Refused,
-    SpeechAudio,
-    SpeechRequest,
-    SpeechResult,
-    Submission,
     SubmitReply,
+)
+from channels.media.requests import (
+    AvatarRequest,
+    AvatarVideo,
+    ClipVideo,
+    Material,
+    MusicRequest,
+    SpeechRequest,
+    Submission,
     TranscriptRequest,
+    VoiceRequest,
+)
+from channels.media.results import (
+    AvatarResult,
+    MusicResult,
+    SpeechAudio,
+    SpeechResult,
     TranscriptResult,
     VideoResult,
-    VoiceRequest,
     VoiceResult,
-)
-from channels.media.dialects import DIALECTS
-from channels.media.model import (
-    MIB,
-    Exchange,
-    MediaDialect,
-    MediaRequest,
-    MediaResponse,
-    TaskKind,
-    perform,
 )
 from tests.unit.media.exchanges import general, item
 from tests.unit.simulator.hands import Hands, hands

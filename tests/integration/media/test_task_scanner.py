@@ -15,7 +15,7 @@ from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.http.origin import address_of
 from channels.http.transport import Proxy, Transport
-from channels.media.canonical import VideoResult
+from channels.media.results import VideoResult
 from gw.config.config import Tasks
 from gw.media_services import links_of, make_jobs
 from loadtests.simulator.server import Simulator

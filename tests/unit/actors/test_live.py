@@ -6,7 +6,7 @@ from uuid import UUID
 from actors.limits.idle_sweep import FEWEST, LAP_ROUNDS, IdleSweep
 from actors.reply_memory import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
 from actors.wallet.live_calls import Delivered, LiveCalls
-from channels.media.canonical import CatalogReply, CatalogValue, Failed, Refused
+from channels.media.replies import CatalogReply, CatalogValue, Failed, Refused
 from tests.support.clock import FakeClock
 from tests.support.specs import make_channel
 

@@ -23,8 +23,8 @@ from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import Outcome
 from actors.wallet.piece_prices import MediaPrice
-from channels.media.canonical import ContentItem, GeneralVideo
 from channels.media.model import MIB
+from channels.media.requests import ContentItem, GeneralVideo
 from channels.prices import PriceSpec
 from gw.calls.detached import DetachedTasks
 from gw.calls.exchange_upstream import ExchangeUpstream

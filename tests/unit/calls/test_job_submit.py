@@ -11,7 +11,7 @@ import pytest
 
 from actors.clock import SystemClock
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
-from channels.media.canonical import GeneralVideo
+from channels.media.requests import GeneralVideo
 from channels.offload.jobs import read_submission
 from channels.offload.pool import Helpers, OffloadFull, OffloadPool
 from channels.offload.process import Job, JobTooLong

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from actors.store.errors import StoreUnavailable
 from actors.wallet.piece_prices import MediaPrice
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
-from channels.media.canonical import Done, SpeechAudio, SpeechRequest
 from channels.media.model import MIB
+from channels.media.replies import Done
+from channels.media.requests import SpeechRequest
+from channels.media.results import SpeechAudio
 from channels.prices import PriceSpec
 from gw.calls.bills import UnitBill
 from gw.calls.detached import DetachedTasks

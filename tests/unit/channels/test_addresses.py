@@ -9,7 +9,8 @@ from channels.address_scope import allowing, scope_of
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.links import expires_at, is_link, lasts_until
-from channels.media.model import MediaRequest, addressed
+from channels.media.exchanges import addressed
+from channels.media.model import MediaRequest
 from channels.registry import ChannelSpec
 from gw.media.user_urls import fault_of
 from tests.support.rows import cases, each

@@ -24,7 +24,8 @@ from channels.families import (
 from channels.family import UNITS, Family
 from channels.http.interfaces import UpstreamRequest
 from channels.key_ring import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, KeyRing
-from channels.media.model import MediaRequest, addressed, send
+from channels.media.exchanges import addressed, send
+from channels.media.model import MediaRequest
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.redaction import key_spellings, redaction_of
 from channels.registry import ChannelSpec, ModelSpec, Registry

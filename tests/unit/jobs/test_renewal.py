@@ -14,7 +14,7 @@ from actors.jobs.link_renewal import LinkRenewal
 from actors.jobs.settlement import LINK_SECONDS
 from actors.jobs.store import SQL
 from actors.store.errors import StatementRefused
-from channels.media.canonical import AvatarResult, TaskResult, VideoResult
+from channels.media.results import AvatarResult, TaskResult, VideoResult
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.jobs import polled, running_job

@@ -13,7 +13,7 @@ from actors.jobs.store import OpenJob
 from actors.wallet.messages import CallFacts
 from actors.wallet.piece_prices import MediaPrice
 from actors.wallet.receipt import formula, lines_of, multiplier_of, total_nano_usd
-from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
+from channels.media.results import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from tests.support.jobs import CHANNEL, FILM, running_job

@@ -33,8 +33,8 @@ from actors.jobs.state_machine import (
     outcome_of,
 )
 from actors.jobs.store import Booked, Claimed
-from channels.media.canonical import NotFound, RateLimited, TaskError, Trouble, Unusable
 from channels.media.model import TASK_KINDS, TaskKind
+from channels.media.replies import NotFound, RateLimited, TaskError, Trouble, Unusable
 from tests.support.job_machine import BALANCE, CLAIM_SECONDS, DEADLINE_SECONDS, HOLD, JobMachine
 from tests.support.jobs import CHANNEL, FILM, polled
 from tests.support.rows import cases, each

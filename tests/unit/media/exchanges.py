@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from channels.media.canonical import ContentItem, GeneralVideo, PollReply, Submission, SubmitReply
 from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, TaskKind
+from channels.media.replies import PollReply, SubmitReply
+from channels.media.requests import ContentItem, GeneralVideo, Submission
 
 T = TypeVar("T")
 NOW = 1_800_000_000.0

@@ -10,29 +10,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import InvalidRequest
-from channels.media.canonical import (
+from channels.media.dialects import DIALECTS
+from channels.media.model import TASK_KINDS, Exchange, MediaResponse
+from channels.media.replies import (
     Accepted,
-    AvatarRequest,
-    AvatarVideo,
     CatalogValue,
     Done,
     Failed,
-    MusicRequest,
     NotFound,
     Polled,
     RateLimited,
     Refused,
-    SpeechAudio,
-    SpeechRequest,
-    Submission,
-    TranscriptRequest,
     Trouble,
     Unknown,
     Unusable,
+)
+from channels.media.requests import (
+    AvatarRequest,
+    AvatarVideo,
+    MusicRequest,
+    SpeechRequest,
+    Submission,
+    TranscriptRequest,
     VoiceRequest,
 )
-from channels.media.dialects import DIALECTS
-from channels.media.model import TASK_KINDS, Exchange, MediaResponse
+from channels.media.results import SpeechAudio
 from gw.media.user_urls import fault_of
 from tests.support.rows import each
 from tests.support.steps import steps_of

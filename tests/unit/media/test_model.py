@@ -5,8 +5,11 @@ import pytest
 from msgspec import Raw
 
 from channels.errors import UpstreamCut, UpstreamError
-from channels.media.canonical import ContentItem, GeneralVideo, Polled, SpeechAudio, VideoResult
-from channels.media.model import Exchange, MediaRequest, MediaResponse, perform
+from channels.media.exchanges import perform
+from channels.media.model import Exchange, MediaRequest, MediaResponse
+from channels.media.replies import Polled
+from channels.media.requests import ContentItem, GeneralVideo
+from channels.media.results import SpeechAudio, VideoResult
 
 
 def asked(path: str) -> MediaRequest:

@@ -3,13 +3,12 @@
 from typing import Any
 
 from channels.media.ark import Ark
-from channels.media.canonical import (
+from channels.media.openai import OpenAI
+from channels.media.plain.dialect import Plain
+from channels.media.replies import (
     Accepted,
-    AvatarResult,
     CatalogValue,
     Failed,
-    GeneralVideo,
-    MusicResult,
     NotFound,
     Polled,
     PollReply,
@@ -17,17 +16,14 @@ from channels.media.canonical import (
     PresetVoice,
     RateLimited,
     Refused,
-    SpeechResult,
     TaskError,
     Template,
-    Track,
     Trouble,
     Unusable,
-    VideoResult,
 )
-from channels.media.openai import OpenAI
-from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
-from channels.media.plain import Plain
+from channels.media.requests import GeneralVideo
+from channels.media.results import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
+from channels.media.values import MILLISECONDS_MAX, VALUES_MAX
 from tests.support.rows import cases, each
 from tests.unit.media.exchanges import KEY, NOW, end, general, item, polled, response, sent, submit
 

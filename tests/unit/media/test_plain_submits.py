@@ -3,22 +3,10 @@
 import json
 from typing import Any
 
-from channels.media.canonical import (
-    Accepted,
-    Done,
-    Failed,
-    Refused,
-    Segment,
-    SpeechAudio,
-    SpeechRequest,
-    SubmitReply,
-    TranscriptRequest,
-    TranscriptResult,
-    Unknown,
-    VoiceRequest,
-    VoiceResult,
-)
-from channels.media.plain import Plain
+from channels.media.plain.dialect import Plain
+from channels.media.replies import Accepted, Done, Failed, Refused, SubmitReply, Unknown
+from channels.media.requests import SpeechRequest, TranscriptRequest, VoiceRequest
+from channels.media.results import Segment, SpeechAudio, TranscriptResult, VoiceResult
 from tests.support.rows import cases, each
 from tests.unit.media.asking import (
     ABSENT,

@@ -2,27 +2,22 @@
 
 from typing import Any
 
-from channels.media.canonical import (
+from channels.media.minimax import MiniMax
+from channels.media.replies import (
     Accepted,
-    AudioFormat,
     Done,
     Failed,
-    MusicRequest,
-    MusicResult,
     NotFound,
     Polled,
     RateLimited,
     Refused,
-    SpeechAudio,
-    SpeechRequest,
-    SpeechResult,
     SubmitReply,
     TaskError,
-    Track,
     Trouble,
     Unknown,
 )
-from channels.media.minimax import MiniMax
+from channels.media.requests import AudioFormat, MusicRequest, SpeechRequest
+from channels.media.results import MusicResult, SpeechAudio, SpeechResult, Track
 from channels.media.suno import Suno
 from tests.support.rows import cases
 from tests.unit.media.exchanges import NOW, end, next_of, polled, response, sent, submit

@@ -4,38 +4,39 @@ from typing import Any
 
 import pytest
 
-from channels.media.canonical import (
+from channels.media.replies import (
     Accepted,
-    AvatarRequest,
-    AvatarResult,
-    AvatarVideo,
-    BackgroundMusic,
     Canvas,
     CatalogValue,
-    ClipVideo,
     Done,
     Failed,
     Layer,
-    LipSyncVideo,
-    Material,
-    MotionVideo,
     Polled,
     PresetAvatar,
     PresetVoice,
     RateLimited,
     Refused,
-    Submission,
     SubmitReply,
     TaskError,
     Template,
     TemplateDetail,
     Trouble,
     Unknown,
-    VideoResult,
-    VoiceRequest,
-    VoiceResult,
 )
-from channels.media.shanjian import PAGES_MAX, Shanjian
+from channels.media.requests import (
+    AvatarRequest,
+    AvatarVideo,
+    BackgroundMusic,
+    ClipVideo,
+    LipSyncVideo,
+    Material,
+    MotionVideo,
+    Submission,
+    VoiceRequest,
+)
+from channels.media.results import AvatarResult, VideoResult, VoiceResult
+from channels.media.shanjian.dialect import Shanjian
+from channels.media.shanjian.lists import PAGES_MAX
 from tests.support.rows import cases, each
 from tests.unit.media.exchanges import KEY, NOW, end, next_of, polled, response, sent, submit
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from channels.media import plain_submit
-from channels.media.canonical import (
+from channels.media.plain import bodies
+from channels.media.requests import (
     AvatarRequest,
     BackgroundMusic,
     ClipVideo,
@@ -51,9 +51,7 @@ REAL = VideoSpec(real_person=True)
 
 def sent(request: Video) -> dict[str, Any]:
     """The fields a plain upstream gets."""
-    body: dict[str, Any] = msgspec.json.decode(
-        msgspec.json.encode(plain_submit.video_body(request))
-    )
+    body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(bodies.video_body(request)))
     return body
 
 

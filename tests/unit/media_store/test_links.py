@@ -15,7 +15,7 @@ from actors.media_store.own_links import with_own_links
 from actors.media_store.storage import Lost
 from actors.media_store.throttle import Throttle
 from channels.http.transport import Proxy, Transport
-from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
+from channels.media.results import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from gw.config import relations
 from gw.config.live import LiveConfig
 from gw.media_services import Locator
