@@ -36,8 +36,8 @@ from tests.support.waiting import until
 MODULE = "loadtests.attacks.frozen_process"  # a gateway, when it is run itself
 # Of a gateway, scaled by its pace.
 PACED = (
-    ("actors.recovery", "BEAT_SECONDS"),
-    ("actors.recovery", "BREAK_SECONDS"),
+    ("actors.heartbeat", "BEAT_SECONDS"),
+    ("actors.heartbeat", "BREAK_SECONDS"),
     ("actors.recovery", "INTERVAL_SECONDS"),
     ("actors.recovery", "STALE_SECONDS"),
     ("actors.wallet.wallets", "HOLD_SECONDS"),

@@ -228,7 +228,7 @@ async def test_balance_that_another_process_leases_is_unavailable_and_never_spen
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stands still, and is not dead. Its lease is taken when it admits nothing from it."""
-    monkeypatch.setattr(wallets, "HOLD_SECONDS", 0.3)
+    monkeypatch.setattr(wallets, "HOLD_SECONDS", 2.0)
     async with (
         ledger_of(database_url, USD) as database,
         processes(database_url, 1) as (one,),
