@@ -10,9 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from channels.dialects.error_body import error_message, message_in
-from channels.media import replies, results
+from channels.media import replies, results, values
 from channels.media.model import MediaResponse
-from channels.media.values import decimal, is_too_large, member, progress_percent, text, word
 from channels.storable_text import fit
 
 RETRY_AFTER_SECONDS_MAX = 300.0
@@ -85,7 +84,7 @@ def poll_trouble(
 ) -> replies.RateLimited | replies.NotFound | replies.Trouble | replies.Unusable | None:
     """Return the reply to a poll without success, or too large; None if it can be parsed."""
     if is_ok(response):
-        return replies.Unusable(reason="too large") if is_too_large(response) else None
+        return replies.Unusable(reason="too large") if values.is_too_large(response) else None
     if response.status == 429:
         return replies.RateLimited(retry_after_seconds(response.headers.get("retry-after")))
     if response.status == 404:
@@ -95,7 +94,7 @@ def poll_trouble(
 
 def retry_after_seconds(value: str | None) -> float | None:
     """Return a `Retry-After` in seconds, at most 300; None for a date and any other value."""
-    found = decimal(value)
+    found = values.decimal(value)
     return None if found is None else min(float(found), RETRY_AFTER_SECONDS_MAX)
 
 
@@ -113,7 +112,7 @@ def polled(
     `result`: the response's, if that word is a success. `progress` and `error` are the upstream's
     values.
     """
-    status_word = word(status)
+    status_word = values.word(status)
     state = words.get(status_word.lower())
     if state == "succeeded":
         if result is None:
@@ -121,16 +120,16 @@ def polled(
         return replies.Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
     if state is not None and state in _ENDS:
         return replies.Polled(state=state, word=status_word, error=task_error(error, state=state))
-    return replies.Polled(state=state, word=status_word, progress=progress_percent(progress))
+    return replies.Polled(state=state, word=status_word, progress=values.progress_percent(progress))
 
 
 def task_error(error: Any, *, state: str = "failed") -> replies.TaskError:
     """Return the error of a task, from an object with code and message, a string, or nothing."""
     code, message = _ENDS[state]
-    code_value = member(error, "code")
+    code_value = values.member(error, "code")
     if isinstance(code_value, int) and not isinstance(code_value, bool):
         code_value = str(code_value)[:CODE_CHARACTERS_MAX]
     return replies.TaskError(
-        code=(text(code_value, CODE_CHARACTERS_MAX) or "").strip() or code,
+        code=(values.text(code_value, CODE_CHARACTERS_MAX) or "").strip() or code,
         message=message_in(error) or message,
     )
