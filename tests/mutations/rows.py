@@ -133,7 +133,7 @@ MUTATIONS = (
         "gw",
         "max(partial.output_tokens or 0, estimate.output_tokens)",
         "(partial.output_tokens or 0)",
-        "tests/unit/calls/test_bills.py::test_total_alone_is_what_input_and_output_come_to",
+        "tests/unit/calls/test_bills.py::test_cut_stream_takes_its_input_from_what_was_stated",
     ),
     Mutation(
         "count-that-falls",
