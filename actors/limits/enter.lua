@@ -1,4 +1,4 @@
--- Judges one request against a name's two limits, as `sliding_window.py` does: one round trip, nothing in
+-- Judges one request against a name's two limits, as `windows.py` does: one round trip, nothing in
 -- between. The time is this server's own, so that the hosts' clocks do not matter.
 --
 -- KEYS   the window: whose request was admitted when

@@ -193,12 +193,13 @@ class MeterReading(Protocol):
 class Meter(MeterReading, Protocol):
     """Meters one upstream response as it is passed on, event by event or whole.
 
-    `read` decodes an event's data, for both the meter and a translation; None if it is unreadable,
-    or undocumented and heavy. `take` meters it; False if only a client that requested usage gets
-    the event. Neither raises. `body` raises UpstreamMalformed. `reads_any_size`: `read` builds few
-    objects from an event of any number of values. `begins_at_once`: any event begins a stream, not
-    only one with a choice. `has_answer`: the response can be used. `end_of_body`: the body of a
-    stream has ended as its head promised, which may be the end of the response.
+    `read_event` decodes an event's data, for both the meter and a translation; None if it is
+    unreadable, or undocumented and heavy. `take_event` meters it; False if only a client that
+    requested usage gets the event. Neither raises. `take_body` raises UpstreamMalformed.
+    `reads_any_size`: `read_event` builds few objects from an event of any number of values.
+    `begins_at_once`: any event begins a stream, not only one with a choice. `has_answer`: the
+    response can be used. `end_of_body`: the body of a stream has ended as its head promised, which
+    may be the end of the response.
     """
 
     @property

@@ -18,7 +18,7 @@ from channels.translation.model import Request, Response
 class StreamDecoder(Interface):
     """Decodes the events of an upstream's stream, given as the dialect's meter has read them.
 
-    `take` and `end` never raise; see `model.Ended`.
+    `take_event` and `end_stream` never raise; see `events.Ended`.
     """
 
     def take_event(self, read: Any) -> list[Event]: ...

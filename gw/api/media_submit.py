@@ -106,7 +106,7 @@ class MediaSubmit:
 
     @property
     def model(self) -> ModelSpec:
-        """The model of the request, after `read` or `find_model`."""
+        """The model of the request, after `read_submission` or `find_model`."""
         return self._call.model
 
     def price(self) -> MediaPrice:

@@ -60,7 +60,7 @@ class ModelCall:
         return self.handler.services.offload.of(self.handler.principal.account_id)
 
     def read_here(self, dialect: Dialect, **path: Any) -> Any:
-        """Return the same as `read`, of a body that is not heavy."""
+        """Return the same as `read_request`, of a body that is not heavy."""
         try:
             request = dialect.read_request(self.handler.request.body, **path)
         except InvalidRequest as invalid:

@@ -22,7 +22,7 @@ left out, because every call has one:
   translation    by which translation, and what was lost      header value or the path's name;
                                                               `dropped`: [field, …]
   upstream       what the upstream reported of its response   {status, id, model, finish, …}
-  basis          what the tokens rest on, unless "stated"     `bills.Basis`
+  basis          what the tokens rest on, unless "stated"     `token_charge.Basis`
   doubted        stated counts that are not possible          {input, output, …: integer}
   units          pieces by their price                        {standard, large, references}
   characters     counted where output was estimated           integer

@@ -1,9 +1,9 @@
 """The openings of requests that were sent to a channel minutes ago, which its cache may still have.
 
 A client that names no conversation shows only by sending its tools and instructions once more that
-marks of the cache pay for it (`channels/dialects/messages/blocks.py`). An opening is the account's
-own, and of one channel and model, as the provider's cache is. Each process remembers what it has
-sent itself.
+marks of the cache pay for it (`channels/dialects/messages/cache_marks.py`). An opening is the
+account's own, and of one channel and model, as the provider's cache is. Each process remembers what
+it has sent itself.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class StreamPipeline:
             return self._last(has_proven_end)
         except UpstreamError:
             raise
-        except Exception as error:  # as in `take`
+        except Exception as error:  # as in `take_piece`
             raise unreadable(error) from error
 
     def _fed(self, piece: bytes) -> list[SseEvent]:
