@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from gw.cli.failures import CommandRefused
+from gw.cli.files import put_file
 from gw.setup.client import ClientFile
 from gw.setup.merging import Unmergeable, merged_text
 
@@ -38,8 +36,8 @@ class FileChange:
         mode = 0o600
         if self.there is not None:
             mode = self.path.stat().st_mode & 0o777
-            _replace(self.path.with_name(self.path.name + BACKUP), self.there, mode)
-        _replace(self.path, self.text, mode)
+            put_file(self.path.with_name(self.path.name + BACKUP), self.there, mode=mode)
+        put_file(self.path, self.text, mode=mode)
 
 
 def change_of(file: ClientFile, home: Path) -> FileChange:
@@ -50,19 +48,3 @@ def change_of(file: ClientFile, home: Path) -> FileChange:
         return FileChange(path, there, merged_text(file, there or ""))
     except (Unmergeable, OSError, UnicodeDecodeError) as error:
         raise CommandRefused(f"{path} stays as it is: {error}", "not_merged") from None
-
-
-def _replace(path: Path, text: str, mode: int) -> None:
-    """Replace a file atomically."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise

@@ -19,7 +19,7 @@ def replace_file(path: Path, text: str, *, before: str) -> None:
     target = path.resolve()  # the target of a link, not the link
     if read_text(target) != before:
         raise CommandRefused(f"{path} was changed meanwhile: try again", "file_changed")
-    _put(target, text, mode=target.stat().st_mode & 0o777)
+    _put_or_refuse(target, text, mode=target.stat().st_mode & 0o777)
 
 
 def create_file(path: Path, text: str) -> None:
@@ -33,24 +33,27 @@ def create_file(path: Path, text: str) -> None:
 
 def write_secrets(path: Path, text: str) -> None:
     """Write a file that only its owner can read. Raises CommandRefused."""
-    _put(path, text, mode=0o600)
+    _put_or_refuse(path, text, mode=0o600)
 
 
-def _put(path: Path, text: str, *, mode: int) -> None:
+def put_file(path: Path, text: str, *, mode: int) -> None:
+    """Put a text in the place of a file, whether it is there or not. Raises OSError."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        try:
-            with os.fdopen(
-                os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-            ) as file:
-                file.write(text.encode("utf-8"))
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                beside.unlink()
-            raise
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+        raise
+
+
+def _put_or_refuse(path: Path, text: str, *, mode: int) -> None:
+    try:
+        put_file(path, text, mode=mode)
     except OSError as error:
         raise CommandRefused(f"{path} cannot be written: {error.strerror}", "no_file") from None

@@ -54,7 +54,7 @@ class Gateway(Process):
 
     def __init__(self, config: Path, *, host: str, pace: float) -> None:
         super().__init__([MODULE, host, str(pace), "serve", "--config", str(config)])
-        self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
+        self.url = self.ready(r"^ready listen=(\S+)")[1]
 
     def stop(self) -> None:
         """Let it stand still."""
