@@ -133,8 +133,8 @@ class Attempts(Struct, eq=False):
         """Try channels until one gives a result, within a time limit that ends here.
 
         The lease and the response of that channel are kept for `finish_attempt`; a refusal ends its
-        attempt at once. Raises FailoverExhausted, and GatewayError when the channels' actors have stopped.
-        A cancelled attempt releases its lease and does not count for the channel's health.
+        attempt at once. Raises FailoverExhausted, and GatewayError when the channels' actors have
+        stopped. A cancelled attempt releases its lease and does not count for the channel's health.
         """
         self._failover = failover
 
