@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
+from loadtests.rig.folders import remove_leftovers, temporary_folder
+from loadtests.rig.postgres import PostgresForTests, running_postgres
+from loadtests.rig.valkey import MortalValkey, mortal_valkey, running_valkey
 from tests.support.aio import run_test
-from tests.support.folders import remove_leftovers, temporary_folder
 from tests.support.logs import LogWatch
-from tests.support.postgres import PostgresForTests, running_postgres
-from tests.support.valkey import MortalValkey, mortal_valkey, running_valkey
 
 # Examples have no deadline: a busy machine is no fault of ours. They are the same in every run, so
 # that a change is what makes a test fail; HYPOTHESIS_PROFILE=random looks for others.

@@ -27,9 +27,9 @@ from contextlib import ExitStack, contextmanager
 from gw.http.connection import CONNECTION_BYTES_MAX
 from loadtests.attacks.body_shapes import in_chunks
 from loadtests.attacks.deployments import fresh_deployment
+from loadtests.rig.deployment import Deployment
 from loadtests.rig.machine import resident_mb
-from tests.support.deployment import Deployment
-from tests.support.scrape import Admin
+from loadtests.rig.scrape import Admin
 
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
 SLACK = 1.5

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.support.deployment import Deployment, deployment
-from tests.support.folders import temporary_folder
-from tests.support.postgres import TEMPLATE, running_postgres
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import TEMPLATE, running_postgres
 
 
 @contextmanager

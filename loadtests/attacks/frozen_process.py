@@ -26,12 +26,12 @@ from typing import Any
 
 from gw.cli.main import main as gw
 from loadtests.attacks.deployments import fresh_deployment
-from tests.support.client import Client
-from tests.support.deployment import Deployment
-from tests.support.processes import CommandFailed, Process
-from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
-from tests.support.waiting import until
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.processes import CommandFailed, Process
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.transactions import transaction
+from loadtests.rig.waiting import until
 
 MODULE = "loadtests.attacks.frozen_process"  # a gateway, when it is run itself
 # Of a gateway, scaled by its pace.

@@ -39,9 +39,9 @@ from loadtests.attacks.body_shapes import (
     film_of,
 )
 from loadtests.attacks.deployments import fresh_deployment
-from tests.support.client import Client
-from tests.support.deployment import Deployment, channel, model
-from tests.support.raw import RawConnection
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.raw import RawConnection
 
 SPAWN = get_context("spawn")
 SECONDS_MAX = 300

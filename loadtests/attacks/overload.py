@@ -32,7 +32,7 @@ from loadtests.rig.machine import (
     resident_mb,
     tree,
 )
-from loadtests.rig.processes import Target, gateway, light_upstream
+from loadtests.rig.targets import Target, gateway, light_upstream
 
 RATED = 0.8  # of what it can do at most
 CLOSED_CONNECTIONS = 64

@@ -27,14 +27,14 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from loadtests.attacks.deployments import fresh_deployment
+from loadtests.rig.caller import Caller
+from loadtests.rig.client import NANO_PER_USD, Client
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.folders import temporary_folder
 from loadtests.rig.machine import free_ports
-from loadtests.rig.processes import gw
-from tests.support.caller import Caller
-from tests.support.client import NANO_PER_USD, Client
-from tests.support.deployment import Deployment
-from tests.support.folders import temporary_folder
-from tests.support.processes import CommandFailed, ProcessDied
-from tests.support.tenants import Tenant
+from loadtests.rig.processes import CommandFailed, ProcessDied
+from loadtests.rig.targets import gw
+from loadtests.rig.tenants import Tenant
 
 CREDIT_NANO_USD = 1000 * NANO_PER_USD
 CALLING_SECONDS = 1.0  # between the steps of a restart

@@ -23,7 +23,7 @@ from loadtests.bench.scenarios import WORKLOADS
 from loadtests.bench.table import begin
 from loadtests.rig.machine import allow_files, available_cores, description, go_first, pin, place
 from loadtests.rig.network import GATEWAY, network
-from loadtests.rig.processes import Against, Network, Tree, VerifyFailed, light_upstream
+from loadtests.rig.targets import Against, Network, Tree, VerifyFailed, light_upstream
 
 FILES = 65_536
 TABLE = Path("loadtests/table.md")

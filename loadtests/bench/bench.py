@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from loadtests.bench.figures import Row, Window, percentile
 from loadtests.bench.load import Ask, Load, Subject, Tally
 from loadtests.bench.upstream import CHANNELS, MESSAGES, chat_body, model_name, models, requests
-from loadtests.rig import processes
+from loadtests.rig import targets
 from loadtests.rig.machine import (
     DATABASE_NICE,
     NICE,
@@ -37,7 +37,7 @@ from loadtests.rig.machine import (
     stolen_seconds,
     tree,
 )
-from loadtests.rig.processes import Rig
+from loadtests.rig.targets import Rig
 
 WARM_SECONDS = 0.5
 SETTLING_SECONDS = 0.5  # after the last answer of a pass: its settlements and log rows
@@ -254,18 +254,18 @@ class Bench(NamedTuple):
     placement: Placement
     windows: int
     files: int  # that a process may open
-    upstream: processes.Target
-    network: processes.Network
+    upstream: targets.Target
+    network: targets.Network
     verified: list[str]  # the gateways whose ledger was found right
-    others: Sequence[processes.Against] = ()
-    trees: Sequence[processes.Tree] = ()  # whose gateways are measured beside ours
+    others: Sequence[targets.Against] = ()
+    trees: Sequence[targets.Tree] = ()  # whose gateways are measured beside ours
     is_first: bool = False  # before other work of the machine
 
     @property
-    def rig(self) -> processes.Rig:
+    def rig(self) -> targets.Rig:
         """What makes the load, delays and answers it."""
         pids = (os.getpid(), self.upstream.pid, self.network.relay_pid)
-        return processes.Rig([pid for pid in pids if pid], len(self.placement.rig))
+        return targets.Rig([pid for pid in pids if pid], len(self.placement.rig))
 
     def streams(self, wanted: int) -> int:
         """As many as processes of so many open files can carry.
@@ -278,37 +278,37 @@ class Bench(NamedTuple):
     @contextmanager
     def gateways(
         self, *asks: Ask, channels: Mapping[str, str] = CHANNELS, **options: Any
-    ) -> Iterator[list[processes.Target]]:
+    ) -> Iterator[list[targets.Target]]:
         """Ours, then one of each other tree; they know what is asked for.
 
-        `options` are those of `processes.gateway`. Raises VerifyFailed when they have ended.
+        `options` are those of `targets.gateway`. Raises VerifyFailed when they have ended.
         """
         known = models(sorted({ask.shape for ask in asks}))
         options |= {"channels": channels, "models": known, "placement": self.placement}
         options["host"] = self.network.server
-        targets = list[processes.Target]()
+        running = list[targets.Target]()
         with ExitStack() as stack:
-            for own in (processes.OWN, *self.trees):
+            for own in (targets.OWN, *self.trees):
                 # What a call costs is asked; one refused for overload has no bearing on it.
                 calm = {"shed_delay_ms": 0} if own.knows("shed_delay_ms") else {}
-                gateway = processes.gateway(self.upstream.url, own=own, settings=calm, **options)
-                targets.append(stack.enter_context(gateway))
-            yield targets
-        self.verified.extend(target.name for target in targets)
+                gateway = targets.gateway(self.upstream.url, own=own, settings=calm, **options)
+                running.append(stack.enter_context(gateway))
+            yield running
+        self.verified.extend(target.name for target in running)
 
     @contextmanager
-    def servers(self, *asks: Ask) -> Iterator[list[processes.Target]]:
+    def servers(self, *asks: Ask) -> Iterator[list[targets.Target]]:
         """The rig alone, the reference, the gateways, and the other servers."""
         where = self.upstream, self.placement, self.network.server
         with ExitStack() as stack:
-            bare = stack.enter_context(processes.reference(*where))
+            bare = stack.enter_context(targets.reference(*where))
             gateways = stack.enter_context(self.gateways(*asks))
-            others = [processes.other_server(other, *where) for other in self.others]
+            others = [targets.other_server(other, *where) for other in self.others]
             yield [self.upstream, bare, *gateways, *map(stack.enter_context, others)]
 
     def subject(
         self,
-        target: processes.Target,
+        target: targets.Target,
         ask: Ask,
         *,
         name: str = "",
@@ -361,7 +361,7 @@ class Bench(NamedTuple):
             go_first(tree(subject.target.database_pid), nice=DATABASE_NICE if is_apart else NICE)
         return measure(subject, self.rig)
 
-    def half_rate(self, target: processes.Target, ask: Ask) -> float:
+    def half_rate(self, target: targets.Target, ask: Ask) -> float:
         """Half of the calls a second of a gateway that has all it can take. Raises VoidWindow."""
         subject = self.subject(target, ask)
         return median(self.measure(subject)[0]["rate"] for _ in range(RATE_WINDOWS)) / 2
@@ -370,9 +370,9 @@ class Bench(NamedTuple):
         """So many calls, from the first to the last. Raises VoidWindow."""
         return measure_pass(subject._replace(calls=calls), self.rig)
 
-    def warm(self, targets: Sequence[processes.Target], *asks: Ask) -> None:
+    def warm(self, servers: Sequence[targets.Target], *asks: Ask) -> None:
         """Let every server do each once by each connection: what is made once is no growth."""
-        for target in targets:
+        for target in servers:
             for ask in asks:
                 self.once(self.subject(target, ask), ask.connections)
 

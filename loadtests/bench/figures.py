@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from loadtests.rig.processes import GATEWAY, LOOPBACK, REFERENCE, RIG
+from loadtests.rig.targets import GATEWAY, LOOPBACK, REFERENCE, RIG
 
 Window = dict[str, float]
 

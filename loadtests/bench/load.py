@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loadtests.bench.upstream import FIRST_EVENTS
-from loadtests.rig.processes import Target
+from loadtests.rig.targets import Target
 
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 LENGTH = b"\r\ncontent-length:"

@@ -14,7 +14,7 @@ from loadtests.bench.figures import Row, Section, Window, added
 from loadtests.bench.load import Ask, Subject
 from loadtests.bench.upstream import CHANNELS
 from loadtests.rig.machine import available_cores, of_tree, place, resident_mb
-from loadtests.rig.processes import Target, database_in
+from loadtests.rig.targets import Target, database_in
 
 Workload = Callable[[Bench], Section]
 

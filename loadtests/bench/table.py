@@ -10,7 +10,7 @@ from statistics import median
 import msgspec
 
 from loadtests.bench.figures import BARE_PLAIN_MS, TARGETS, Row, Section, ratio, slowness
-from loadtests.rig.processes import LOOPBACK, REFERENCE
+from loadtests.rig.targets import LOOPBACK, REFERENCE
 
 NOTHING, RATIO = "–", "ratio"
 RIG_BUSY_MAX = 0.9  # above this share of its cores the rig is what is measured

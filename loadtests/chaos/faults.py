@@ -20,9 +20,9 @@ from loadtests.chaos.judge import Terms
 from loadtests.chaos.load import Load, dribble, read_nothing
 from loadtests.chaos.stack import Stack, channels, models
 from loadtests.chaos.wrong_clock import WrongClock
-from tests.support.deployment import channel
-from tests.support.refusals import REFUSALS
-from tests.support.servers import frozen_server
+from loadtests.rig.deployment import channel
+from loadtests.rig.refusals import REFUSALS
+from loadtests.rig.servers import frozen_server
 
 PAUSED_SECONDS = 20.0
 HOUR, DAY = 3600.0, 86_400.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loadtests.chaos.calls import HELD_OF_NUMBER, Call, Outcome
-from tests.support.transactions import transaction
+from loadtests.rig.transactions import transaction
 
 _NUMBER = re.compile(r"call (\d+)\.")
 

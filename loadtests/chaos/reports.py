@@ -16,7 +16,7 @@ from loadtests.chaos.calls import Call, Outcome
 from loadtests.chaos.faults import Fault, Strike
 from loadtests.chaos.judge import open_holds, shown
 from loadtests.chaos.run import Result, run
-from tests.support.servers import frozen_server
+from loadtests.rig.servers import frozen_server
 
 # Between a gateway that serves again and the next kill, at most.
 BETWEEN_SECONDS = 1.5

@@ -22,15 +22,15 @@ from typing import Any
 from actors.clock import SystemClock
 from actors.store.embedded.postgres import EmbeddedPostgres
 from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND, Connection, Seen
+from loadtests.rig.deployment import SECRET, channel, model
+from loadtests.rig.folders import temporary_folder
 from loadtests.rig.machine import available_cores, children, free_ports
-from loadtests.rig.processes import started
-from tests.support.deployment import SECRET, channel, model
-from tests.support.folders import temporary_folder
-from tests.support.scrape import Admin, Page
-from tests.support.servers import kill_server
-from tests.support.tenants import Registrar, Tenant
-from tests.support.upstream import Upstream
-from tests.support.valkey import MortalValkey, mortal_valkey
+from loadtests.rig.scrape import Admin, Page
+from loadtests.rig.servers import kill_server
+from loadtests.rig.targets import started
+from loadtests.rig.tenants import Registrar, Tenant
+from loadtests.rig.upstream import Upstream
+from loadtests.rig.valkey import MortalValkey, mortal_valkey
 
 # RestartSec of `ops/systemd/model-gateway.service`.
 RESTART_SECONDS = 2.0

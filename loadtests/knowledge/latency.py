@@ -28,7 +28,7 @@ from gw.knowledge.importing import ImportTarget, import_folder
 from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
 from loadtests.bench.figures import percentile
-from loadtests.rig.processes import database_in
+from loadtests.rig.targets import database_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from loadtests.locust.mix import FAMILIES, RUN_FILE, SHAPES, chosen
 from loadtests.locust.verdict import conclusion, report, watched
 from loadtests.rig.machine import available_cores, place
-from loadtests.rig.processes import Target, VerifyFailed, gateway, gw, started, verify
+from loadtests.rig.targets import Target, VerifyFailed, gateway, gw, started, verify
 
 PAGES = 40
 BASE = "handbook"  # of agents; users read a base of their own

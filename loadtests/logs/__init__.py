@@ -34,7 +34,7 @@ from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
 from gw.api.logs.visibility import Scope, Visibility
 from loadtests.rig.machine import available_cores, cpu_seconds, free_ports
-from loadtests.rig.processes import database_in, gw, started
+from loadtests.rig.targets import database_in, gw, started
 
 SQL = load("loadtests.logs", "fill.sql")
 BATCH_ROWS = 100_000

@@ -1,1 +1,1 @@
-"""Needed by every load: processes on cores of their own, funded keys, the system's counters."""
+"""A running gateway with all it stands on, and its clients: of every load, and of tests."""

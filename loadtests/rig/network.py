@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadtests.rig.machine import Cores
-from loadtests.rig.processes import NAMESPACES, Host, Network, started
+from loadtests.rig.targets import NAMESPACES, Host, Network, started
 
 DELAY_SECONDS = 0.000_25  # each way of each cable
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}  # and their packages

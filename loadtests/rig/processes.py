@@ -1,335 +1,187 @@
-"""The processes of a load: a gateway with funded keys, its upstream, any other server.
+"""Real processes for acceptance tests: the simulator, a gateway, the command line.
 
-The gateway is started as a user would start it, through its command line, on an embedded database
-in a folder of its own; afterwards `gw ledger verify` must find nothing. What a process logs is
-passed on to stderr.
+Each is started as a user would start it and found by its ready line; what it logs is kept for the
+message of a failed test. Nothing here sleeps: waiting is for a line, an exit or a condition.
 """
 
-from __future__ import annotations
-
-import asyncio
+import io
 import json
 import os
-import shlex
-import socket
+import queue
+import re
+import select
+import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any
 
-from actors.store.database import Database
-from actors.store.embedded.postgres import EmbeddedPostgres
-from actors.wallet.money import NANO_PER_USD
-from gw import accounts
-from gw.config.load import load
-from gw.keys.hashing import KeyHasher
-from gw.keys.issue import KeyWish, issue_key
-from gw.keys.sealing import KeySealer
-from gw.keys.secret import load_secret
-from loadtests.rig.machine import Cores, Placement, available_cores, children, pin, place, tree
-
-NAMESPACES = Path("/run/netns")  # where `ip netns` names them
-CREDIT_NANO_USD = 1_000_000 * NANO_PER_USD
-AT_ONCE = 8
+from gw.cli.main import main
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 
-async def make_keys(config_path: Path, count: int) -> list[str]:
-    """Make so many funded accounts with a key each beside the running gateway of this file.
-
-    Raises StoreError, EmbeddedFault, ConfigFaults.
-    """
-    config = load(config_path, os.environ)
-    secret = load_secret(config.secret, config.data_dir)
-    hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    turns = asyncio.Semaphore(AT_ONCE)
-    async with database_in(config.data_dir, size=AT_ONCE) as database:
-
-        async def make(number: int) -> str:
-            async with turns:
-                name = f"bench {number}"
-                account = await accounts.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
-                wish = KeyWish(account_id=account.id, name="bench")
-                return (await issue_key(database, wish, hasher=hasher, sealer=sealer)).text
-
-        return await asyncio.gather(*map(make, range(count)))
+class ProcessDied(AssertionError):
+    """A process ended before it was ready."""
 
 
-@asynccontextmanager
-async def database_in(
-    folder: Path, *, settings: Mapping[str, str] | None = None, **how: Any
-) -> AsyncIterator[Database]:
-    """The database of the embedded server of a folder, which runs meanwhile.
+class Process:
+    """A child whose stderr is collected and searched for the line that says it is ready."""
 
-    `settings` are the server's, `how` is as `Database` has it. Raises StoreError, EmbeddedFault.
-    """
-    embedded = EmbeddedPostgres(folder, settings=settings or {})
-    try:
-        async with Database(await embedded.start(), **how) as database:
-            yield database
-    finally:
-        await embedded.stop()
-
-
-GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
-LOOPBACK = "loopback"
-READY_SECONDS = 60.0
-STOP_SECONDS = 60
-MAX_CONCURRENCY = 20_000
-CHAT_MODEL = {
-    "max_output_tokens": 1000,
-    "price": {"input": "1", "output": "10", "cached_input": "0.1"},
-}
-# Run in the tree whose gateway it is: its database may have another shape than ours.
-MAKE_KEYS = """\
-import asyncio, json, pathlib, sys
-try:
-    from loadtests.rig.processes import make_keys
-except ImportError:  # of an older tree
-    from loadtests.rig.accounts import make_keys
-print(json.dumps(asyncio.run(make_keys(pathlib.Path(sys.argv[1]), int(sys.argv[2])))))
-"""
-
-
-class Tree(NamedTuple):
-    """A checkout of the project, and the Python that has what it needs."""
-
-    folder: Path
-    python: str
-    suffix: str = ""  # of the names of its rows
-
-    @classmethod
-    def at(cls, folder: Path) -> Tree:
-        """Another checkout than this one, whose environment its own scripts have made."""
-        whole = folder.resolve()
-        return cls(whole, str(whole / ".venv" / "bin" / "python"), f" of {whole.name}")
-
-    def knows(self, key: str) -> bool:
-        """Whether its configuration has this key: its example names them all."""
-        return f"\n{key}:" in (self.folder / "ops/examples/gw.yaml").read_text(encoding="utf-8")
-
-
-OWN = Tree(Path(__file__).resolve().parents[2], sys.executable)
-
-
-class Target(NamedTuple):
-    """A server under test: where it is, whose CPU counts, which keys it takes."""
-
-    name: str
-    host: str
-    port: int
-    pid: int
-    keys: Sequence[str]
-    database_pid: int | None = None
-    admin_url: str | None = None
-    workers: Sequence[int] = ()  # its processes, where it is several
-    suffix: str = ""  # of its tree
-    config: Path | None = None  # of a gateway
+    def __init__(
+        self, arguments: Sequence[str], *, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.arguments = list(arguments)
+        self._lines: list[str] = []
+        self._begun = b""  # the beginning of the next line
+        self._lock = threading.Lock()
+        self._unread: queue.Queue[str | None] = queue.Queue()
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(environ or {})},
+        )
+        assert self.popen.stderr is not None
+        self._stderr = self.popen.stderr
+        os.set_blocking(self._stderr.fileno(), False)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://{self.host}:{self.port}"
+    def lines(self) -> list[str]:
+        """Everything that it has written to stderr by now."""
+        self._take()
+        return list(self._lines)
+
+    def _read(self) -> None:
+        while self._take():
+            select.select([self._stderr], [], [])
+        self._unread.put(None)
+
+    def _take(self) -> bool:
+        """Read what there is, in whatever thread wants to know; False at the end."""
+        with self._lock:
+            try:
+                while not self._stderr.closed and (data := os.read(self._stderr.fileno(), 65536)):
+                    *whole, self._begun = (self._begun + data).split(b"\n")
+                    for line in whole:
+                        self._lines.append(line.decode())
+                        self._unread.put(line.decode())
+            except BlockingIOError:
+                return True
+            return False
+
+    def wait_for_line(self, pattern: str) -> re.Match[str]:
+        """Return the match of the first unread line that `pattern` finds something in."""
+        while True:
+            try:
+                line = self._unread.get(timeout=PATIENCE_SECONDS)
+            except queue.Empty:
+                raise ProcessDied(f"no line like {pattern!r} from {self}") from None
+            if line is None:
+                raise ProcessDied(f"{self} ended with {self.popen.wait()}:\n{self.log()}")
+            found = re.search(pattern, line)
+            if found is not None:
+                return found
+
+    def ready(self, pattern: str) -> re.Match[str]:
+        """Return the match of the line that reports it ready; one that ends before is closed."""
+        try:
+            return self.wait_for_line(pattern)
+        except ProcessDied:
+            self.close()
+            raise
+
+    def log(self) -> str:
+        """The last lines of stderr."""
+        return "\n".join(self.lines[-40:])
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self.popen.kill()
+        self.popen.wait()
+
+    def terminate(self) -> int:
+        """Ask it to end and return its exit code."""
+        self.popen.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end and return its exit code."""
+        try:
+            return self.popen.wait(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self} does not end:\n{self.log()}") from None
+
+    def close(self) -> None:
+        """Make sure that it is gone."""
+        if self.popen.poll() is None:
+            self.kill()
+        self._reader.join(PATIENCE_SECONDS)
+        assert not self._reader.is_alive(), f"{self} has left a child that may still log"
+        self._stderr.close()
+
+    def __repr__(self) -> str:
+        return f"<Process {' '.join(self.arguments)} pid={self.popen.pid}>"
 
 
-class Host(NamedTuple):
-    """Where a process runs: its address, and its network namespace unless that is ours."""
+class SimulatorProcess(Process):
+    """The upstream simulator as a process of its own."""
 
-    address: str = "127.0.0.1"
-    namespace: str = ""
-
-    def command(self, words: Sequence[str]) -> list[str]:
-        """What runs a command there, as the same process."""
-        entered = ["nsenter", f"--net={NAMESPACES / self.namespace}"] if self.namespace else []
-        return [*entered, *words]
+    def __init__(self, *, seed: int = 7, port: int = 0) -> None:
+        super().__init__(["loadtests.simulator", "--port", str(port), "--seed", str(seed)])
+        self.url = self.ready(r"^ready listen=(\S+)")[1]
 
 
-HERE = Host()
+class GatewayProcess(Process):
+    """A gateway as `gw serve` starts it."""
+
+    def __init__(
+        self, config: Path, *, processes: int = 1, environ: Mapping[str, str] | None = None
+    ) -> None:
+        arguments = ["gw", "serve", "--config", str(config)]
+        if processes != 1:
+            arguments += ["--processes", str(processes)]
+        super().__init__(arguments, environ=environ)
+        ready = self.ready(r"^ready listen=(\S+) admin=(\S+)")
+        self.url, self.admin_url = ready[1], ready[2]
 
 
-class Network(NamedTuple):
-    """The hosts of the server under test and of the upstream; what is between, in words."""
+class CommandFailed(AssertionError):
+    """A command of the CLI ended with another code than 0."""
 
-    server: Host = HERE
-    upstream: Host = HERE
-    between: str = LOOPBACK
-    relay_pid: int | None = None  # of what makes the delay, if a process does
-
-
-class Rig(NamedTuple):
-    """What surrounds the server under test: this process, which is the load, and others."""
-
-    pids: Sequence[int]
-    cores: int  # that it has, beside the server's
+    def __init__(self, code: int, response: Any, stderr: str) -> None:
+        super().__init__(f"exit {code}: {response} {stderr}")
+        self.code = code
+        self.answer = response
+        self.stderr = stderr
 
 
-class Against(NamedTuple):
-    """Another server to measure in the same run: how it is started, and where it listens then."""
+def gw(config: Path, *arguments: str) -> Any:
+    """Run one command of the CLI with `--json`; return its object. Raises CommandFailed.
 
-    name: str
-    command: str
-    url: str
-
-
-class VerifyFailed(Exception):
-    """`gw ledger verify` found something."""
-
-
-@contextmanager
-def started(
-    arguments: Sequence[str], cores: Cores, own: Tree = OWN, host: Host = HERE
-) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """A Python module on these cores, to its end; yields its pid and the words it is ready with."""
-    command = host.command([own.python, "-m", *arguments])
-    with _process(command, cores, cwd=own.folder, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        ready, deadline = "", time.monotonic() + READY_SECONDS
-        while not ready.startswith("ready "):
-            sys.stderr.write(ready)
-            ready = process.stderr.readline()
-            if not ready or time.monotonic() > deadline:
-                raise SystemExit(f"{' '.join(arguments)} did not become ready")
-        # A pipe without a reader would stop the process once it is full.
-        reader = threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True)
-        reader.start()
-        yield process.pid, dict(word.split("=", 1) for word in ready.split() if "=" in word)
-    reader.join()
-
-
-@contextmanager
-def _process(command: Sequence[str], cores: Cores, **how: Any) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, **how)
-    try:
-        pin(process.pid, cores)
-        yield process
-    finally:
-        process.terminate()
-        process.wait(timeout=STOP_SECONDS)
-
-
-@contextmanager
-def light_upstream(placement: Placement, host: Host = HERE) -> Iterator[Target]:
-    """The upstream of canned bytes, as a target: asked without a server between."""
-    command = ["loadtests.bench.upstream", host.address]
-    with started(command, placement.upstream, host=host) as (pid, words):
-        yield Target(RIG, *_host_and_port(words["listen"]), pid, ["bench"])
-
-
-@contextmanager
-def reference(upstream: Target, placement: Placement, host: Host = HERE) -> Iterator[Target]:
-    """The project's own bare proxy."""
-    command = ["loadtests.bench.reference", host.address, upstream.host, str(upstream.port)]
-    with started(command, placement.server, host=host) as (pid, words):
-        yield Target(REFERENCE, *_host_and_port(words["listen"]), pid, ["bench"])
-
-
-@contextmanager
-def other_server(
-    against: Against, upstream: Target, placement: Placement, on: Host = HERE
-) -> Iterator[Target]:
-    """Any server that takes chat-completions; its command contains the upstream's address."""
-    host, port = _host_and_port(against.url)
-    there = {"upstream_host": upstream.host, "upstream_port": upstream.port}
-    command = against.command.format(upstream_url=upstream.url, port=port, **there)
-    with _process(on.command(shlex.split(command)), placement.server) as process:
-        deadline = time.monotonic() + READY_SECONDS
-        while not _is_listening(host, port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"{against.name} does not listen on {against.url}")
-            time.sleep(0.05)
-        yield Target(against.name, host, port, process.pid, ["bench"])
-
-
-@contextmanager
-def gateway(
-    upstream_url: str,
-    *,
-    channels: Mapping[str, str],
-    models: Sequence[Mapping[str, Any]],
-    accounts: int = 1,
-    processes: int = 1,
-    placement: Placement | None = None,
-    name: str = GATEWAY,
-    own: Tree = OWN,
-    settings: Mapping[str, Any] | None = None,
-    host: Host = HERE,
-) -> Iterator[Target]:
-    """A gateway with keys that will not run dry, one an account; verified when it has stopped.
-
-    `channels` states which protocols each speaks, `settings` what its configuration has besides.
-    Raises VerifyFailed.
+    In this process, because to start an interpreter takes longer than what most commands do; in one
+    of its own where $PYTHONPATH names another tree, whose command is meant then, and for `serve`,
+    which handles the signals of a process.
     """
-    where = placement or place(available_cores())
-    with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
-        folder = Path(text)
-        folder.chmod(0o711)
-        config = folder / "gw.yaml"
-        written = {**_settings(folder, upstream_url, channels, models), **(settings or {})}
-        written |= dict.fromkeys(("listen", "admin_listen"), f"{host.address}:0")
-        config.write_text(json.dumps(written), encoding="utf-8")  # JSON is YAML
-        several = ["--processes", str(processes)] if processes > 1 else []
-        serve = ["gw", "serve", "--config", str(config), *several]
-        with started(serve, where.server, own, host) as (pid, words):
-            (pid_file,) = (folder / "var").rglob("postmaster.pid")
-            database = int(pid_file.read_text().split("\n", 1)[0])
-            for one in tree(database):
-                pin(one, where.database)
-            make = [own.python, "-c", MAKE_KEYS, str(config), str(accounts)]
-            keys = json.loads(subprocess.check_output(make, cwd=own.folder))
-            workers = children(pid) if several else ()
-            at = _host_and_port(words["listen"])
-            name += own.suffix
-            admin = words["admin"]
-            yield Target(name, *at, pid, keys, database, admin, workers, own.suffix, config)
-        verify(config, own)
-
-
-def _settings(
-    folder: Path,
-    upstream_url: str,
-    channels: Mapping[str, str],
-    models: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    channel: dict[str, Any] = {"base_url": upstream_url, "max_concurrency": MAX_CONCURRENCY}
-    channel |= {"health": {"failures": 100}}
-    return {
-        "data_dir": str(folder / "var"),
-        "channels": [
-            {"id": name, "api_key": name, "protocols": protocols.split(), **channel}
-            for name, protocols in channels.items()
-        ],
-        "models": [{**({} if "endpoint_type" in one else CHAT_MODEL), **one} for one in models],
-    }
-
-
-def verify(config: Path | str, own: Tree = OWN) -> None:
-    """Print the output of `gw ledger verify`. Raises VerifyFailed."""
-    try:
-        report = gw(Path(config), "ledger", "verify", own=own, stderr=subprocess.PIPE)
-    except subprocess.CalledProcessError as failed:
-        raise VerifyFailed(failed.stdout + failed.stderr) from None
-    print(f"gw ledger verify: {report['counts']}")
-
-
-def gw(config: Path, *words: str, own: Tree = OWN, **how: Any) -> Any:
-    """What a command of a tree prints as JSON. Raises CalledProcessError."""
-    command = [own.python, "-m", "gw", *words, "--config", str(config.resolve()), "--json"]
-    how = {"cwd": own.folder, "stdout": subprocess.PIPE, "check": True, **how}
-    return json.loads(subprocess.run(command, text=True, **how).stdout or "null")
-
-
-def _is_listening(host: str, port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((host, port)) == 0
-
-
-def _host_and_port(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    assert parts.hostname is not None, url
-    assert parts.port is not None, url
-    return parts.hostname, parts.port
+    command = [*arguments, "--config", str(config), "--json"]
+    if "PYTHONPATH" in os.environ or arguments[0] == "serve":
+        done = subprocess.run(
+            [sys.executable, "-m", "gw", *command], capture_output=True, text=True, check=False
+        )
+        code, printed, complaint = done.returncode, done.stdout, done.stderr
+    else:
+        out, err = io.StringIO(), io.StringIO()
+        # In a thread, where the loop that a test may be running does not forbid it its own.
+        with redirect_stdout(out), redirect_stderr(err), ThreadPoolExecutor(1) as pool:
+            code = pool.submit(main, command).result()
+        printed, complaint = out.getvalue(), err.getvalue()
+    response = json.loads(printed) if printed.strip() else None
+    if code:
+        raise CommandFailed(code, response, complaint)
+    return response

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.support.deployment import Deployment, channel, model
-from tests.support.tenants import PERSONA, Tenant
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import PERSONA, Tenant
 
 RUNS: dict[str, Any] = {
     "protocols": ["chat", "responses"],

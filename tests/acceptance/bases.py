@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 
 PAGES = {
     "Otters.md": (

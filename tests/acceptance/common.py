@@ -5,7 +5,7 @@ A module that needs other ones, or does to them what others would feel, has a de
 
 from typing import Any
 
-from tests.support.deployment import channel, model
+from loadtests.rig.deployment import channel, model
 
 CREATED = 1_750_000_000
 LADDER = ("one", "two", "three")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from loadtests.rig.deployment import Deployment, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance import agents, common, pictures, sounds, translated
-from tests.support.deployment import Deployment, shared_deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 # Their modules change no configuration.
 SHARED = (common.SETTINGS, agents.SETTINGS, pictures.SETTINGS, sounds.SETTINGS, translated.SETTINGS)

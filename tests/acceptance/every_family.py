@@ -7,13 +7,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gw.runtime.database_pools import LOG_CONNECTIONS
+from loadtests.rig.client import HELLO, Client, Reply
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.refusals import without_function
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.transactions import transaction
+from loadtests.rig.waiting import until
 from tests.acceptance import agents, bases, films, pictures, sounds
-from tests.support.client import HELLO, Client, Reply
-from tests.support.deployment import Deployment, channel, model
-from tests.support.refusals import without_function
-from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 WIKI = "/api/v1/ext/wiki"
 READERS = 8

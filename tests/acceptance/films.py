@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import Deployment, channel, model
 from tests.acceptance import sounds
-from tests.support.client import Client, Reply
-from tests.support.deployment import Deployment, channel, model
 
 VIDEOS = "/v1/videos/generations"
 SECOND = 100_000_000  # nano-USD

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.client import Call, Client, Reply
-from tests.support.deployment import channel, model
+from loadtests.rig.client import Call, Client, Reply
+from loadtests.rig.deployment import channel, model
 
 PATH = "/v1/images/generations"
 EACH = 40_000_000  # nano-USD for an image of `picture`

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.client import Client, Reply
-from tests.support.deployment import channel, model
-from tests.support.waiting import until
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import channel, model
+from loadtests.rig.waiting import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
 TRANSCRIPTS = "/v1/transcripts/extract"

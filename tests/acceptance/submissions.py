@@ -4,9 +4,9 @@ that ask for them, and keys that grow old at once.
 
 from typing import Any
 
-from tests.support.client import Call, Client, Reply
-from tests.support.deployment import Deployment, channel, model
-from tests.support.transactions import transaction
+from loadtests.rig.client import Call, Client, Reply
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.transactions import transaction
 
 PATH = "/v1/images/generations"
 PRICE = 40_000_000  # nano-USD of one picture

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.telegraph import dialect
-from tests.support.deployment import Deployment, channel, model, shared_deployment
-from tests.support.folders import temporary_folder
-from tests.support.postgres import PostgresForTests
-from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

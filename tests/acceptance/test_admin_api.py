@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.support.client import Client
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.waiting import until
 from tests.support.rows import each
-from tests.support.waiting import until
 
 
 @dataclass(frozen=True)

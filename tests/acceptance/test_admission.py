@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gw.api.checks import OUT_OF_FUNDS
+from loadtests.rig.client import CHAT, HELLO, Reply, chat_body
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.support.aio import run
-from tests.support.client import CHAT, HELLO, Reply, chat_body
-from tests.support.deployment import Deployment
 from tests.support.streams import unlimited
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 IN, OUT = 1_000, 10_000  # nano-USD for one token of an ordinary model
 HELLO_BYTES = len(json.dumps([HELLO], separators=(",", ":")))

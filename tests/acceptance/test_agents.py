@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from loadtests.rig.client import HELLO, Reply
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import PERSONA, Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.agents import ME, SETTINGS, said
-from tests.support.client import HELLO, Reply
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import PERSONA, Tenant
-from tests.support.waiting import until
 
 __all__ = ["SETTINGS"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, write_base
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

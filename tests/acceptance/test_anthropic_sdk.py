@@ -8,10 +8,10 @@ import pytest
 from anthropic import Anthropic
 from anthropic.types import MessageParam, ToolParam
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 # The deployment of this module.
 __all__ = ["SETTINGS"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from gw.api.checks import MISSING_KEY, QUERY_KEY
 from gw.keys.principal import MESSAGES
-from tests.support.client import CHAT, Client, Reply, chat_body
-from tests.support.deployment import Deployment
+from loadtests.rig.client import CHAT, Client, Reply, chat_body
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 UNKNOWN = "sk-platform-" + "0" * 64
 INVALID = (401, "authentication_error", "invalid_api_key")

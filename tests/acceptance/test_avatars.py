@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.upstream import key_of
 from tests.acceptance import sounds
 from tests.acceptance.sounds import AVATAR, AVATARS, TEMPLATES, VIDEOS, clone, ended, post, register
-from tests.support.client import Client
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
-from tests.support.upstream import key_of
 
 pytestmark = pytest.mark.long
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from actors.store.embedded.binaries import find_binaries
-from tests.support.deployment import Deployment, channel, deployment, model
-from tests.support.postgres import PostgresForTests
-from tests.support.waiting import until
+from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

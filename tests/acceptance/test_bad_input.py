@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.raw import RawConnection
 from tests.acceptance.bad_inputs import CASES
 from tests.acceptance.bad_inputs.case import (
     CHAT,
@@ -21,8 +23,6 @@ from tests.acceptance.bad_inputs.case import (
     request,
 )
 from tests.acceptance.bad_inputs.stand import FUNDS_NANO_USD, SETTINGS, Stand
-from tests.support.deployment import Deployment
-from tests.support.raw import RawConnection
 from tests.support.rows import each
 
 __all__ = ["SETTINGS"]

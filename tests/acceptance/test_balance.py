@@ -3,9 +3,9 @@
 Spec: Balance; contract §3.
 """
 
-from tests.support.client import Client, nano_usd
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
+from loadtests.rig.client import Client, nano_usd
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 
 
 def test_balance_is_exact_right_after_each_of_fifty_calls(h: Deployment, tenant: Tenant) -> None:

@@ -8,10 +8,10 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionChunk
 
-from tests.support.client import Reply
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.client import Reply
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 TOOLS = ["web_search", "image_generation"]
 USAGE = {"input": 1000, "output": 100, "cached": 400}

@@ -16,14 +16,14 @@ from websockets.sync.client import connect
 from channels.families import CHAT_PROTOCOLS
 from channels.translation.paths import TRANSLATIONS
 from gw.app import routes
+from loadtests.rig.client import HELLO
+from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.waiting import PATIENCE_SECONDS
 from tests.acceptance import sounds
 from tests.acceptance.pictures import picture
-from tests.support.client import HELLO
-from tests.support.deployment import Deployment, channel, model, shared_deployment
 from tests.support.forms import TYPE, form, part
-from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
-from tests.support.waiting import PATIENCE_SECONDS
 
 
 class _Busy(BaseHTTPRequestHandler):

@@ -6,11 +6,11 @@ Spec: Call logs, Call log row.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.support.client import Reply
-from tests.support.deployment import Deployment
+from loadtests.rig.client import Reply
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 LOGS = "/v1/logs"
 ROW = [

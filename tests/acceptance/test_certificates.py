@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography import x509
 
+from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.scrape import Admin
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.support.certificates import pem_files
-from tests.support.client import CHAT, chat_body
-from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
-from tests.support.postgres import PostgresForTests
-from tests.support.scrape import Admin
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tests.support.client import Call, Client
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.client import Call, Client
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 FAILURES = 3
 # A breaker that soon lets a probe by.

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import HELLO, Call, Client
-from tests.support.deployment import Deployment, deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
+from loadtests.rig.client import HELLO, Call, Client
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

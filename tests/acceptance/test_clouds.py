@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import CHAT, HELLO, Reply
-from tests.support.deployment import PRICE, Deployment, channel, model, shared_deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.processes import CommandFailed
+from loadtests.rig.client import CHAT, HELLO, Reply
+from loadtests.rig.deployment import PRICE, Deployment, channel, model, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.processes import CommandFailed
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

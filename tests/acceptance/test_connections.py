@@ -5,9 +5,9 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.client import CHAT, chat_body
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
+from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 
 
 def test_kept_connection_survives_whatever_ends_well(h: Deployment, tenant: Tenant) -> None:

@@ -18,12 +18,12 @@ import requests
 
 from gw.console.texts import TEXTS
 from gw.keys.views import Viewer
+from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, model
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.transactions import transaction
+from loadtests.rig.waiting import until
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, link, visitor
-from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, model
-from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 FILM = model("film", "films", endpoint_type="videos_generations", price={"per_second": "0.1"})
 SETTINGS: dict[str, Any] = {

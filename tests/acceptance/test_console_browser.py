@@ -8,11 +8,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
+from loadtests.rig.deployment import A_KNOWN_PORT, Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS, link
-from tests.support.deployment import A_KNOWN_PORT, Deployment
-from tests.support.tenants import Tenant
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

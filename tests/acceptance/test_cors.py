@@ -5,10 +5,10 @@ from typing import Any
 from gw.http.cors import EXPOSED, Cors
 from gw.http.tornado.headers import RequestHeaders
 from gw.idempotency.guard import REPLAYED
-from tests.support.client import Client, Reply
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 PAGE, OTHER = "https://app.example", "https://evil.example"
 SETTINGS: dict[str, Any] = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.transactions import transaction
 from tests.acceptance.common import DIMENSIONS
 from tests.support.aio import eventually, run
-from tests.support.deployment import Deployment, channel, deployment, model
 from tests.support.streams import Stream, follow, stream, unlimited
-from tests.support.transactions import transaction
 
 STREAMS = 50
 # Slow enough to be in the middle for as long as the test needs, of a length nobody waits for.

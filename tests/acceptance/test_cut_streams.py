@@ -18,13 +18,13 @@ import pytest
 from google.genai import Client as Genai
 from google.genai import types
 
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.translated import SETTINGS as TRANSLATED
 from tests.acceptance.translated import told_to
-from tests.support.deployment import Deployment, deployment
-from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 # The deployment of this module; the gateway's time is short enough to be waited for.
 CALL_SECONDS = 4

@@ -23,10 +23,12 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import yaml
 
+from loadtests.rig.deployment import deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.acceptance.every_family import SETTINGS, call_everything, callers
 from tests.support.boards import Series
-from tests.support.deployment import deployment
-from tests.support.folders import temporary_folder
 from tests.support.monitoring import (
     ALERTS,
     PROMETHEUS,
@@ -40,8 +42,6 @@ from tests.support.monitoring import (
 )
 from tests.support.packaged import PROMETHEUS as PROGRAMS
 from tests.support.packaged import programs
-from tests.support.postgres import PostgresForTests
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

@@ -17,8 +17,8 @@ import av
 import pytest
 from av.container import InputContainer
 
-from tests.support.processes import gw
-from tests.support.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.processes import gw
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

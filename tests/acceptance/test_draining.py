@@ -14,13 +14,13 @@ import pytest
 
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.run import EXIT_UNSETTLED
-from tests.support.caller import Caller, outcome
-from tests.support.client import NANO_PER_USD
-from tests.support.deployment import A_KNOWN_PORT, Deployment, deployment
-from tests.support.processes import GatewayProcess
-from tests.support.scrape import Admin
-from tests.support.transactions import transaction
-from tests.support.waiting import until
+from loadtests.rig.caller import Caller, outcome
+from loadtests.rig.client import NANO_PER_USD
+from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, deployment
+from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.scrape import Admin
+from loadtests.rig.transactions import transaction
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.deployment import Deployment, channel, model
 from tests.support.rows import each
 
 SETTINGS: dict[str, Any] = {

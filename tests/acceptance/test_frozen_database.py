@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import CHAT, HELLO, Client, Reply
-from tests.support.deployment import Deployment, channel, deployment, model
-from tests.support.scrape import Admin
-from tests.support.servers import frozen_server
-from tests.support.waiting import until
+from loadtests.rig.client import CHAT, HELLO, Client, Reply
+from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.scrape import Admin
+from loadtests.rig.servers import frozen_server
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadtests.attacks.frozen_process import COST_NANO_USD, freeze_under_calls
-from tests.support.deployment import deployment
+from loadtests.rig.deployment import deployment
 
 pytestmark = pytest.mark.long
 

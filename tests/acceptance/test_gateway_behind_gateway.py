@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment, channel, deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance import films, sounds
 from tests.acceptance.sounds import (
     AVATAR,
@@ -26,10 +30,6 @@ from tests.acceptance.sounds import (
     register,
     speak,
 )
-from tests.support.deployment import Deployment, channel, deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

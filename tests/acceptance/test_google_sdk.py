@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from google.genai import Client, errors, types
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 # The deployment of this module.
 __all__ = ["SETTINGS"]

@@ -9,12 +9,12 @@ from typing import Any
 import openai
 import pytest
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.pictures import refusal
 from tests.acceptance.submissions import PRICE, age_keys, begin, conflict, submit
 from tests.acceptance.submissions import SETTINGS as SETTINGS
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 
 def statuses(h: Deployment, tenant: Tenant) -> list[str]:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.rig.client import Call, Client, Reply
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.pictures import refusal
 from tests.acceptance.submissions import PRICE, SETTINGS, age_keys, begin, conflict, submit
-from tests.support.client import Call, Client, Reply
-from tests.support.deployment import Deployment, deployment
-from tests.support.processes import GatewayProcess
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 from openai import OpenAI
 
+from loadtests.rig.client import NANO_PER_USD
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.upstream import key_of
+from loadtests.rig.waiting import until
 from tests.acceptance import pictures
 from tests.acceptance.pictures import EACH, PATH, begin, generate, refusal
-from tests.support.client import NANO_PER_USD
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
-from tests.support.upstream import key_of
-from tests.support.waiting import until
 
 SETTINGS = pictures.SETTINGS
 

@@ -16,9 +16,9 @@ import yaml
 
 from channels.kinds import KINDS
 from gw.cli.main import main
-from tests.support.processes import GatewayProcess, SimulatorProcess
-from tests.support.upstream import Upstream
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.processes import GatewayProcess, SimulatorProcess
+from loadtests.rig.upstream import Upstream
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
 

@@ -21,14 +21,14 @@ from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, Hold
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.upstream import key_of
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.acceptance import sounds
 from tests.acceptance.sounds import LISTS, SUBMITS
-from tests.support.client import Client
-from tests.support.deployment import Deployment, channel, deployment
 from tests.support.jobs import acceptance, new_job
-from tests.support.tenants import Tenant
-from tests.support.upstream import key_of
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

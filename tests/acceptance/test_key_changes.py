@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gw.keys.principal import MESSAGES, RefusalReason
-from tests.support.client import Client
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

@@ -14,13 +14,13 @@ from urllib.parse import parse_qsl, quote, unquote_plus
 
 import pytest
 
-from tests.support.client import Reply
-from tests.support.deployment import Deployment, model, shared_deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.processes import CommandFailed
+from loadtests.rig.client import Reply
+from loadtests.rig.deployment import Deployment, model, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.processes import CommandFailed
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.caller import Caller
-from tests.support.client import NANO_PER_USD, Reply
-from tests.support.deployment import Deployment, deployment, model
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
+from loadtests.rig.caller import Caller
+from loadtests.rig.client import NANO_PER_USD, Reply
+from loadtests.rig.deployment import Deployment, deployment, model
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from tests.support.client import Reply
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.client import Reply
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 SUPPLIERS = ("supplier-alpha", "supplier-beta", "supplier-gamma")
 SECRETS = ("supplier-", "key-of-", "127.0.0.1", "sk-platform")

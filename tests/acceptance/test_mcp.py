@@ -11,13 +11,13 @@ import pytest
 
 from gw.api.mcp.knowledge_tools import SOURCELESS, UNREADABLE
 from gw.app import MCP_BODY_BYTES_MAX
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.scrape import Admin
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.bases import PAGES, imported
-from tests.support.client import Client, Reply
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.scrape import Admin
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 WIKI = "/api/v1/ext/wiki"
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

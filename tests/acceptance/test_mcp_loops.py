@@ -17,10 +17,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from openai import AsyncOpenAI
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.bases import PAGES, imported
 from tests.acceptance.translated import SETTINGS, told_to
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from loadtests.rig.client import NANO_PER_USD
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.pictures import EACH, picture
-from tests.support.client import NANO_PER_USD
-from tests.support.deployment import Deployment, channel, model
 from tests.support.forms import TYPE, form, part
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 SOUND = {"endpoint_type": "audio_transcriptions"}
 SETTINGS: dict[str, Any] = {

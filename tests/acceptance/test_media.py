@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance import sounds
 from tests.acceptance.sounds import AVATARS, COSTS, LISTS, SUBMITS, TEMPLATES, VOICES, ask, ended
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

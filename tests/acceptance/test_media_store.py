@@ -8,9 +8,9 @@ from typing import Any
 import av
 import pytest
 
+from loadtests.rig.deployment import channel, deployment, model
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.acceptance.sounds import FILMED, MUSIC, SPEECH, SPOKEN, SUNG, VIDEOS
-from tests.support.deployment import channel, deployment, model
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

@@ -8,9 +8,9 @@ import pytest
 
 from gw.cli.main import main
 from gw.moving_in.writing import read_env_file
-from tests.support.client import Client
-from tests.support.processes import GatewayProcess, SimulatorProcess
-from tests.support.upstream import Upstream
+from loadtests.rig.client import Client
+from loadtests.rig.processes import GatewayProcess, SimulatorProcess
+from loadtests.rig.upstream import Upstream
 
 pytestmark = pytest.mark.long
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Client
-from tests.support.deployment import Deployment, channel, model
-from tests.support.scrape import Admin, Page
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.scrape import Admin, Page
 
 NOBODY = "http://127.0.0.1:1"
 FAILURES = 3

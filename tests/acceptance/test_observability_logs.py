@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.client import CHAT, Client, Reply
+from loadtests.rig.client import CHAT, Client, Reply
+from loadtests.rig.deployment import SECRET, Deployment, channel, deployment, logged, model
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.scrape import Admin
+from loadtests.rig.upstream import key_of
+from loadtests.rig.waiting import until
 from tests.support.collector import running_sink
-from tests.support.deployment import SECRET, Deployment, channel, deployment, logged, model
-from tests.support.folders import temporary_folder
-from tests.support.postgres import PostgresForTests
-from tests.support.scrape import Admin
-from tests.support.upstream import key_of
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

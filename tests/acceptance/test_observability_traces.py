@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, deployment, model, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from metrics.version import release
 from tests.acceptance import sounds
 from tests.acceptance.films import ended, submit
 from tests.acceptance.pictures import EACH, generate, picture
-from tests.support.client import Client
 from tests.support.collector import ReadSpan, Sink, running_sink
-from tests.support.deployment import Deployment, channel, deployment, model, shared_deployment
-from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"

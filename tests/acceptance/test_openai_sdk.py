@@ -9,11 +9,11 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.common import CREATED, MODELS
 from tests.support.aio import run
-from tests.support.deployment import Deployment
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Say hello."}]
 

@@ -9,10 +9,10 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, told_to
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 # The deployment of this module.
 __all__ = ["SETTINGS"]

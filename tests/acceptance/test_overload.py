@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.scrape import Admin
+from loadtests.rig.waiting import until
 from tests.support.aio import run
-from tests.support.client import CHAT, chat_body
-from tests.support.deployment import Deployment, deployment
-from tests.support.scrape import Admin
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

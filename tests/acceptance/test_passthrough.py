@@ -7,10 +7,10 @@ Spec: Events; contract §5. What of a request is changed is proved in
 import json
 from typing import Any
 
-from tests.support.client import chat_body
-from tests.support.deployment import Deployment
+from loadtests.rig.client import chat_body
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 ASKED: dict[str, Any] = {
     "stream": True,

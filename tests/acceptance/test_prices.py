@@ -7,8 +7,8 @@ Spec: Account wallet, billing; contract §3 and §7. The rules one by one are pr
 import json
 from typing import Any
 
-from tests.support.client import HELLO, chat_body
-from tests.support.deployment import Deployment
+from loadtests.rig.client import HELLO, chat_body
+from loadtests.rig.deployment import Deployment
 from tests.support.rows import each
 
 COSTS = {

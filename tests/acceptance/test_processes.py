@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from gw.api.refusals import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
-from tests.support.client import CHAT, NANO_PER_USD, Reply
-from tests.support.deployment import Deployment, deployment, model, shared_deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.scrape import Admin
+from loadtests.rig.client import CHAT, NANO_PER_USD, Reply
+from loadtests.rig.deployment import Deployment, deployment, model, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.scrape import Admin
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until, within_one_window
 from tests.support.streams import Stream, follow, unlimited
-from tests.support.tenants import Tenant
-from tests.support.waiting import until, within_one_window
 
 pytestmark = pytest.mark.long
 

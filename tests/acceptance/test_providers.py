@@ -20,21 +20,21 @@ import pytest
 from channels.credentials import NO_AUTH
 from channels.dialects.base_resp import status_in
 from channels.kinds import KINDS
+from loadtests.rig.client import NANO_PER_USD, Reply
+from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.processes import CommandFailed
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.upstream import key_of
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
 from tests.acceptance.dialogues.streamed import read_stream
 from tests.acceptance.dialogues.whole import WholeResult, read_whole
-from tests.support.client import NANO_PER_USD, Reply
 from tests.support.covering import covering
-from tests.support.deployment import Deployment, channel, model, shared_deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.processes import CommandFailed
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.upstream import key_of
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

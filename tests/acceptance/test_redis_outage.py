@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.client import Client
-from tests.support.deployment import Deployment, deployment
-from tests.support.processes import GatewayProcess
-from tests.support.scrape import Admin
-from tests.support.valkey import MortalValkey
-from tests.support.waiting import until
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.scrape import Admin
+from loadtests.rig.valkey import MortalValkey
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

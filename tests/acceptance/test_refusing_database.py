@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Client, Reply
-from tests.support.deployment import Deployment, channel, deployment, model
-from tests.support.postgres import running_postgres
-from tests.support.refusals import REFUSALS
-from tests.support.scrape import Admin
-from tests.support.waiting import until
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.postgres import running_postgres
+from loadtests.rig.refusals import REFUSALS
+from loadtests.rig.scrape import Admin
+from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 

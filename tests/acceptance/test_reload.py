@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Client
-from tests.support.deployment import Deployment, channel, model
-from tests.support.scrape import Admin
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.scrape import Admin
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 
 SETTINGS: dict[str, Any] = {
     "channels": [channel("one", priority=1), channel("two", priority=2)],

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
 from tests.acceptance import films, pictures, sounds
 from tests.acceptance.test_measured import SOUND, WAVE
-from tests.support.client import Client, Reply
-from tests.support.deployment import Deployment, channel, model
 from tests.support.forms import TYPE, form, part
-from tests.support.tenants import Tenant
 
 SETTINGS: dict[str, Any] = {
     "channels": [

@@ -12,10 +12,10 @@ from openai import OpenAI
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from tests.acceptance.translated import USAGE
-from tests.support.deployment import Deployment, channel, model
-from tests.support.tenants import Tenant
-from tests.support.waiting import PATIENCE_SECONDS, until
 
 SETTINGS: dict[str, Any] = {
     "channels": [

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.processes import CommandFailed
 from tests.acceptance import films, sounds
-from tests.support.deployment import Deployment, channel, deployment, model
-from tests.support.folders import temporary_folder
-from tests.support.postgres import PostgresForTests
-from tests.support.processes import CommandFailed
 from tests.support.rows import each
 
 RUNBOOKS = sorted((Path(__file__).parents[2] / "ops" / "runbooks").glob("*.md"))

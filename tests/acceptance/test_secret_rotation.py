@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Client
-from tests.support.deployment import SECRET, Deployment, channel, model
-from tests.support.processes import CommandFailed
-from tests.support.tenants import Tenant
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import SECRET, Deployment, channel, model
+from loadtests.rig.processes import CommandFailed
+from loadtests.rig.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests.support.client import Client
-from tests.support.deployment import Deployment, channel, model, shared_deployment
-from tests.support.folders import temporary_folder
-from tests.support.postgres import PostgresForTests
-from tests.support.processes import GatewayProcess
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.valkey import running_valkey
+from loadtests.rig.waiting import until
 from tests.support.streams import Stream, follow, unlimited
-from tests.support.tenants import Tenant
-from tests.support.valkey import running_valkey
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.test_cut_streams import (
     anthropic_messages,
     google_native,
@@ -20,10 +24,6 @@ from tests.acceptance.test_cut_streams import (
 )
 from tests.acceptance.translated import SETTINGS as TRANSLATED
 from tests.acceptance.translated import told_to
-from tests.support.deployment import Deployment, deployment
-from tests.support.postgres import PostgresForTests
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -10,6 +10,10 @@ from urllib.request import urlopen
 import av
 from openai import OpenAI
 
+from loadtests.rig.client import NANO_PER_USD
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.transactions import transaction
 from tests.acceptance import sounds
 from tests.acceptance.sounds import (
     CHARACTER,
@@ -27,11 +31,7 @@ from tests.acceptance.sounds import (
     extract,
     speak,
 )
-from tests.support.client import NANO_PER_USD
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
 
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from gw.app import routes
+from loadtests.rig.client import CHAT, HELLO
+from loadtests.rig.deployment import Deployment, model
+from loadtests.rig.raw import RawAnswer, RawConnection
+from loadtests.rig.tenants import Tenant
 from tests.acceptance import bases, every_family, films, sounds
 from tests.acceptance.submissions import PATH as IMAGES
-from tests.support.client import CHAT, HELLO
-from tests.support.deployment import Deployment, model
-from tests.support.raw import RawAnswer, RawConnection
-from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

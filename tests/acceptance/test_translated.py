@@ -6,10 +6,10 @@ a translation, which would have to read it, refuses it. A call may be translated
 
 from typing import Any
 
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
 from tests.acceptance.translated import PATHS, SCHEMA, SETTINGS, chat, chunks, gemini
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 # The deployment of this module.
 __all__ = ["SETTINGS"]

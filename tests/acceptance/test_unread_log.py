@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.client import CHAT, chat_body
-from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
-from tests.support.scrape import Admin
-from tests.support.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
+from loadtests.rig.scrape import Admin
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 

@@ -8,12 +8,12 @@ from gw.api.chat.provider_headers import (
     PROVIDER_NAME_CHARACTERS_MAX,
     PROVIDER_VALUE_CHARACTERS_MAX,
 )
+from loadtests.rig.client import HELLO, Reply
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.upstream import key_of
 from tests.acceptance.translated import CHANNELS, SETTINGS
-from tests.support.client import HELLO, Reply
-from tests.support.deployment import Deployment
 from tests.support.rows import each
-from tests.support.tenants import Tenant
-from tests.support.upstream import key_of
 
 # The deployment of this module.
 __all__ = ["SETTINGS"]

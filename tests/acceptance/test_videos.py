@@ -15,6 +15,12 @@ from urllib.request import urlopen
 import av
 import pytest
 
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.scrape import Admin
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.transactions import transaction
+from loadtests.rig.waiting import until
 from tests.acceptance import films
 from tests.acceptance.films import (
     PORTRAIT,
@@ -29,13 +35,7 @@ from tests.acceptance.films import (
     posted,
     submit,
 )
-from tests.support.client import Client, Reply
-from tests.support.deployment import Deployment, deployment
 from tests.support.rows import each
-from tests.support.scrape import Admin
-from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 EXPIRED_URL = "https://media.example/expired"
 

@@ -11,12 +11,12 @@ from typing import Any
 import psycopg2
 import pytest
 
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance.films import SECOND, SETTINGS, TEXT, VIDEOS, posted
 from tests.support.covering import covering
-from tests.support.deployment import Deployment, deployment
-from tests.support.processes import GatewayProcess
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.client import NANO_PER_USD
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.waiting import until
 from tests.acceptance import films, pictures
 from tests.acceptance.bases import imported
 from tests.support import recorder
-from tests.support.client import NANO_PER_USD
-from tests.support.deployment import Deployment, deployment
-from tests.support.folders import temporary_folder
-from tests.support.postgres import PostgresForTests
-from tests.support.tenants import Tenant
-from tests.support.waiting import until
 from tests.tidy.files import ROOT, imports_of, module_of
 
 pytestmark = pytest.mark.long

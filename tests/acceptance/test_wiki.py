@@ -10,13 +10,13 @@ import pytest
 
 from gw.keys.secret import Secret
 from gw.knowledge.sources import SourceLinks
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.deployment import SECRET, Deployment, deployment
+from loadtests.rig.scrape import Admin
+from loadtests.rig.tenants import Tenant
+from loadtests.rig.transactions import transaction
 from tests.acceptance.bases import imported
-from tests.support.client import Client, Reply
-from tests.support.deployment import SECRET, Deployment, deployment
 from tests.support.rows import each
-from tests.support.scrape import Admin
-from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
 
 WIKI = "/api/v1/ext/wiki"
 NOT_FOUND = (404, "invalid_request_error", "not_found")

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from channels.translation.paths import TRANSLATIONS
-from tests.support.client import Reply
-from tests.support.deployment import PRICE, Deployment, channel, model
+from loadtests.rig.client import Reply
+from loadtests.rig.deployment import PRICE, Deployment, channel, model
 
 USAGE = {"input": 1000, "output": 100, "cached": 400}
 # 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from loadtests.rig.deployment import deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import running_postgres
 from tests.acceptance.every_family import SETTINGS, call_everything, callers
 from tests.acceptance.test_dashboards import PROCESSES, Prometheus, as_run, running_prometheus
 from tests.support.boards import COLUMN_PIXELS, Board, Series
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS
-from tests.support.deployment import deployment
-from tests.support.folders import temporary_folder
 from tests.support.monitoring import DASHBOARDS
-from tests.support.postgres import running_postgres
 
 ROUNDS = 12
 STEP_SECONDS = 2

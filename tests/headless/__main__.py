@@ -22,6 +22,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment, deployment
 from tests.headless.agents import (
     AGENTS,
     DIRECT,
@@ -35,8 +37,6 @@ from tests.headless.agents import (
     set_up,
 )
 from tests.headless.loop import HEAD, TURNS_MAX, Loop, ways_of
-from tests.support.client import Client
-from tests.support.deployment import Deployment, deployment
 
 WAYS = ("native", "translated", DIRECT)
 TEXT = "written by the agent"

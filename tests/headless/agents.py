@@ -11,9 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.support.deployment import Deployment, channel, model
-from tests.support.scrape import Admin
-from tests.support.upstream import key_of
+from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.scrape import Admin
+from loadtests.rig.upstream import key_of
 
 SECONDS = 180.0
 NODE = "node@24"  # agents find it before any other

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.waiting import until
 from tests.headless.agents import DIRECT, MODELS, SECONDS, Agent, faults_of, refusals_of, set_up
 from tests.headless.prefixes import hits_by_marks, identical_share
-from tests.support.client import Client
-from tests.support.deployment import Deployment
-from tests.support.waiting import until
 
 HEAD = "| Agent | Way | Calls | Identical | By marks | Result |\n|---|---|---|---|---|---|"
 # The call log of one page, and what the simulator remembers, have room for so many.

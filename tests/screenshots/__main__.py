@@ -27,12 +27,12 @@ from gw.demo.agent import PROJECT, SYSTEM_PROMPT
 from gw.demo.configuration import CONFIGURATION, MEDIA
 from gw.demo.summary import ASK, CALLS, MCP_CALLS, MEDIA_CALLS, SPEECH
 from gw.keys.views import Viewer
-from tests.support.client import Client
+from loadtests.rig.client import Client
+from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, deployment
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import running_postgres
+from loadtests.rig.waiting import PATIENCE_SECONDS
 from tests.support.console import CHROMIUM, CHROMIUM_FLAGS, link
-from tests.support.deployment import A_KNOWN_PORT, Deployment, channel, deployment
-from tests.support.folders import temporary_folder
-from tests.support.postgres import running_postgres
-from tests.support.waiting import PATIENCE_SECONDS
 
 LIVE_SECONDS = 90  # what the overview's lines show
 WIDTH, HEIGHT = 1120, 720

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 T = TypeVar("T")
 

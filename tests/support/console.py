@@ -8,8 +8,8 @@ from typing import Any
 
 import requests
 
-from tests.support.deployment import Deployment
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.deployment import Deployment
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 # Of the distribution's packages; ops/test installs it.
 CHROMIUM = "/usr/bin/chromium"

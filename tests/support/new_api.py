@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.transactions import transaction
+from loadtests.rig.transactions import transaction
 
 # The types are those of PostgreSQL; SQLite takes them, too. "group" and "key" are reserved words.
 TABLES = """

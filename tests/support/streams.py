@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.support.deployment import Deployment
+from loadtests.rig.deployment import Deployment
 
 
 @dataclass

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from loadtests.rig.deployment import Deployment, complaints, model
+from loadtests.rig.raw import RawAnswer, RawConnection
+from loadtests.rig.scrape import Admin
+from loadtests.rig.waiting import until
 from tests.acceptance.bad_inputs.case import (
     ALIAS,
     MAX_BODY_MB,
@@ -19,10 +23,6 @@ from tests.acceptance.bad_inputs.case import (
     Case,
 )
 from tests.acceptance.bad_inputs.parser import READ, REFUSED, WAITED_FOR
-from tests.support.deployment import Deployment, complaints, model
-from tests.support.raw import RawAnswer, RawConnection
-from tests.support.scrape import Admin
-from tests.support.waiting import until
 
 SETTINGS: dict[str, Any] = {
     "max_body_mb": MAX_BODY_MB,

@@ -1,8 +1,8 @@
 """`gw account` and `gw ledger` on a real PostgreSQL."""
 
 from gw.cli.arguments import instant
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
-from tests.support.transactions import transaction
 
 
 def test_account_is_made_with_what_was_asked(gw: Gw) -> None:

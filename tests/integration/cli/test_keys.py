@@ -12,8 +12,8 @@ import pytest
 
 from gw.cli.arguments import instant
 from gw.keys.key_text import is_key_text, new_key_text
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
-from tests.support.transactions import transaction
 
 
 def make(gw: Gw, account: str, *options: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
-from tests.support.transactions import transaction
 
 MARGIN_ROW = """
     INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gw.moving_in.writing import read_env_file
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
 from tests.support.new_api import make_postgresql, make_sqlite
-from tests.support.postgres import PostgresForTests
-from tests.support.transactions import transaction
 
 pytestmark = pytest.mark.long
 

@@ -4,9 +4,9 @@ import asyncio
 
 from actors.store.database import Database
 from actors.wallet.quarantine import Quarantined, keep
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
 from tests.support.ledger_values import facts, outcome
-from tests.support.transactions import transaction
 
 
 def test_quarantined_call_is_listed_and_booked(gw: Gw, account: str, database_url: str) -> None:

@@ -9,11 +9,11 @@ from actors.store.database import Database
 from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold, Outcome
 from actors.wallet.rows import encode_settlement
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
 from tests.integration.money import PROCESS, open_account
 from tests.support.aio import run
 from tests.support.ledger_values import facts, hold, refused, settle
-from tests.support.transactions import transaction
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
 DETAIL: dict[str, Any] = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.transactions import transaction
 from tests.integration.cli.command import Gw
-from tests.support.transactions import transaction
 from tests.unit.price_list.test_filling import CONSOLE, ROW, SKU, bucket, page
 
 ROW_OF_CALL = """

@@ -18,10 +18,10 @@ from actors.store.database import Database
 from actors.store.embedded.postgres import EmbeddedPostgres
 from gw.cli import check_config
 from gw.keys.key_text import is_key_text
+from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.servers import is_running
 from tests.integration.cli.command import CONFIGURATION, Gw
 from tests.support.logs import ExpectLog, logs
-from tests.support.processes import GatewayProcess
-from tests.support.servers import is_running
 
 pytestmark = pytest.mark.long
 

@@ -27,13 +27,13 @@ from actors.wallet.ledger import read_balance
 from actors.wallet.verify import verify
 from channels.media.replies import RateLimited, Trouble
 from channels.media.values import MILLISECONDS_MAX
+from loadtests.rig.postgres import PostgresForTests
 from tests.integration.actors.process import ledger_of, rows_of
 from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
 from tests.integration.money import ACCOUNT, open_account
 from tests.support.aio import eventually, jump
 from tests.support.jobs import CHANNEL, FILM, polled
 from tests.support.logs import ExpectLog, logs
-from tests.support.postgres import PostgresForTests
 from tests.support.upstreams import ScriptedUpstreams
 
 USD = 1_000_000_000

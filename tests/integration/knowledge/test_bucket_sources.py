@@ -15,11 +15,11 @@ from gw.knowledge import importing
 from gw.knowledge.bucket_sources import BucketSources
 from gw.knowledge.removal import CLEANED_EVERY_SECONDS, clean_up, keep_clean
 from gw.knowledge.sources import Sources, r2_key
+from loadtests.rig.client import Client
 from metrics.prometheus import Metrics
 from tests.integration.cli.command import Gw
 from tests.integration.knowledge.importing import bases_in
 from tests.support.aio import eventually
-from tests.support.client import Client
 from tests.support.clock import FakeClock
 from tests.support.logs import logs
 from tests.support.s3 import StorageServer, running_storage

@@ -16,14 +16,14 @@ import pytest
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.store.database import Database
 from gw.keys.secret import Secret
+from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.waiting import until
 from loadtests.simulator.files import Files, file_of
 from tests.integration.actors.process import process
 from tests.integration.media.copying import film_bytes
 from tests.integration.media.finished_jobs import ended, made
 from tests.integration.money import open_account
 from tests.support.aio import run
-from tests.support.deployment import Deployment, deployment
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -24,9 +24,9 @@ from actors.store.errors import (
 )
 from actors.store.session import Session, carried_through
 from channels.shares import OWNER
+from loadtests.rig.transactions import transaction
 from tests.support.aio import eventually
 from tests.support.logs import logs
-from tests.support.transactions import transaction
 
 MAKE = (
     "CREATE TABLE things ("

@@ -19,9 +19,9 @@ from actors.store.embedded.identity import PRIVATE_UIDS, Identity
 from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.store.errors import ConstraintViolated
 from actors.store.schema import migrate
+from loadtests.rig.servers import is_running, kill_server, server_of
 from tests.support.aio import eventually, run
 from tests.support.logs import logs
-from tests.support.servers import is_running, kill_server, server_of
 
 pytestmark = pytest.mark.long
 

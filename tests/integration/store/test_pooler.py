@@ -15,9 +15,9 @@ import pytest
 from actors.store.database import Database
 from actors.store.errors import SessionsNotKept
 from actors.store.schema import migrate
+from loadtests.rig.waiting import until
 from tests.support.aio import eventually
 from tests.support.packaged import PGBOUNCER, libraries, programs
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

@@ -17,12 +17,12 @@ from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrat
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply, parameters
 from actors.wallet.verify import verify
+from loadtests.rig.postgres import PostgresForTests
 from tests.integration.actors.process import lease, leased_by, ledger_of, process
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.aio import eventually
 from tests.support.ledger_values import hold, settle
 from tests.support.logs import logs
-from tests.support.postgres import PostgresForTests
 
 MAKE = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1); COMMENT ON TABLE a IS '100%';"
 # What the release had; its program is not there any more.

@@ -22,6 +22,7 @@ from actors.wallet.neighbours import TIMEOUT_SECONDS, Neighbours
 from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.verify import verify
 from actors.wallet.wallets import BalanceLeased, HoldRefused
+from loadtests.rig.waiting import PATIENCE_SECONDS
 from tests.integration.actors.process import (
     GONE,
     Process,
@@ -38,7 +39,6 @@ from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import facts, outcome
 from tests.support.logs import logs
-from tests.support.waiting import PATIENCE_SECONDS
 
 BALANCE, AMOUNT = 100_000, 100
 

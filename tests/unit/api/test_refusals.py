@@ -11,10 +11,10 @@ from actors.wallet.wallets import Wallets
 from channels.registry import Registry
 from gw.api.refusals import REFUSALS_RECORDED_MAX, RefusalRate, RefusalRows, RefusedCall
 from gw.config.live import LiveConfig
+from loadtests.rig.scrape import Page
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 from tests.support.logs import logs
-from tests.support.scrape import Page
 from tests.unit.api.fakes import make_principal
 
 LEFT_OUT = "gw_refusals_unrecorded_total"

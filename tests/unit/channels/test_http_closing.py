@@ -15,10 +15,10 @@ from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.client import HttpClient
 from channels.http.connection import UpstreamConnection
 from channels.http.interfaces import UpstreamRequest
+from loadtests.rig.waiting import PATIENCE_SECONDS
 from tests.support.aio import both_loops, eventually
 from tests.support.certificates import contexts
 from tests.support.rows import cases, each
-from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.channels.raw_server import (
     OK,
     STREAM,

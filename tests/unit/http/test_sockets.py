@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gw.http.listening_sockets import refuse_handshakes
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from loadtests.bench.figures import (
     to_reference,
 )
 from loadtests.bench.table import Table
-from loadtests.rig.processes import REFERENCE
+from loadtests.rig.targets import REFERENCE
 
 PAGE = """\
 gw_loop_lag_seconds_bucket{le="0.001"} 10.0

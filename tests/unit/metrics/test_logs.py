@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import ujson
 
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from metrics.line_writer import ATOMIC_BYTES, QUEUE_BYTES_MAX, LineWriter, descriptor_sink
 from metrics.log_redaction import redact
 from metrics.logs import EventLog, JsonFormatter, configure, flush, lines_lost, write_line
 from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases
-from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.metrics.worlds import Lines
 
 KEY = "sk-platform-" + "0123456789abcdef" * 4

@@ -22,12 +22,12 @@ from actors.limits.redis_backend import (
 from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
 from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink
+from loadtests.rig.valkey import MortalValkey
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import SharedLimitsMachine
 from tests.support.logs import logs
-from tests.support.valkey import MortalValkey
 
 A = "acct_a"
 PATIENT = "?socket_timeout=20"

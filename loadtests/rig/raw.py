@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from actors.store.database import Database
 from actors.store.embedded.access import ROLE, SUPERUSER
 from actors.store.embedded.postgres import EmbeddedPostgres
 from actors.store.schema import migrate
-from tests.support.servers import server_of
-from tests.support.waiting import until
+from loadtests.rig.servers import server_of
+from loadtests.rig.waiting import until
 
 TEMPLATE = "migrated"
 # Durability against a power cut is not what tests are about.

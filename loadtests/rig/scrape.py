@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.client import Client, Reply
-from tests.support.waiting import until
+from loadtests.rig.client import Client, Reply
+from loadtests.rig.waiting import until
 
 # One sample of a series is told from the others by its label values, in the order of their names.
 Values = tuple[str, ...]

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 CHAT = "/v1/chat/completions"
 HELLO = {"role": "user", "content": "Hello"}

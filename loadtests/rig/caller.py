@@ -6,8 +6,8 @@ import select
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.client import CHAT, chat_body
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 
 class Caller:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.support.waiting import PATIENCE_SECONDS
+from loadtests.rig.waiting import PATIENCE_SECONDS
 
 # The longest that the simulator waits.
 WAIT_SECONDS = 60.0

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from actors.store.embedded.access import ROLE
-from tests.support.postgres import superuser
-from tests.support.transactions import transaction
+from loadtests.rig.postgres import superuser
+from loadtests.rig.transactions import transaction
 
 # What every settlement and every hold is written into.
 FILLED = ("entries", "holds", "call_logs")

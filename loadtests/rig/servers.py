@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from actors.store.embedded.postmaster import Postmaster
-from tests.support.waiting import until
+from loadtests.rig.waiting import until
 
 
 def server_of(data_dir: Path) -> Postmaster:

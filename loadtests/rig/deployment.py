@@ -24,13 +24,13 @@ import psycopg2
 import psycopg2.extras
 import yaml
 
-from tests.support.client import NANO_PER_USD, Client
-from tests.support.folders import temporary_folder
-from tests.support.postgres import PostgresForTests
-from tests.support.processes import GatewayProcess, ProcessDied, SimulatorProcess, gw
-from tests.support.tenants import Registrar, Tenant
-from tests.support.upstream import Upstream, key_of
-from tests.support.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.client import NANO_PER_USD, Client
+from loadtests.rig.folders import temporary_folder
+from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.processes import GatewayProcess, ProcessDied, SimulatorProcess, gw
+from loadtests.rig.tenants import Registrar, Tenant
+from loadtests.rig.upstream import Upstream, key_of
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
 SECRET = "a secret for tests only"

@@ -1,4 +1,4 @@
-"""Wait for something to come true, in tests that run no event loop (`aio.py` is for the others).
+"""Wait for something to come true where no event loop runs (else `tests/support/aio.py`).
 
 What a client has seen is true in the gateway; in the database, in Redis and in the log it may come
 a moment later. A test that reads there waits for what it expects, or for `Deployment.settled`.
