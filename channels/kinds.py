@@ -393,7 +393,7 @@ _ROWS = (
     ),
     Kind(
         name="gateway",
-        source="ops/protocols.md",
+        source="ops/reference/README.md",
         protocols=(
             *("chat", "messages", "responses", "native", "images", "videos", "music", "speech"),
             *("voices", "transcripts", "avatars", "clips", "transcriptions", "rerank"),

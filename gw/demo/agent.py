@@ -23,7 +23,7 @@ from gw.serve import Gateway
 
 # The folder of the pages that describe the gateway.
 PROJECT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "ops/running.md", "ops/protocols.md", "ops/runbooks/*.md")
+PAGES = ("README.md", "ops/running.md", "ops/reference/[a-z]*.md", "ops/runbooks/*.md")
 SYSTEM_PROMPT = (
     "You help operators of this model gateway. Answer from the pages you are given, name the page,"
     " and say so where they do not tell."

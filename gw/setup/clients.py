@@ -1,6 +1,7 @@
 """The table of coding agents: the files of each for this gateway, and steps outside of files.
 
-The names of files and members are those of each client's documentation (`ops/clients.md`).
+The names of files and members are those of each client's documentation; what works is in
+`ops/reference/clients.md`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def test_matrix_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     families = ROOT / "ops/examples/families.yaml"
     assert main(["matrix", "--config", str(families), "--markdown"]) == 0
     message = capsys.readouterr().out
-    page = (ROOT / "ops/protocols.md").read_text(encoding="utf-8")
+    page = (ROOT / "ops/reference/models.md").read_text(encoding="utf-8")
     assert f"\n\n{message}\n" in page, "put the output of `gw matrix --markdown` into the page"
 
 

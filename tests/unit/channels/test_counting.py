@@ -13,7 +13,7 @@ from tests.support.nesting import BOTTOMLESS
 from tests.support.rows import each
 from tests.unit.channels.recordings import wholes
 
-# What the documentation states (`ops/protocols.md`).
+# What the documentation states (`ops/reference/models.md`).
 ERROR_MAX = 0.07
 
 TURNS = {"messages": "messages", "native": "contents", "responses": "input"}

@@ -360,8 +360,10 @@ def test_response_costs_what_the_providers_sheet_makes_of_it(case: Case) -> None
 
 
 def test_table_of_the_documents_has_every_kind_and_cases_that_there_are() -> None:
-    page = Path(__file__).parents[3] / "ops" / "usage.md"
-    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
+    page = Path(__file__).parents[3] / "ops" / "reference" / "money.md"
+    _, _, section = page.read_text(encoding="utf-8").partition("\n## 5.7 ")
+    section, _, _ = section.partition("\n## ")
+    lines = [line for line in section.splitlines() if line[:3] == "| `"]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     kinds = [kind for row in cells for kind in re.findall(r"`([^`]+)`", row[0])]
     assert sorted(kinds) == sorted(KINDS)

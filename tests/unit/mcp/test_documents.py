@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.rows import each
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE, HEADING = "ops/protocols.md", "## Knowledge bases"
+PAGE, HEADING = "ops/reference/knowledge.md", "## 8.5 Over MCP"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 

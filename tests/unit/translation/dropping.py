@@ -9,7 +9,7 @@ from channels.translation.paths import TRANSLATIONS, Translation
 from tests.unit.translation.test_odd_values import BODIES
 from tests.unit.translation.translated import translated
 
-PAGE = Path(__file__).parents[3] / "ops" / "translations.md"
+PAGE = Path(__file__).parents[3] / "ops" / "reference" / "losses.md"
 NAMES = {
     "chat": "chat-completions",
     "messages": "messages",
