@@ -114,8 +114,11 @@ class ResponseMeter(Generic[Read]):
         """Meter a decoded event. Never raises; False if only some clients get the event."""
 
     @abstractmethod
-    def take_body(self, body: bytes) -> None:
-        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+    def take_body(self, body: bytes) -> Any:
+        """Meter a whole response, and return it decoded for a translation.
+
+        Raises UpstreamMalformed if it is not a JSON object.
+        """
 
     def _note_names(self, response_id: str | None, response_model: str | None) -> None:
         """Keep the first id and the first model that are stated."""
@@ -195,7 +198,8 @@ class Meter(MeterReading, Protocol):
 
     `read_event` decodes an event's data, for both the meter and a translation; None if it is
     unreadable, or undocumented and heavy. `take_event` meters it; False if only a client that
-    requested usage gets the event. Neither raises. `take_body` raises UpstreamMalformed.
+    requested usage gets the event. Neither raises. `take_body` meters a whole response, and returns
+    it decoded; raises UpstreamMalformed.
     `reads_any_size`: `read_event` builds few objects from an event of any number of values.
     `begins_at_once`: any event begins a stream, not only one with a choice. `has_answer`: the
     response can be used. `end_of_body`: the body of a stream has ended as its head promised, which
@@ -232,4 +236,4 @@ class Meter(MeterReading, Protocol):
 
     def take_event(self, read: Any, /) -> bool: ...
 
-    def take_body(self, body: bytes) -> None: ...
+    def take_body(self, body: bytes) -> Any: ...

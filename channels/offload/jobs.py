@@ -96,7 +96,7 @@ def metered(
     `fallback` are id, time and model for a response without them. Raises UpstreamMalformed.
     """
     meter = CHAT_DIALECTS[protocol].new_meter()
-    meter.take_body(body)
+    read = meter.take_body(body)
     if client is None:
         return Metered(meter), None
     call = TranslatedCall.resumed(
@@ -108,7 +108,7 @@ def metered(
         "model": meter.response_model or fallback["model"],
     }
     try:
-        return Metered(meter), call.translate_response(body, **named)
+        return Metered(meter), call.translate_response(read, **named)
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None
 

@@ -18,12 +18,15 @@ from channels.translation.model import Request, Response
 class StreamDecoder(Interface):
     """Decodes the events of an upstream's stream, given as the dialect's meter has read them.
 
-    `take_event` and `end_stream` never raise; see `events.Ended`.
+    `take_event` and `end_stream` never raise; see `events.Ended`. `take_body` is in place of both,
+    for a whole response, and raises UpstreamMalformed.
     """
 
     def take_event(self, read: Any) -> list[Event]: ...
 
     def end_stream(self) -> list[Event]: ...
+
+    def take_body(self, read: Any) -> list[Event]: ...
 
 
 class StreamEncoder(Interface):
@@ -68,15 +71,14 @@ class EncodesResponse(Interface):
 class Codec:
     """A protocol on either side of a translation, streaming or not.
 
-    `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed. `tool_names` maps
-    the names that `encode_request` changes to the client's own. `keep_alive` is sent to a client
-    while there is nothing else to send: what its readers skip.
+    `decode_request` raises InvalidRequest. `tool_names` maps the names that `encode_request`
+    changes to the client's own. `keep_alive` is sent to a client while there is nothing else to
+    send: what its readers skip.
     """
 
     decode_request: Callable[[Mapping[str, Any]], Request]
     encode_request: EncodesRequest
     tool_names: Callable[[Request], Mapping[str, str]]
-    decode_response: Callable[[bytes], Response]
     encode_response: EncodesResponse
     new_decoder: Callable[[], StreamDecoder]
     new_encoder: MakesEncoder

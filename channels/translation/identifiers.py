@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from channels.translation.events import CallBegan, Event
 from channels.translation.losses import LossReport, spelled
-from channels.translation.model import Request, Response, ToolCall
+from channels.translation.model import Request, ToolCall
 
 # The limit of an end user's id. Some providers refuse more than 128 characters, others more than
 # 64.
@@ -100,17 +100,6 @@ def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
     if isinstance(event, CallBegan) and event.name in names:
         return replace(event, name=names[event.name])
     return event
-
-
-def response_renamed(response: Response, names: Mapping[str, str]) -> Response:
-    """Return a whole response with the client's own tool names."""
-    parts = tuple(
-        replace(part, name=names[part.name])
-        if isinstance(part, ToolCall) and part.name in names
-        else part
-        for part in response.parts
-    )
-    return replace(response, parts=parts)
 
 
 def made_id(*seeds: str) -> str:

@@ -21,7 +21,8 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder
 from channels.translation.events import Began, Event, StreamFailed
-from channels.translation.identifiers import event_renamed, response_renamed, user_fitted
+from channels.translation.folding import folded
+from channels.translation.identifiers import event_renamed, user_fitted
 from channels.translation.inner_values import check_inner_values
 from channels.translation.losses import LossReport
 from channels.translation.model import Request
@@ -106,12 +107,17 @@ class TranslatedCall:
             **options,
         )
 
-    def translate_response(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
-        """Translate a whole response to the client's protocol. Raises UpstreamMalformed."""
+    def translate_response(self, read: Any, *, id: str, created: int, model: str) -> bytes:
+        """Translate a whole response to the client's protocol. Raises UpstreamMalformed.
+
+        `read` is the result of the meter of the upstream's dialect.
+        """
         try:
-            response = self._upstream.decode_response(body)
+            events = self._upstream.new_decoder().take_body(read)
             if self.names:
-                response = response_renamed(response, self.names)
+                events = [event_renamed(event, self.names) for event in events]
+            response = folded(events)
+            assert response is not None
             return self._client.encode_response(response, id=id, created=created, model=model)
         except RecursionError:
             raise UpstreamMalformed(_TOO_DEEP) from None

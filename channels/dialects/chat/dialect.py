@@ -9,7 +9,7 @@ from channels.dialects.chat.encode import encode_request, tool_names
 from channels.dialects.chat.events import is_terminator
 from channels.dialects.chat.hostings import HOSTINGS
 from channels.dialects.chat.meter import ChatMeter
-from channels.dialects.chat.response import decode_response, encode_response
+from channels.dialects.chat.response import encode_response
 from channels.dialects.dialect import ChatDialect
 from channels.families import CHAT
 from channels.translation.codec import Codec
@@ -29,7 +29,6 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        decode_response=decode_response,
         encode_response=encode_response,
         new_decoder=stream.ChatStreamDecoder,
         new_encoder=stream.ChatStreamEncoder,

@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from channels.dialects import base_resp
 from channels.dialects.chat.content import read_content
-from channels.dialects.chat.thinking import THOUGHTS, text_in_content, thought_in
+from channels.dialects.chat.thinking import THOUGHTS, bare_text
 from channels.dialects.loose_members import loosely
 from channels.json import lenient
 from channels.json.lenient import is_stated
 from channels.json.weight import is_heavy_event
-from channels.translation.model import Refusal, Text
+from channels.translation.model import Media, Refusal, Text
 
 _TERMINATOR = b"[DONE]"
 
@@ -75,10 +75,12 @@ class ChunkMessage(Struct, gc=False):
 class LooseMessage(ChunkMessage, gc=False):
     """A message with undocumented types, as far as it can be decoded.
 
-    `counted` is the number of characters of all its texts, including those not translated.
+    `counted` is the number of characters of all its texts, including those not translated; `parts`
+    is content that is an array.
     """
 
     counted: int = 0
+    parts: tuple[Text | Media | Refusal, ...] = ()
 
     def characters(self) -> int:
         """Return the count made while the message was decoded."""
@@ -196,22 +198,18 @@ def _loose_choice(choice: Any) -> Choice:
 
 def _loose_message(fields: dict[str, Any]) -> LooseMessage:
     content = fields.get("content")
-    thought = thought_in(fields)
-    if isinstance(content, list):
-        # Some upstreams send parts instead of a string.
-        thought = thought or text_in_content(content)
-        parts = read_content(content, {})
-        content = "".join(part.text for part in parts if isinstance(part, Text | Refusal))
+    is_parts = isinstance(content, list)  # as some upstreams send it
     calls, function = fields.get("tool_calls"), fields.get("function_call")
     return LooseMessage(
         content=lenient.text_of(content),
         refusal=lenient.text_of(fields.get("refusal")),
-        reasoning_content=thought,
+        reasoning_content=bare_text(fields),
         reasoning_details=lenient.raw_of(fields.get("reasoning_details")),
         tool_calls=_loose_calls(calls) if isinstance(calls, list) else None,
         function_call=_loose_function(function),
         images=lenient.raw_of(fields.get("images")),
         counted=_count_loosely(fields),
+        parts=tuple(read_content(content, {})) if is_parts else (),
     )
 
 
@@ -229,6 +227,7 @@ def _loose_calls(calls: list[Any]) -> list[ChunkToolCall]:
                     index if isinstance(index, int) else None,
                     lenient.text_of(call_id),
                     _loose_function(call.get("function")),
+                    lenient.raw_of(call.get("extra_content")),
                 )
             )
     return read

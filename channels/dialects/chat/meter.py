@@ -73,8 +73,8 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
             return True
         return self._take_end(chunk)
 
-    def take_body(self, body: bytes) -> None:
-        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+    def take_body(self, body: bytes) -> events.ChatChunk:
+        """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""
         chunk = events.read_whole(body)
         if chunk is None:
             raise UpstreamMalformed("not a JSON object")
@@ -83,6 +83,7 @@ class ChatMeter(StatedMeter[events.ChatChunk, ChatUsageReader]):
                 self.characters += choice.message.characters()
         self.take_event(chunk)
         self.finished = True
+        return chunk
 
     def end_of_body(self) -> None:
         if self.error_seen is None and len(self._ended) > self._last_index:

@@ -6,19 +6,19 @@ Nothing that an upstream sends in a stream raises. `events.py` decodes chunks an
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from channels.dialects.chat import events as wire
+from channels.dialects.chat import thinking
 from channels.dialects.chat.content import read_content
-from channels.dialects.chat.events import TERMINATOR, ChatChunk, Choice, ChunkMessage, error_in
-from channels.dialects.chat.events import ChunkToolCall as ChunkToolCall
-from channels.dialects.chat.finish_reasons import read_finish, write_finish
-from channels.dialects.chat.thinking import call_signature, entry_of, is_proven, read_entry
+from channels.dialects.chat.finish_reasons import WITHHELD, read_finish, write_finish
 from channels.dialects.chat.tool_calls import ChatToolCallReader
 from channels.dialects.chat.usage import ChatUsageReader, write_usage
 from channels.dialects.usage_details import tier_member
+from channels.errors import UpstreamMalformed
 from channels.json import lenient
 from channels.translation import error_names
 from channels.translation.event_encoder import EventEncoder
@@ -38,7 +38,7 @@ from channels.translation.events import (
     UsageStated,
 )
 from channels.translation.media import markdown
-from channels.translation.model import Media, Thinking
+from channels.translation.model import Media, Refusal, Text, Thinking
 
 
 class ChatStreamDecoder:
@@ -58,11 +58,11 @@ class ChatStreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<ChatStreamDecoder {state}, {self._calls}>"
 
-    def take_event(self, read: ChatChunk | None) -> list[Event]:
+    def take_event(self, read: wire.ChatChunk | None) -> list[Event]:
         """Return the canonical events of one decoded event. Never raises."""
         if read is None or self._ended:
             return []
-        if read is TERMINATOR:
+        if read is wire.TERMINATOR:
             self._ended = True
             return [*self._calls.close(), Ended()]
         return self._take(read)
@@ -77,9 +77,26 @@ class ChatStreamDecoder:
         self._ended = True
         return [*self._calls.close(), Ended()] if self._is_finished else []
 
-    def _take(self, chunk: ChatChunk) -> list[Event]:
+    def take_body(self, read: wire.ChatChunk) -> list[Event]:
+        """Return the canonical events of a whole response. Raises UpstreamMalformed.
+
+        The first of several choices is decoded, as translations never request more. It has a
+        message, unless all of it was withheld.
+        """
+        first = read.choices[0] if read.choices else wire.Choice()
+        if first.message is None and first.finish_reason not in WITHHELD:
+            raise UpstreamMalformed("a chat completion without a choice")
+        message = first.message or wire.ChunkMessage()
+        for number, call in enumerate(message.tool_calls or ()):
+            call.index = number  # each is a call of its own, whatever number or id it has
+        choice = wire.Choice(delta=message, finish_reason=first.finish_reason, usage=first.usage)
         events: list[Event] = []
-        stated = error_in(chunk)
+        self._take_response(read, (choice,), events)
+        return [*events, *self._calls.close(), Ended()]
+
+    def _take(self, chunk: wire.ChatChunk) -> list[Event]:
+        events: list[Event] = []
+        stated = wire.error_in(chunk)
         failed = (
             None
             if stated is lenient.NULL
@@ -88,23 +105,28 @@ class ChatStreamDecoder:
         if failed is not None:
             self._ended = True
             return [failed]
-        if not self._began and chunk.choices is not None:
+        self._take_response(chunk, chunk.choices, events)
+        return events
+
+    def _take_response(
+        self, chunk: wire.ChatChunk, choices: Sequence[wire.Choice] | None, events: list[Event]
+    ) -> None:
+        if not self._began and choices is not None:
             self._began = True
             self._calls.seed = chunk.id or ""
             self._stated.model = chunk.model
             events.append(Began(chunk.id, chunk.model))
         if chunk.service_tier is not None:
             self._stated.tier = chunk.service_tier
-        for choice in chunk.choices or ():
+        for choice in choices or ():
             self._take_choice(choice, events)
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
             self._emit_usage(events)
         if chunk.usage is not lenient.NULL and lenient.is_stated(chunk.usage):
             self._stated.take_usage(chunk.usage)
             self._emit_usage(events)
-        return events
 
-    def _take_choice(self, choice: Choice, events: list[Event]) -> None:
+    def _take_choice(self, choice: wire.Choice, events: list[Event]) -> None:
         if choice.usage is not lenient.NULL and self._stated.take_spare(None, choice.usage):
             self._emit_usage(events)
         if choice.index:
@@ -121,51 +143,60 @@ class ChatStreamDecoder:
         if (usage := self._stated.usage) is not None:
             events.append(UsageStated(usage))
 
-    def _take_delta(self, delta: ChunkMessage, events: list[Event]) -> None:
+    def _take_delta(self, delta: wire.ChunkMessage, events: list[Event]) -> None:
         thought = delta.thought()
-        if thought:
+        if delta.reasoning_details is not lenient.NULL:
+            self._take_details(thought, delta.reasoning_details, events)
+        elif thought:
             self._thought = True
             events.append(ThinkingDelta(thought))
-        if delta.reasoning_details is not lenient.NULL:
-            self._take_details(delta.reasoning_details, events)
         if delta.content:
             events.append(TextDelta(delta.content))
+        elif isinstance(delta, wire.LooseMessage):
+            events.extend(_event_of(part) for part in delta.parts if part != _NO_TEXT)
         if delta.images is not lenient.NULL:
-            _take_images(delta.images, events)
+            images = read_content(lenient.read_loosely(bytes(delta.images)), {})
+            events.extend(MediaDelta(part) for part in images if isinstance(part, Media))
         if delta.refusal:
             events.append(RefusalDelta(delta.refusal))
         if delta.tool_calls is not None:
             events.extend(self._calls.read(delta.tool_calls))
         if delta.function_call is not None:  # from before there were several calls
-            events.extend(self._calls.read([ChunkToolCall(index=0, function=delta.function_call)]))
+            call = wire.ChunkToolCall(index=_FUNCTION_CALL, function=delta.function_call)
+            events.extend(self._calls.read([call]))
 
-    def _take_details(self, raw: msgspec.Raw, events: list[Event]) -> None:
-        """Emit signatures of thoughts, and their text unless it was sent separately."""
-        details = lenient.read_loosely(bytes(raw))
-        for entry in details if isinstance(details, list) else ():
-            thinking = read_entry(entry) if isinstance(entry, Mapping) else None
-            if thinking is None:
-                continue
-            text = "" if self._thought else thinking.text
-            is_whole = bool(thinking.signature or thinking.redacted)
-            if not text and not is_whole:
-                continue
-            events.append(
-                ThinkingDelta(
-                    text,
-                    signature=thinking.signature,
-                    redacted=thinking.redacted,
-                    signer=thinking.signer,
+    def _take_details(self, thought: str | None, raw: msgspec.Raw, events: list[Event]) -> None:
+        """Emit thoughts and their signatures; the envelope repeats text that was sent outside."""
+        entries = thinking.read_entries(lenient.read_loosely(bytes(raw)))
+        if not self._thought:
+            entries = thinking.thoughts_of(thought, entries)
+        elif thought:
+            events.append(ThinkingDelta(thought))
+        for one in entries:
+            text = "" if self._thought else one.text
+            if text or thinking.is_proven(one):
+                events.append(
+                    ThinkingDelta(
+                        text, signature=one.signature, redacted=one.redacted, signer=one.signer
+                    )
                 )
-            )
-            if thinking.signature:
+            if one.signature:
                 self._thought = False
+            elif thought and text:
+                self._thought = True
 
 
-def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
-    for part in read_content(lenient.read_loosely(bytes(raw)), {}):
-        if isinstance(part, Media):
-            events.append(MediaDelta(part))
+# The number of the call in a `function_call`; others are counted from 0.
+_FUNCTION_CALL = -1
+
+
+_NO_TEXT = Text("")
+
+
+def _event_of(part: Text | Media | Refusal) -> Event:
+    if isinstance(part, Media):
+        return MediaDelta(part)
+    return TextDelta(part.text) if isinstance(part, Text) else RefusalDelta(part.text)
 
 
 _TERMINATOR = b"data: [DONE]\n\n"
@@ -264,8 +295,8 @@ class ChatStreamEncoder(EventEncoder):
                 signer=event.signer,
                 redacted=event.redacted,
             )
-            if is_proven(part):
-                members["reasoning_details"] = [entry_of(part, index=self._thoughts)]
+            if thinking.is_proven(part):
+                members["reasoning_details"] = [thinking.entry_of(part, index=self._thoughts)]
                 self._thoughts += 1
             if event.signature:
                 self._thought.clear()
@@ -297,7 +328,7 @@ class ChatStreamEncoder(EventEncoder):
             "id": event.id,
             "type": "function",
             "function": {"name": event.name, "arguments": ""},
-            **call_signature(event.signature, event.signer),
+            **thinking.call_signature(event.signature, event.signer),
         }
         chunk = self._chunk(lenient.dumps({"tool_calls": [call]}))
         assert self._arguments is not None, "a chunk was written"

@@ -33,16 +33,24 @@ _CALL_SIGNERS: Mapping[Protocol, str] = {
 
 
 def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
-    """Decode the thinking of a message: the proven thoughts, else the bare text."""
-    details = message.get("reasoning_details")
-    entries = [
+    """Decode the thinking of a message."""
+    return thoughts_of(bare_text(message), read_entries(message.get("reasoning_details")))
+
+
+def thoughts_of(text: str | None, entries: list[Thinking]) -> list[Thinking]:
+    """Return the proven thoughts, else the bare text, which stands outside the envelope."""
+    if text:
+        entries = [Thinking(text), *(thinking for thinking in entries if is_proven(thinking))]
+    return settled(entries)
+
+
+def read_entries(details: Any) -> list[Thinking]:
+    """Decode the envelope."""
+    return [
         thinking
         for entry in (details if isinstance(details, list) else ())
         if isinstance(entry, Mapping) and (thinking := read_entry(entry)) is not None
     ]
-    if text := bare_text(message):
-        entries = [Thinking(text), *(thinking for thinking in entries if is_proven(thinking))]
-    return settled(entries)
 
 
 def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:

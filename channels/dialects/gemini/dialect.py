@@ -11,7 +11,7 @@ from channels.dialects.gemini.decode import decode_request
 from channels.dialects.gemini.encode import encode_request, tool_names
 from channels.dialects.gemini.meter import GeminiMeter, ends
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
-from channels.dialects.gemini.response import decode_response, encode_response
+from channels.dialects.gemini.response import encode_response
 from channels.dialects.gemini.signatures import without_foreign
 from channels.dialects.gemini.stream import KEEP_ALIVE, GeminiStreamDecoder, GeminiStreamEncoder
 from channels.families import GEMINI
@@ -40,7 +40,6 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        decode_response=decode_response,
         encode_response=encode_response,
         new_decoder=GeminiStreamDecoder,
         new_encoder=GeminiStreamEncoder,

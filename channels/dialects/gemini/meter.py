@@ -56,13 +56,14 @@ class GeminiMeter(ResponseMeter[Sequence[events.GeminiChunk]]):
             self._take(chunk)
         return True
 
-    def take_body(self, body: bytes) -> None:
-        """Meter a whole response. Raises UpstreamMalformed if it is no JSON object."""
+    def take_body(self, body: bytes) -> Sequence[events.GeminiChunk]:
+        """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""
         chunks = events.read_chunks(body)
         if not chunks:
             raise UpstreamMalformed("not a JSON object")
         self.take_event(chunks)
         self.finished = True
+        return chunks
 
     def _take(self, chunk: events.GeminiChunk) -> None:
         if chunk.candidates:

@@ -8,30 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.dialects.gemini.events import read_chunks
 from channels.dialects.gemini.finish_reasons import write_finish
 from channels.dialects.gemini.parts import write_part
-from channels.dialects.gemini.stream import GeminiStreamDecoder
 from channels.dialects.gemini.usage import write_usage
-from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
-from channels.translation.events import StreamFailed
-from channels.translation.folding import folded
 from channels.translation.model import Refusal, Response
-
-
-def decode_response(body: bytes) -> Response:
-    """Decode a whole response. Raises UpstreamMalformed if it has no candidate, or an error."""
-    decoder = GeminiStreamDecoder()
-    events = decoder.take_event(read_chunks(body))
-    failed = next((event for event in events if isinstance(event, StreamFailed)), None)
-    if failed is not None:
-        raise UpstreamMalformed("an error where an answer was promised", failed.code)
-    ending = decoder.end_stream()
-    response = folded([*events, *ending])
-    if response is None or not (response.parts or ending):
-        raise UpstreamMalformed("an answer without a candidate")
-    return response
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:

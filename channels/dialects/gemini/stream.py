@@ -20,6 +20,7 @@ from channels.dialects.gemini.parts import write_part, write_thinking
 from channels.dialects.gemini.tool_calls import GeminiToolCallReader
 from channels.dialects.gemini.usage import GeminiUsageReader, UsageMetadata, write_usage
 from channels.dialects.token_counts import Usage
+from channels.errors import UpstreamMalformed
 from channels.families import GEMINI
 from channels.json.lenient import NULL, dumps, read_loosely
 from channels.translation.call_arguments import Arguments
@@ -97,6 +98,20 @@ class GeminiStreamDecoder:
             events.append(Finished(finish, explanation=reason_text))
         events.append(Ended())
         return events
+
+    def take_body(self, read: Sequence[GeminiChunk]) -> list[Event]:
+        """Return the canonical events of a whole response, which has the form of a stream's chunk.
+
+        Raises UpstreamMalformed if it has no candidate, or an error.
+        """
+        events = self.take_event(read)
+        failed = next((event for event in events if isinstance(event, StreamFailed)), None)
+        if failed is not None:
+            raise UpstreamMalformed("an error where an answer was promised", failed.code)
+        ending = self.end_stream()
+        if not ending and all(isinstance(event, Began | UsageStated) for event in events):
+            raise UpstreamMalformed("an answer without a candidate")
+        return events + (ending or [Ended()])
 
     def _take(self, chunk: GeminiChunk, events: list[Event]) -> None:
         error = None if chunk.error is NULL else read_loosely(bytes(chunk.error))

@@ -12,7 +12,7 @@ from channels.dialects.messages.decode import decode_request
 from channels.dialects.messages.encode import encode_request, tool_names
 from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.meter import MessagesMeter, ends
-from channels.dialects.messages.response import decode_response, encode_response
+from channels.dialects.messages.response import encode_response
 from channels.dialects.messages.signatures import without_foreign
 from channels.dialects.messages.stream import (
     KEEP_ALIVE,
@@ -48,7 +48,6 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        decode_response=decode_response,
         encode_response=encode_response,
         new_decoder=MessagesStreamDecoder,
         new_encoder=MessagesStreamEncoder,

@@ -40,14 +40,15 @@ class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
 
     read_event = staticmethod(read_event)
 
-    def take_body(self, body: bytes) -> None:
-        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+    def take_body(self, body: bytes) -> events.StatedMessage:
+        """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""
         message = events.read_message(body)
         if message is None:
             raise UpstreamMalformed("not a JSON object")
         self._take_message(message, is_whole=True)
         self._note_error(message.error)
         self.finished = True
+        return message
 
     def take_event(self, event: events.MessagesEvent | None) -> bool:
         """Meter a decoded event. True: every client gets it."""

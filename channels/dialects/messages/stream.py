@@ -18,6 +18,7 @@ from channels.dialects.messages.events import MessagesEvent, StatedMessage, read
 from channels.dialects.messages.signatures import thinking_block
 from channels.dialects.messages.stop_reasons import read_explanation, read_finish, write_finish
 from channels.dialects.messages.usage import MessagesUsageReader, write_usage
+from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json import lenient
 from channels.translation.call_arguments import Arguments
@@ -89,6 +90,30 @@ class MessagesStreamDecoder:
         self._ended = True
         return [*self._close(), Ended()] if self._has_stopped else []
 
+    def take_body(self, message: StatedMessage) -> list[Event]:
+        """Return the canonical events of a whole response. Raises UpstreamMalformed.
+
+        A response has content, unless all of it was withheld.
+        """
+        content = lenient.read_json(bytes(message.content))
+        if content is None and message.stop_reason == "refusal":
+            content = []
+        if not isinstance(content, list):
+            raise UpstreamMalformed("a message without content")
+        events = self._begin(message)
+        for index, block in enumerate(content):
+            if isinstance(block, dict):
+                events += self._take_block(index, block)
+        events += self._close()
+        self._stated.take_usage(message.usage, is_start=False, container=message.container)
+        if usage := self._stated.displayed:
+            events.append(UsageStated(usage))
+        if message.stop_reason:
+            events.append(
+                _finished(message.stop_reason, message.stop_sequence, message.stop_details)
+            )
+        return [*events, Ended()]
+
     def _take_delta(self, read: MessagesEvent) -> list[Event]:
         delta = read.delta
         if delta is None:
@@ -138,7 +163,10 @@ class MessagesStreamDecoder:
         message = read_message(raw) or StatedMessage()
         self._stated.take_usage(message.usage, is_start=True, container=message.container)
         # A second start belongs to a restarted response, with other blocks.
-        events = self._close()
+        return [*self._close(), *self._begin(message)]
+
+    def _begin(self, message: StatedMessage) -> list[Event]:
+        events: list[Event] = []
         if not self._began:
             self._began = True
             self._id = message.id or ""
@@ -147,8 +175,10 @@ class MessagesStreamDecoder:
 
     def _start_block(self, read: MessagesEvent) -> list[Event]:
         block = lenient.read_json(bytes(read.content_block))
-        if not isinstance(block, dict):
-            return []
+        return self._take_block(read.index or 0, block) if isinstance(block, dict) else []
+
+    def _take_block(self, index: int, block: dict[str, Any]) -> list[Event]:
+        """Return the events of a block, or of its beginning."""
         kind = block.get("type")
         if kind == "text" and (text := lenient.text_of(block.get("text"))):
             return [TextDelta(text)]
@@ -161,7 +191,7 @@ class MessagesStreamDecoder:
             given = block.get("input")
             call = _OpenToolUse(self._count, arguments_of(given))
             self._count += 1
-            self._calls[read.index or 0] = call
+            self._calls[index] = call
             call_id = lenient.text_of(block.get("id")) or made_id(self._id, str(call.index))
             name = lenient.text_of(block.get("name")) or ""
             return [CallBegan(call.index, call_id, name)]
@@ -171,17 +201,9 @@ class MessagesStreamDecoder:
         events: list[Event] = []
         delta = read.delta
         if delta is not None and delta.stop_reason:
-            details = None if delta.stop_details is lenient.NULL else delta.stop_details
-            explanation = None if details is None else lenient.read_json(bytes(details))
             self._has_stopped = True
             events.extend(self._close())
-            events.append(
-                Finished(
-                    read_finish(delta.stop_reason),
-                    stop_sequence=delta.stop_sequence,
-                    explanation=read_explanation(explanation),
-                )
-            )
+            events.append(_finished(delta.stop_reason, delta.stop_sequence, delta.stop_details))
         return events
 
     def _close(self) -> list[Event]:
@@ -189,6 +211,11 @@ class MessagesStreamDecoder:
         events = [event for call in self._calls.values() for event in _closing(call)]
         self._calls.clear()
         return events
+
+
+def _finished(reason: str, stop_sequence: str | None, details: msgspec.Raw) -> Finished:
+    stated = None if details is lenient.NULL else lenient.read_json(bytes(details))
+    return Finished(read_finish(reason), stop_sequence, read_explanation(stated))
 
 
 def _closing(call: _OpenToolUse) -> list[Event]:

@@ -8,7 +8,7 @@ from channels.dialects.responses.decode import decode_request
 from channels.dialects.responses.encode import encode_request, tool_names
 from channels.dialects.responses.meter import ResponsesMeter, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
-from channels.dialects.responses.response import decode_response, encode_response
+from channels.dialects.responses.response import encode_response
 from channels.dialects.responses.signatures import without_foreign
 from channels.dialects.responses.stream import (
     KEEP_ALIVE,
@@ -40,7 +40,6 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        decode_response=decode_response,
         encode_response=encode_response,
         new_decoder=ResponsesStreamDecoder,
         new_encoder=ResponsesStreamEncoder,

@@ -63,12 +63,13 @@ class ResponsesMeter(StatedMeter[events.ResponsesEvent, ResponsesUsageReader]):
 
     read_event = staticmethod(read_event)
 
-    def take_body(self, body: bytes) -> None:
-        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+    def take_body(self, body: bytes) -> events.StatedResponse:
+        """Meter and return a whole response. Raises UpstreamMalformed if it is no JSON object."""
         response = events.read_response(body)
         if response is None:
             raise UpstreamMalformed("not a JSON object")
         self._end(response)
+        return response
 
     def take_event(self, event: events.ResponsesEvent | None) -> bool:
         """Meter a decoded event. True: every client gets it."""

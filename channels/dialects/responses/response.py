@@ -9,19 +9,13 @@ from itertools import groupby
 from typing import Any
 
 from channels.dialects.responses import items
-from channels.dialects.responses.events import ENDS, read_response
 from channels.dialects.responses.response_object import ending_of, response_object
 from channels.dialects.responses.signatures import proof_member
-from channels.dialects.responses.stream import ResponsesStreamDecoder
 from channels.dialects.responses.tool_calls import call_item
 from channels.dialects.responses.usage import write_usage
 from channels.dialects.usage_details import tier_member
-from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
-from channels.translation import model
 from channels.translation.call_arguments import call_arguments
-from channels.translation.events import Began, StreamFailed
-from channels.translation.folding import folded
 from channels.translation.media import markdown
 from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
 
@@ -97,19 +91,3 @@ class _Output:
             self._add(
                 "reasoning", summary=[items.summary_part(part.text)] if part.text else [], **proof
             )
-
-
-def decode_response(body: bytes) -> model.Response:
-    """Decode a whole response. Raises UpstreamMalformed if it has no output, or an error."""
-    stated = read_response(body)
-    if stated is None or not bytes(stated.output).lstrip().startswith(b"["):
-        raise UpstreamMalformed("a response without output")
-    kind = f"response.{stated.status or 'completed'}"
-    decoder = ResponsesStreamDecoder()
-    events = decoder.take_whole(kind if kind in ENDS else "response.completed", stated)
-    failed = next((event for event in events if isinstance(event, StreamFailed)), None)
-    if failed is not None:
-        raise UpstreamMalformed("an error where an answer was promised", failed.code)
-    response = folded([Began(stated.id or None, stated.model or None), *events])
-    assert response is not None, "it has begun"
-    return response

@@ -38,6 +38,7 @@ from channels.dialects.responses.tool_calls import call_item, custom_input
 from channels.dialects.responses.tool_names import CUSTOM, named_call
 from channels.dialects.responses.usage import ResponsesUsageReader, tools_in, write_usage
 from channels.dialects.usage_details import tier_member
+from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps, read_json
 from channels.translation.call_arguments import Arguments, call_arguments
 from channels.translation.error_names import UNNAMED, failure_in, failure_named
@@ -137,17 +138,34 @@ class ResponsesStreamDecoder:
         self._began = True
         response = read_response(read.response) or StatedResponse()
         self._stated.take_usage(response)
+        return [self._named(response)]
+
+    def _named(self, response: StatedResponse) -> Began:
         self._items.seed = response.id or ""
-        return [Began(response.id or None, response.model or None)]
+        return Began(response.id or None, response.model or None)
 
     def _end(self, read: ResponsesEvent) -> list[Event]:
         """End with the whole response, which repeats all items, including images.
 
         They are decoded only if none was emitted.
         """
-        return self.take_whole(read.type, read_response(read.response) or StatedResponse())
+        return self._take_whole(read.type, read_response(read.response) or StatedResponse())
 
-    def take_whole(self, kind: str, response: StatedResponse) -> list[Event]:
+    def take_body(self, response: StatedResponse) -> list[Event]:
+        """Return the canonical events of a whole response, as those of a stream's last event.
+
+        Raises UpstreamMalformed if it has no output, or an error.
+        """
+        if not bytes(response.output).lstrip().startswith(b"["):
+            raise UpstreamMalformed("a response without output")
+        kind = f"response.{response.status or 'completed'}"
+        began = self._named(response)
+        events = self._take_whole(kind if kind in ENDS else "response.completed", response)
+        if isinstance(failed := events[-1], StreamFailed):
+            raise UpstreamMalformed("an error where an answer was promised", failed.code)
+        return [began, *events]
+
+    def _take_whole(self, kind: str, response: StatedResponse) -> list[Event]:
         """Return the events of the response that ends a stream; `kind` is one of `ENDS`."""
         self._ended = True
         events: list[Event] = []

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.token_counts import Usage
-from channels.errors import UpstreamMalformed
 from channels.json.lenient import dumps
 from channels.translation.events import (
     Began,
@@ -21,7 +20,6 @@ from channels.translation.losses import LossReport, report_members, spelled
 from channels.translation.model import ClientProtocol, Request, Response, Text, Turn
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import Event as UpstreamEvent
-from tests.acceptance.telegraph.meter import TelegraphMeter
 
 ORIGIN = ClientProtocol(
     protocol=TELEGRAPH.protocol, names={"max_tokens": "words"}, neutral={}, turns="text", parts=""
@@ -60,15 +58,6 @@ def tool_names(request: Request) -> Mapping[str, str]:
     return {}
 
 
-def decode_response(body: bytes) -> Response:
-    read = TelegraphMeter.read_event(body)
-    if read is None:
-        raise UpstreamMalformed("not a telegram")
-    return Response(
-        id=read.id, model=read.model, parts=(Text(read.text),), finish="stop", usage=read.usage
-    )
-
-
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
     text = "".join(part.text for part in response.parts if isinstance(part, Text))
     named = {"id": response.id or id, "model": response.model or model}
@@ -94,6 +83,10 @@ class StreamDecoder:
         if read.stop:
             events += [Finished("stop"), Ended()]
         return events
+
+    def take_body(self, read: UpstreamEvent) -> list[Event]:
+        """The events of a whole answer, which is a stream of one."""
+        return self.take_event(read)
 
     def end_stream(self) -> list[Event]:
         """The upstream has closed: nothing to say, as the end is an event."""

@@ -23,7 +23,6 @@ DIALECT = ChatDialect(
         decode_request=codec.decode_request,
         encode_request=codec.encode_request,
         tool_names=codec.tool_names,
-        decode_response=codec.decode_response,
         encode_response=codec.encode_response,
         new_decoder=codec.StreamDecoder,
         new_encoder=codec.StreamEncoder,

@@ -63,13 +63,14 @@ class TelegraphMeter(ResponseMeter[Event]):
             self.finished, self.finish_reason = True, "stop"
         return True
 
-    def take_body(self, body: bytes) -> None:
-        """Read a whole answer. Raises UpstreamMalformed."""
+    def take_body(self, body: bytes) -> Event:
+        """Meter and return a whole answer. Raises UpstreamMalformed."""
         event = self.read_event(body)
         if event is None:
             raise UpstreamMalformed("not a telegram")
         self.take_event(event)
         self.finished = True
+        return event
 
 
 def ends(data: bytes) -> bool:

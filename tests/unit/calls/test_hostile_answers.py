@@ -248,10 +248,10 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
             plan, meter = plan_of(way), CHAT_DIALECTS[protocol].new_meter()
             count += 1
             try:
-                meter.take_body(body)
+                read = meter.take_body(body)
                 chat_upstream._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
-                    plan.translated.translate_response(body, **names)
+                    plan.translated.translate_response(read, **names)
             except UpstreamError:
                 continue
             assert meter.usage is None or meter.usage.output_tokens < 2**40

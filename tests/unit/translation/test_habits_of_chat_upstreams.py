@@ -20,7 +20,6 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
-from channels.translation.session import codec
 from tests.support.rows import each
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.pieces import assistant
@@ -29,6 +28,7 @@ from tests.unit.translation.translated import (
     data_of,
     events_from,
     folded,
+    response_in,
     sse,
     translated,
     whole,
@@ -244,7 +244,7 @@ def test_choice_that_says_nothing_is_malformed_still() -> None:
         b'{"choices": [{"finish_reason": []}]}',
     ):
         with pytest.raises(UpstreamMalformed):
-            codec("chat").decode_response(body)
+            response_in("chat", body)
 
 
 PARTS = UsageParts(

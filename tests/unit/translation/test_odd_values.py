@@ -20,14 +20,14 @@ from channels.http.sse import SseEvent, SseSplitter
 from channels.json.outline import outline
 from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS
-from channels.translation.session import TranslatedCall, codec
+from channels.translation.session import TranslatedCall
 from tests.support.nesting import depths
 from tests.support.rows import each
 from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
 from tests.unit.translation.odd_values import ODD, places, replaced
 from tests.unit.translation.pieces import user
-from tests.unit.translation.translated import read
+from tests.unit.translation.translated import body_of, read, read_body, response_in
 
 SAID = [user("hi")]
 CONTENTS = [{"role": "user", "parts": [{"text": "hi"}]}]
@@ -145,7 +145,9 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
     for depth in depths():
         whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
         try:
-            written = call.translate_response(whole, id="a", created=1, model="m")
+            written = call.translate_response(
+                read_body(upstream, whole), id="a", created=1, model="m"
+            )
         except UpstreamMalformed:
             is_refused = True
         else:
@@ -185,10 +187,10 @@ def test_odd_whole_answer_is_translated_or_malformed(client: Protocol, upstream:
     count = 0
     for body in odd_wholes(upstream):
         try:
-            response = codec(upstream).decode_response(body)
+            response = response_in(upstream, body)
         except UpstreamMalformed:
             continue
-        written = codec(client).encode_response(response, id="a", created=1, model="m")
+        written = body_of(client, response, id="a", created=1, model="m")
         assert isinstance(json.loads(written), dict)
         count += 1
     assert count > 100

@@ -32,10 +32,12 @@ from tests.unit.translation.gemini.pieces import encoded
 from tests.unit.translation.gemini.request_strategies import gemini_requests
 from tests.unit.translation.strategies import answers, chat_requests, events_of, messages_requests
 from tests.unit.translation.translated import (
+    body_of,
     comparable,
     events_from,
     events_in,
     folded,
+    response_in,
     said_or_refused,
     written,
 )
@@ -125,9 +127,7 @@ def normal(protocol: Protocol, answer: Response) -> Response:
     finish = "refusal" if has_refusal and answer.finish == "stop" else answer.finish
     usage = (
         answer.usage
-        or codec("messages")
-        .decode_response(codec("messages").encode_response(answer, id="x", created=0, model="m"))
-        .usage
+        or response_in("messages", body_of("messages", answer, id="x", created=0, model="m")).usage
     )
     return replace(answer, parts=tuple(parts), finish=finish, usage=usage)
 
@@ -137,9 +137,8 @@ def normal(protocol: Protocol, answer: Response) -> Response:
 @given(data=st.data())
 def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:
     answer = data.draw(answers())
-    module = codec(protocol)
-    body = module.encode_response(answer, id="x", created=1, model="m")
-    assert comparable(module.decode_response(body)) == comparable(normal(protocol, answer))
+    body = body_of(protocol, answer, id="x", created=1, model="m")
+    assert comparable(response_in(protocol, body)) == comparable(normal(protocol, answer))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -151,9 +150,8 @@ def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.Dat
     stream = written(protocol, events)
     sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
     found = comparable(folded(events_in(protocol, stream, sizes=sizes)))
-    module = codec(protocol)
-    body = module.encode_response(answer, id="x", created=1, model="m")
-    assert found == comparable(module.decode_response(body))
+    body = body_of(protocol, answer, id="x", created=1, model="m")
+    assert found == comparable(response_in(protocol, body))
 
 
 @pytest.mark.parametrize(("client", "upstream"), list(permutations(PROTOCOLS, 2)), ids=str)
@@ -166,11 +164,9 @@ def test_translated_stream_says_what_the_translated_answer_says(
     sent = written(upstream, data.draw(events_of(answer)))
     got = written(client, events_in(upstream, sent))
     streamed = folded(events_in(client, got))
-    body = codec(upstream).encode_response(answer, id="up", created=1, model="up")
-    plain = codec(client).encode_response(
-        codec(upstream).decode_response(body), id="x", created=1, model="m"
-    )
-    assert comparable(streamed) == comparable(codec(client).decode_response(plain))
+    body = body_of(upstream, answer, id="up", created=1, model="up")
+    plain = body_of(client, response_in(upstream, body), id="x", created=1, model="m")
+    assert comparable(streamed) == comparable(response_in(client, plain))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -203,11 +199,12 @@ def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
 
 @slow
 @given(st.lists(st.sampled_from(["a", "b"]), max_size=4))
-def test_unsigned_thoughts_come_back_unsigned_from_a_messages_client(texts: list[str]) -> None:
+def test_unsigned_thoughts_come_back_as_one_from_a_messages_client(texts: list[str]) -> None:
     parts = tuple(Thinking(text) for text in texts)
+    one = (Thinking("".join(texts)),) if texts else ()
     answer = Response(id=None, model=None, parts=parts, finish="stop")
-    body = codec("messages").encode_response(answer, id="x", created=1, model="m")
-    assert codec("messages").decode_response(body).parts == parts
+    body = body_of("messages", answer, id="x", created=1, model="m")
+    assert response_in("messages", body).parts == one
 
 
 OTHERS: list[Protocol] = ["chat", "messages"]
@@ -270,7 +267,7 @@ def test_upstream_is_given_what_its_protocol_allows_by_messages(body: dict[str, 
 
 def opened(answer: Response) -> Response:
     """An answer as its client sends it back: foreign signatures taken out of their envelope."""
-    whole = codec("native").encode_response(answer, id="x", created=1, model="m")
+    whole = body_of("native", answer, id="x", created=1, model="m")
     candidate = json.loads(whole)["candidates"][0]
     turns = (
         codec("native")
@@ -297,9 +294,7 @@ def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
 @slow
 @given(answers())
 def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
-    found = codec("native").decode_response(
-        codec("native").encode_response(answer, id="x", created=1, model="m")
-    )
+    found = response_in("native", body_of("native", answer, id="x", created=1, model="m"))
     has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
     is_refused = has_refusal and answer.finish != "length"
     assert found.finish == ("refusal" if is_refused else answer.finish)
@@ -357,13 +352,13 @@ def test_recorded_answer_is_translated() -> None:
         body = path.read_bytes()
         if protocol == "native" and b'"error"' in body:
             with pytest.raises(UpstreamMalformed):
-                codec(protocol).decode_response(body)
+                response_in(protocol, body)
             continue
-        answer = codec(protocol).decode_response(body)
+        answer = response_in(protocol, body)
         assert answer.finish is not None, path.name
         assert usage_of(answer) == stated_usage(protocol, [json.loads(body)]), path.name
         for client in RECORDED:
-            sent = codec(client).encode_response(answer, id="a", created=1, model="m")
-            again = codec(client).decode_response(sent)
+            sent = body_of(client, answer, id="a", created=1, model="m")
+            again = response_in(client, sent)
             assert again.finish == answer.finish, path.name
             assert usage_of(again) == usage_of(answer), path.name

@@ -18,6 +18,7 @@ from tests.unit.translation.gemini.pieces import user as asking
 from tests.unit.translation.pieces import assistant, text, use, user
 from tests.unit.translation.translated import (
     answered,
+    body_of,
     data_of,
     decoded,
     events_from,
@@ -191,7 +192,7 @@ def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
 def kept_of(protocol: Protocol, *parts: Part) -> Any:
     """What a client of the protocol gets of an answer, and keeps."""
     response = Response(id="1", model="m", parts=parts, finish="stop")
-    whole = json.loads(codec(protocol).encode_response(response, id="1", created=1, model="m"))
+    whole = json.loads(body_of(protocol, response, id="1", created=1, model="m"))
     if protocol == "messages":
         return whole["content"]
     if protocol == "responses":

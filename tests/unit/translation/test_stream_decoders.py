@@ -20,10 +20,9 @@ from channels.translation.events import (
     UsageStated,
 )
 from channels.translation.model import Media, ToolCall
-from channels.translation.session import codec
 from tests.support.rows import cases, each
 from tests.unit.translation.pieces import image_url, use
-from tests.unit.translation.translated import events_from, folded, sse
+from tests.unit.translation.translated import events_from, folded, response_in, sse
 
 DONE = b"[DONE]"
 
@@ -297,4 +296,4 @@ def test_arguments_given_at_the_start_are_the_arguments(given: object, arguments
     found = events_from("messages", sse(start(), opening, last("tool_use"), STOP))
     whole = json.dumps({"type": "message", "content": [call], "stop_reason": "tool_use"})
     assert folded(found).parts == (ToolCall("t", "f", arguments),)
-    assert codec("messages").decode_response(whole.encode()).parts == folded(found).parts
+    assert response_in("messages", whole.encode()).parts == folded(found).parts

@@ -16,11 +16,10 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
-from channels.translation.session import codec
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import call, chunk, inline, thought, usage
 from tests.unit.translation.pieces import PNG, assistant
-from tests.unit.translation.translated import answered, events_from, folded, sse, whole
+from tests.unit.translation.translated import answered, events_from, folded, response_in, sse, whole
 
 
 def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -204,13 +203,13 @@ def test_thinking_without_proof_has_the_mark_of_the_gateway() -> None:
 )
 def test_what_is_no_completion_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        codec("chat").decode_response(body)
+        response_in("chat", body)
 
 
 @cases("body", b"", b"[]", b"oops", b'{"content": "x"}', b'{"type": "error", "error": {}}')
 def test_what_is_no_message_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        codec("messages").decode_response(body)
+        response_in("messages", body)
 
 
 # name: an answer's body, and what it says.
@@ -299,7 +298,7 @@ def test_answer_says_what_its_stream_says(name: str) -> None:
 )
 def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        codec("native").decode_response(body)
+        response_in("native", body)
 
 
 @cases(

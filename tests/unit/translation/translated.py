@@ -178,14 +178,34 @@ def names_of(stream: bytes) -> list[str]:
 
 def whole(protocol: Protocol, response: Response) -> Any:
     """A whole answer as the client gets it, as JSON."""
-    return json.loads(
-        codec(protocol).encode_response(response, id="answer-1", created=7, model="m")
-    )
+    return json.loads(body_of(protocol, response, id="answer-1", created=7))
+
+
+def body_of(
+    protocol: Protocol, response: Response, *, id: str = "x", created: int = 1, model: str = "m"
+) -> bytes:
+    """A whole answer as the client gets it."""
+    return codec(protocol).encode_response(response, id=id, created=created, model=model)
 
 
 def answered(protocol: Protocol, body: Mapping[str, Any]) -> Response:
     """An upstream's whole answer as the canonical one."""
-    return codec(protocol).decode_response(json.dumps(body).encode())
+    return response_in(protocol, json.dumps(body).encode())
+
+
+def response_in(protocol: Protocol, body: bytes) -> Response:
+    """The same of its bytes. Raises UpstreamMalformed."""
+    return folded(events_of_body(protocol, body))
+
+
+def events_of_body(protocol: Protocol, body: bytes) -> list[Event]:
+    """The events of an upstream's whole answer. Raises UpstreamMalformed."""
+    return codec(protocol).new_decoder().take_body(read_body(protocol, body))
+
+
+def read_body(protocol: str, body: bytes) -> Any:
+    """What a protocol's meter reads of a whole answer. Raises UpstreamMalformed."""
+    return CHAT_DIALECTS[protocol].new_meter().take_body(body)
 
 
 def folded(events: Iterable[Event]) -> Response:
