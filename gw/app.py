@@ -328,7 +328,7 @@ def routes() -> list[Endpoint]:
 
 
 def make_application(services: Services) -> GatewayApplication:
-    """Build the application that the public listener serves. Raises MisstatedEndpoint."""
+    """Build the application that the public listener serves. Raises MisstatedRow."""
     endpoints = routes()
     application = GatewayApplication(endpoints, services=services)
     services.metrics.routes_served(sorted({one.route for one in endpoints}))

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from channels.family import ErrorShape
-from gw.api.endpoint import Endpoint, checked_table
+from gw.api.endpoint import Endpoint
 from gw.api.failures import shape_at
 from gw.api.handler import ApiHandler
 from gw.api.services import Services
@@ -23,6 +23,7 @@ from gw.http.application import HttpApplication
 from gw.http.cors import Cors
 from gw.http.endpoint import HttpEndpoint
 from gw.http.response import WholeResponse
+from gw.http.rows import checked_table
 from gw.http.tornado.request import TornadoRequest
 from gw.http.websocket import SocketBook
 
@@ -64,7 +65,7 @@ def _response(shape: ErrorShape) -> WholeResponse:
 class GatewayApplication(HttpApplication):
     """The application of the public server; every handler is an `ApiHandler`.
 
-    Raises MisstatedEndpoint.
+    Raises MisstatedRow.
     """
 
     services: Services
@@ -72,7 +73,7 @@ class GatewayApplication(HttpApplication):
     def __init__(
         self, endpoints: Sequence[Endpoint], *, services: Services, **settings: Any
     ) -> None:
-        rows = checked_table(endpoints)
+        rows = checked_table(endpoints, Endpoint, lambda one: (one.route, one.path))
         super().__init__(rows, services=services, otherwise=_NOT_FOUND, **settings)
         origins = services.config.cors_origins
         self.cors = self._cors = Cors(origins) if origins else None

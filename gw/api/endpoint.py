@@ -14,7 +14,8 @@ from typing import Any, Literal
 from channels.family import ErrorShape, Family
 from gw.api.checks import CHECKS, Check
 from gw.api.credentials import AuthMode
-from gw.http.tornado.handler import TornadoHandler
+from gw.http.rows import refuse_faults
+from gw.http.tornado.handler import TornadoHandler, methods_of
 
 # What a POST is sold by, if it costs money: the tokens of a chat, or pieces and other counts.
 SoldBy = Literal["tokens", "count"]
@@ -23,13 +24,9 @@ BodyKind = Literal["none", "json", "form"]
 SUBMIT = "on_submit"
 
 
-class MisstatedEndpoint(Exception):
-    """A row that its handler contradicts, or a table with the same row twice."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
-    """One endpoint. Raises MisstatedEndpoint where the row and its handler do not fit.
+    """One endpoint. Raises MisstatedRow where the row and its handler do not fit.
 
     `route` is its label in metrics and logs; `path` a regular expression, whose groups are passed
     to the handler's method; `methods` stand in Tornado's order. `options` are the handler's own.
@@ -72,15 +69,14 @@ class Endpoint:
         derive(self, "checks", tuple(check for check in CHECKS if check.applies(self)))
         free = tuple(check for check in self.checks if not check.is_of_money)
         derive(self, "free_checks", free)
-        for fault in self._faults():
-            raise MisstatedEndpoint(f"endpoint {self.route} ({self.path}): {fault}")
+        refuse_faults(f"endpoint {self.route} ({self.path})", self._faults())
 
-    def _faults(self) -> list[str]:
-        has, states = tuple(self.handler.allowed_methods()), self.methods
+    def _faults(self) -> dict[str, bool]:
+        has, states = methods_of(self.handler), self.methods
         takes_body, takes_key = "POST" in states, hasattr(self.handler, SUBMIT)
         name = self.handler.__name__
         counts = self.limited or self.log_rate or self.billed
-        faults = {
+        return {
             f"its row states {states}, {name} has {has}": has != states,
             f"{name} has `{SUBMIT}`, its row is not sold by a count": takes_key > self.idempotent,
             f"its row is sold by a count, {name} lacks `{SUBMIT}`": takes_key < self.idempotent,
@@ -90,19 +86,3 @@ class Endpoint:
             "nothing is counted without a key": counts and self.auth == "none",
             "either the account's limits or the key's rate count": self.limited and self.log_rate,
         }
-        return [fault for fault, is_so in faults.items() if is_so]
-
-
-def checked_table(endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
-    """Return the rows. Raises MisstatedEndpoint for none, and for what is no row or there twice."""
-    if not endpoints:
-        raise MisstatedEndpoint("a listener without endpoints")
-    seen: set[str] = set()
-    for one in endpoints:
-        if not isinstance(one, Endpoint):
-            raise MisstatedEndpoint(f"{one!r} has no row: state what the endpoint is")
-        for name in (one.route, one.path):
-            if name in seen:
-                raise MisstatedEndpoint(f"endpoint {one.route} ({one.path}): {name} is there twice")
-        seen |= {one.route, one.path}
-    return endpoints

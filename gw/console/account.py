@@ -37,9 +37,7 @@ CONVERSATION_CALLS = 5000
 class AccountsHandler(ConsoleHandler):
     """Every account, newest first."""
 
-    for_operators = True
-
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         after = self.after()
         search = self.parameters.text("q")
         params = {
@@ -58,7 +56,7 @@ class AccountsHandler(ConsoleHandler):
             after=write_position(Position(more.created_at, more.id)) if more else None,
         )
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         name, credit = self.field("name"), self.field("credit")
         async with change(self) as (transaction, actor):
             made = await handled.create(
@@ -73,7 +71,7 @@ class AccountsHandler(ConsoleHandler):
 class AccountHandler(ConsoleHandler):
     """One account: balance, spending, credits, limits."""
 
-    async def get(self, account_id: str) -> None:
+    async def on_get(self, account_id: str) -> None:
         account = await self.account(account_id)
         database = self.services.database
         now = self.now
@@ -113,10 +111,8 @@ class AccountHandler(ConsoleHandler):
             since=start,
         )
 
-    async def post(self, account_id: str) -> None:
+    async def on_post(self, account_id: str) -> None:
         """Apply an operator's change: credit, correction, limits, whether the keys are enabled."""
-        if not self.who.is_operator:
-            self.refuse(404, "error.not_found")
         await self.account(account_id)
         act = self.field("act")
         async with change(self) as (transaction, actor):
@@ -149,7 +145,7 @@ class AccountHandler(ConsoleHandler):
 class StatementHandler(ConsoleHandler):
     """The credits, corrections and charges of an account as CSV: every line once, oldest first."""
 
-    async def get(self, account_id: str) -> None:
+    async def on_get(self, account_id: str) -> None:
         account = await self.account(account_id)
         window = read_window(self.parameters, self.now)
         await self.services.settled(account_id)

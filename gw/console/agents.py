@@ -13,7 +13,7 @@ from gw.console.pages import ConsoleHandler
 class AgentsHandler(ConsoleHandler):
     """Agents, and whether each can be called."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         query = AgentQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
         with in_words():
             page = await handled.page(
@@ -21,7 +21,7 @@ class AgentsHandler(ConsoleHandler):
             )
         self.page("agents.html", agents=page.data, cursor=page.next_cursor)
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         """Enable or disable an agent."""
         agent_id, is_enabled = self.field("id"), self.field("act") == "enable"
         async with change(self) as (transaction, actor):

@@ -45,9 +45,7 @@ SQL = {
 class AllCallsHandler(ConsoleHandler):
     """A page of the calls that pass the filters, the newest first."""
 
-    for_operators = True
-
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         chosen = {name: self.parameters.text(name) or "" for name in FILTERS}
         self.parameters.choice("status", STATUSES)
         window = read_window(self.parameters, self.now, default_period="all")

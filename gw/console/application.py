@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 from tornado.web import Application
 
@@ -19,7 +19,7 @@ from gw.api.call_ids import new_call_id
 from gw.api.logs.cursor import CursorSeal
 from gw.config.config import ListenAddress
 from gw.config.live import LiveConfig
-from gw.console import calls, pages
+from gw.console import calls
 from gw.console.account import AccountHandler, AccountsHandler, StatementHandler
 from gw.console.agents import AgentsHandler
 from gw.console.all_calls import AllCallsHandler
@@ -30,55 +30,101 @@ from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler, RequestsHandler
 from gw.console.models import ConsoleModelsHandler
 from gw.console.overview import OverviewHandler, StreamHandler
+from gw.console.page import Audience, Page
+from gw.console.pages import ROUTE, ConsoleNotFoundHandler, ConsoleServices, StaticHandler
 from gw.console.playground import CostHandler, PlaygroundHandler, PlayHandler
 from gw.console.sign_in import SessionsHandler, SignInHandler, SignOutHandler
 from gw.console.system import SystemHandler
 from gw.console.tasks import TasksHandler
 from gw.console.tokens import TokensHandler
 from gw.http.admin import AdminServer
+from gw.http.served_path import rules_of
 from gw.keys.secret import Secret
 from metrics.prometheus import Metrics
 
 # Enough for the streams and pages of some dozen users.
 CONNECTIONS_MAX = 256
-BODY_BYTES_MAX = 256 * 1024
+# Of a form: of a few fields; with every model ticked, or a prompt of the playground, each character
+# of which may be twelve in a form.
+FORM_BYTES_MAX = 64 * 1024
+LONG_FORM_BYTES_MAX = 256 * 1024
 
 _ACCOUNT = r"/accounts/([A-Za-z0-9_]{1,64})"
 _CALL = r"/calls/([0-9a-fA-F-]{1,36})"
 
 
-def routes() -> list[tuple[str, type[Any]]]:
-    """Return path and handler of each route."""
+class _Form(TypedDict):
+    """Members of a page with a form."""
+
+    methods: tuple[str, ...]
+    body_bytes_max: int
+
+
+class _Readers(TypedDict):
+    readers: Audience
+
+
+_FORM: _Form = {"methods": ("GET", "POST"), "body_bytes_max": FORM_BYTES_MAX}
+_LONG_FORM: _Form = {**_FORM, "body_bytes_max": LONG_FORM_BYTES_MAX}
+_SENT: _Form = {**_FORM, "methods": ("POST",)}
+_OPERATORS: _Readers = {"readers": "operators"}
+
+
+def routes() -> list[Page]:
+    """Every page."""
     return [
-        (r"/", OverviewHandler),
-        (r"/stream", StreamHandler),
-        (r"/sign-in/([A-Za-z0-9_-]{1,100})", SignInHandler),
-        (r"/sign-out", SignOutHandler),
-        (r"/sessions", SessionsHandler),
-        (r"/search", calls.CallSearchHandler),
-        (r"/accounts", AccountsHandler),
-        (_ACCOUNT, AccountHandler),
-        (rf"{_ACCOUNT}/statement.csv", StatementHandler),
-        (rf"{_ACCOUNT}/keys", KeysHandler),
-        (rf"{_ACCOUNT}/keys/([A-Za-z0-9_]{{1,64}})", KeyHandler),
-        (rf"{_ACCOUNT}/calls", calls.CallsHandler),
-        (rf"{_ACCOUNT}/calls.csv", calls.CallsFileHandler),
-        (r"/calls", AllCallsHandler),
-        (_CALL, calls.CallHandler),
-        (r"/channels", ChannelsHandler),
-        (r"/models", ConsoleModelsHandler),
-        (r"/playground", PlaygroundHandler),
-        (r"/playground/call", PlayHandler),
-        (r"/playground/cost", CostHandler),
-        (r"/agents", AgentsHandler),
-        (r"/bases", ConsoleBasesHandler),
-        (r"/tasks", TasksHandler),
-        (r"/requests", RequestsHandler),
-        (r"/tokens", TokensHandler),
-        (r"/system", SystemHandler),
-        (r"/audit", AuditHandler),
-        (r"/static/([a-z.]{1,40})", pages.StaticHandler),
+        Page(r"/", OverviewHandler),
+        Page(r"/stream", StreamHandler),
+        Page(
+            r"/sign-in/([A-Za-z0-9_-]{1,100})",
+            SignInHandler,
+            ("GET", "HEAD", "POST"),
+            body_bytes_max=FORM_BYTES_MAX,
+            readers="everybody",
+        ),
+        Page(r"/sign-out", SignOutHandler, **_SENT),
+        Page(r"/sessions", SessionsHandler, **_FORM),
+        Page(r"/search", calls.CallSearchHandler),
+        Page(r"/accounts", AccountsHandler, **_FORM, **_OPERATORS),
+        Page(_ACCOUNT, AccountHandler, **_FORM, senders="operators", of_account=True),
+        Page(rf"{_ACCOUNT}/statement.csv", StatementHandler, of_account=True),
+        Page(rf"{_ACCOUNT}/keys", KeysHandler, **_LONG_FORM, of_account=True),
+        Page(rf"{_ACCOUNT}/keys/([A-Za-z0-9_]{{1,64}})", KeyHandler, **_LONG_FORM, of_account=True),
+        Page(rf"{_ACCOUNT}/calls", calls.CallsHandler, of_account=True),
+        Page(rf"{_ACCOUNT}/calls.csv", calls.CallsFileHandler, of_account=True),
+        Page(r"/calls", AllCallsHandler, **_OPERATORS),
+        Page(_CALL, calls.CallHandler),
+        Page(r"/channels", ChannelsHandler, **_FORM, **_OPERATORS),
+        Page(r"/models", ConsoleModelsHandler, **_OPERATORS),
+        Page(r"/playground", PlaygroundHandler),
+        Page(r"/playground/call", PlayHandler, ("POST",), body_bytes_max=LONG_FORM_BYTES_MAX),
+        Page(r"/playground/cost", CostHandler),
+        Page(r"/agents", AgentsHandler, **_FORM),
+        Page(r"/bases", ConsoleBasesHandler),
+        Page(r"/tasks", TasksHandler, **_FORM, senders="operators"),
+        Page(r"/requests", RequestsHandler, **_FORM, **_OPERATORS),
+        Page(r"/tokens", TokensHandler, **_FORM, **_OPERATORS),
+        Page(r"/system", SystemHandler, **_FORM, **_OPERATORS),
+        Page(r"/audit", AuditHandler),
+        Page(r"/static/([a-z.]{1,40})", StaticHandler, readers="everybody", is_cached=True),
     ]
+
+
+NOT_FOUND = Page("", ConsoleNotFoundHandler, (), readers="everybody")
+
+
+def make_application(
+    services: ConsoleServices, proofs: LedgerProofs, pages: Sequence[Page]
+) -> Application:
+    """Build the application that the console serves. Raises MisstatedRow."""
+    return Application(
+        rules_of(pages),
+        default_handler_class=ConsoleNotFoundHandler,
+        default_handler_args={"row": NOT_FOUND},
+        log_function=partial(_count, services.metrics),
+        services=services,
+        proofs=proofs,
+    )
 
 
 def make_console(
@@ -107,7 +153,7 @@ def make_console(
         metrics=metrics,
         clock=clock,
     )
-    services = pages.ConsoleServices(
+    services = ConsoleServices(
         current=current,
         database=database,
         settled=settled,
@@ -121,22 +167,14 @@ def make_console(
         figures=figures,
         gateway_url=gateway_url,
     )
-    metrics.routes_served([pages.ROUTE])
-    application = Application(
-        routes(),
-        default_handler_class=pages.ConsoleNotFoundHandler,
-        log_function=partial(_count, metrics),
-        services=services,
-        proofs=LedgerProofs(database),
-    )
+    metrics.routes_served([ROUTE])
     server = AdminServer(
-        application,
+        make_application(services, LedgerProofs(database), routes()),
         address,
         key="console_listen",
         tls=tls,
         shares_port=shares_port,
         connections_max=CONNECTIONS_MAX,
-        body_bytes_max=BODY_BYTES_MAX,
     )
     supervisor.start("console", figures.run)
     return server
@@ -144,4 +182,4 @@ def make_console(
 
 def _count(metrics: Metrics, handler: Any) -> None:
     """Count a response; Tornado would log it."""
-    metrics.http_response(route=pages.ROUTE, status=handler.get_status())
+    metrics.http_response(route=ROUTE, status=handler.get_status())

@@ -13,7 +13,7 @@ from gw.console.pages import ConsoleHandler
 class AuditHandler(ConsoleHandler):
     """The audit trail: all of it for operators, an account's for its owner."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         query = AuditQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
         try:
             page = await audit.trail(self.services.database, query)

@@ -12,7 +12,7 @@ PAGE = 100
 class ConsoleBasesHandler(ConsoleHandler):
     """Knowledge bases with their numbers of pages."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         after = self.parameters.whole("after", least=0, most=2**31 - 1) or 0
         params = {"account": self.who.account_id, "after": after, "limit": PAGE + 1}
         rows = await self.services.database.fetch_all(SQL["bases"], params)

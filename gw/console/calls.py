@@ -80,7 +80,7 @@ KEYS_SHOWN = 200
 class CallsHandler(ListedHandler):
     """A page of an account's calls, preceded by those in flight."""
 
-    async def get(self, account_id: str) -> None:
+    async def on_get(self, account_id: str) -> None:
         account = await self.account(account_id)
         query = self.read_query(account_id, include="in_flight")
         await self._settled(account_id)
@@ -143,7 +143,7 @@ class CallsHandler(ListedHandler):
 class CallsFileHandler(ListedHandler):
     """The same rows as CSV, at most CSV_ROWS_MAX."""
 
-    async def get(self, account_id: str) -> None:
+    async def on_get(self, account_id: str) -> None:
         account = await self.account(account_id)
         query = self.read_query(account_id, limit=str(PORTION))
         start_csv(self, f"calls-{account.id}.csv")
@@ -186,7 +186,7 @@ class CallsFileHandler(ListedHandler):
 class CallSearchHandler(ConsoleHandler):
     """The search for a call by trace id or by the id of its row."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         text = (self.parameters.text("q") or "").lower()
         record = await find_seen(self, text)
         if record is None:
@@ -198,7 +198,7 @@ class CallSearchHandler(ConsoleHandler):
 class CallHandler(ConsoleHandler):
     """One call with its attempts, price and error."""
 
-    async def get(self, name: str) -> None:
+    async def on_get(self, name: str) -> None:
         record = await find_seen(self, name)
         if record is None:
             self.refuse(404, "error.call")

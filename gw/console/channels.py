@@ -12,12 +12,10 @@ from gw.console.pages import ConsoleHandler
 class ChannelsHandler(ConsoleHandler):
     """Channels: their state in all processes, their last hour, and a test."""
 
-    for_operators = True
-
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         await self.show_channels(None)
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         """Test a channel, withdraw it, or reopen it."""
         name, act = self.field("id"), self.field("act")
         current = self.services.current

@@ -85,7 +85,7 @@ class KeysPage(ConsoleHandler):
 class KeysHandler(KeysPage):
     """The keys of an account, the newest first, and the form that creates one."""
 
-    async def get(self, account_id: str) -> None:
+    async def on_get(self, account_id: str) -> None:
         account = await self.account(account_id)
         database = self.services.database
         after = self.after()
@@ -102,7 +102,7 @@ class KeysHandler(KeysPage):
             agents=await table.list_all(database, account_id),
         )
 
-    async def post(self, account_id: str) -> None:
+    async def on_post(self, account_id: str) -> None:
         account = await self.account(account_id)
         async with change(self) as (transaction, actor):
             settings = self.read_settings()
@@ -117,11 +117,11 @@ class KeysHandler(KeysPage):
 class KeyHandler(KeysPage):
     """One key."""
 
-    async def get(self, account_id: str, key_id: str) -> None:
+    async def on_get(self, account_id: str, key_id: str) -> None:
         account, key = await self.key(account_id, key_id)
         self.show_key(account, key, text=None, is_new=False)
 
-    async def post(self, account_id: str, key_id: str) -> None:
+    async def on_post(self, account_id: str, key_id: str) -> None:
         account, key = await self.key(account_id, key_id)
         act = self.field("act")
         if act == "reveal":
@@ -157,9 +157,7 @@ class KeyHandler(KeysPage):
 class RequestsHandler(KeysPage):
     """Pending requests for keys of agents, the oldest first."""
 
-    for_operators = True
-
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         after = self.after()
         found = await list_pending_requests(self.services.database, after=after, limit=PAGE + 1)
         more = found[PAGE - 1] if len(found) > PAGE else None
@@ -169,7 +167,7 @@ class RequestsHandler(KeysPage):
             after=write_position(Position(more.created_at, more.id)) if more else None,
         )
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         """Create the key and show its text in this response, or reject the request."""
         request_id, act = self.field("id"), self.field("act")
         if act not in ("approve", "reject"):

@@ -19,9 +19,7 @@ MODELS_PAGE = 100
 class ConsoleModelsHandler(ConsoleHandler):
     """Models: protocols, prices, costs, and what the bundled list would change."""
 
-    for_operators = True
-
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         current = self.services.current
         registry = current.registry
         start = self.parameters.whole("start", least=0, most=1_000_000) or 0

@@ -12,7 +12,7 @@ from channels.shares import ShareRefused
 from gw import accounts
 from gw.console.board import Board
 from gw.console.figures import SQL, WINDOW_SECONDS, Figures
-from gw.console.pages import ConsoleHandler, ShownError
+from gw.console.pages import ConsoleHandler
 from gw.console.rendering import Renderer
 from gw.console.savings import saved_nano_usd
 from gw.console.texts import TEXTS
@@ -28,7 +28,7 @@ LOOK_EVERY = 5
 class OverviewHandler(ConsoleHandler):
     """The current page, which the stream updates."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         account_id = self.who.account_id
         if account_id is None:
             boards = self.services.figures.boards
@@ -56,7 +56,7 @@ class StreamHandler(ConsoleHandler):
     _task: asyncio.Task[None] | None = None
     _looks = 0
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         figures = self.services.figures
         try:
             with figures.streams.held(self.who.owner):
@@ -77,8 +77,8 @@ class StreamHandler(ConsoleHandler):
                 await self._fleet(figures, event)
             else:
                 await self._own(OwnerBoard(self, account_id))
-        except (StreamClosedError, asyncio.CancelledError, ShownError):
-            return  # disconnected, or the session has ended
+        except (StreamClosedError, asyncio.CancelledError):
+            return  # disconnected
         finally:
             figures.leave(event)
             self._task = None
@@ -111,10 +111,11 @@ class StreamHandler(ConsoleHandler):
         """Whether the session is valid, which is checked at intervals."""
         self._looks += 1
         if self._looks % LOOK_EVERY == 0:
-            await self._find_session()
-        return True
+            await self.identify()
+        return self.session is not None
 
     def on_connection_close(self) -> None:
+        super().on_connection_close()
         if self._task is not None:
             self._task.cancel()
 

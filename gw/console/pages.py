@@ -1,4 +1,4 @@
-"""The base of every page: the session, the origin of a form, the headers, error pages.
+"""The base of every page: what its row asks of a request, the headers, error pages.
 
 A page is a template of `templates/` and texts of `messages.yaml`, both read once. No page has
 inline scripts or styles, so that injected text could not run.
@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from tornado.httputil import HTTPInputError, parse_body_arguments
 from tornado.template import Loader
-from tornado.web import HTTPError, RequestHandler
+from tornado.web import HTTPError
 
 from actors.channel_directory import ChannelDirectory
 from actors.clock import Clock
@@ -34,12 +35,14 @@ from gw.api.logs.parameters import Parameters
 from gw.config.live import LiveConfig
 from gw.console import sessions
 from gw.console.figures import Figures
+from gw.console.page import Page
 from gw.console.rendering import Renderer
 from gw.console.sessions import Session
 from gw.console.texts import TEXTS
 from gw.cursors import BadCursor, Position, read_position
 from gw.errors import GatewayError
-from gw.http.admin import begin_serving, end_serving, is_inner
+from gw.http.admin import is_inner
+from gw.http.served_path import PathHandler, PathRefused, ServedPath
 from gw.keys.secret import Secret
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -61,6 +64,7 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 FIELD_CHARACTERS_MAX = 4000
+_OF_STATUS = {404: "error.not_found", 405: "error.method", 413: "error.large", 421: "error.host"}
 # Of every page, as a label of the metrics.
 ROUTE = "console"
 
@@ -96,11 +100,10 @@ STATIC: Mapping[str, tuple[str, bytes]] = {
 VERSION = hashlib.sha256(b"".join(body for _, body in STATIC.values())).hexdigest()[:12]
 
 
-class ConsoleHandler(RequestHandler):
+class ConsoleHandler(PathHandler):
     """Any response of the console: its headers, and its errors as pages."""
 
-    needs_session = True
-    for_operators = False
+    row: Page
     session: Session | None = None
     _token = ""
     _form = ""
@@ -111,10 +114,10 @@ class ConsoleHandler(RequestHandler):
         services: ConsoleServices = self.settings["services"]
         return services
 
-    def initialize(self) -> None:
+    def initialize(self, row: ServedPath) -> None:
+        super().initialize(row)
         self.trace = self.services.new_id().hex
         self.set_header("x-gateway-trace", self.trace)
-        begin_serving(self)
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -123,30 +126,42 @@ class ConsoleHandler(RequestHandler):
         if self.request.protocol == "https":
             self.set_header("Strict-Transport-Security", "max-age=31536000")
 
-    def on_finish(self) -> None:
-        end_serving(self)
+    # --- Before the page ---
 
-    def compute_etag(self) -> None:
-        """No ETags: a page is rendered for its reader."""
-
-    async def prepare(self) -> None:
-        self._check_host()
-        if self.request.method not in ("GET", "HEAD"):
-            self._check_origin()
-        await self._find_session()
-        if self.request.method not in ("GET", "HEAD") and self.needs_session:
-            self._check_csrf()
-
-    # --- Authentication ---
-
-    def _check_host(self) -> None:
-        """Refuse unknown hosts: a stranger's name could resolve to this address (DNS rebinding)."""
+    def is_known_host(self) -> bool:
         config = self.services.current.config
         known = {config.console_listen.host if config.console_listen else ""}
         if config.console_url:
             known.add(urlsplit(config.console_url).hostname or "")
-        if not is_inner(self.request.host_name.lower(), known):
-            self.refuse(421, "error.host")
+        return is_inner(self.request.host_name.lower(), known)
+
+    async def identify(self) -> None:
+        if self.row.is_cached:
+            self.set_header("Cache-Control", "public, max-age=31536000, immutable")
+            return
+        self._token = self.get_cookie(self.cookie_name) or ""
+        if self._token:
+            database = self.services.database
+            self.session = await sessions.find(database, self._token)
+            if self.session is not None:
+                OWNER.set(self.session.owner)
+                await sessions.see(database, self.session, self.now)
+
+    async def check(self) -> None:
+        is_form = self.request.method == "POST"
+        if is_form:
+            self._check_origin()
+        audience = self.row.audience(self.request.method or "")
+        if audience != "everybody" and self.session is None:
+            self.refuse(401, "error.session")
+        if audience == "operators" and not self.who.is_operator:
+            self.refuse(404, "error.not_found")
+        if self.row.of_account:
+            self._check_account(self.path_args[0])
+        if is_form:
+            self._read_form()
+        if is_form and audience != "everybody":
+            self._check_csrf()
 
     def _check_origin(self) -> None:
         """Check that a form was sent by a page of the console."""
@@ -162,6 +177,19 @@ class ConsoleHandler(RequestHandler):
         if urlsplit(origin).netloc not in mine:
             self.refuse(403, "error.origin")
 
+    def _check_account(self, account_id: str) -> None:
+        if self.who.account_id not in (None, account_id):
+            self.refuse(404, "error.not_found")
+
+    def _read_form(self) -> None:
+        request, kind = self.request, self.request.headers.get("Content-Type", "")
+        try:
+            parse_body_arguments(
+                kind, self.body, request.body_arguments, request.files, request.headers
+            )
+        except HTTPInputError:
+            self.refuse(400, "error.request")
+
     def _check_csrf(self) -> None:
         """Check the form's token, which only a page of this session has."""
         given = self.get_body_argument(CSRF_FIELD, "") or self.request.headers.get("X-Csrf", "")
@@ -175,19 +203,6 @@ class ConsoleHandler(RequestHandler):
         form = (self._form, *of_page, self.get_body_argument("id", ""))
         if not await sessions.book_form(transaction, *form):
             self.refuse(409, "error.sent")
-
-    async def _find_session(self) -> None:
-        self._token = self.get_cookie(self.cookie_name) or ""
-        if self._token:
-            database = self.services.database
-            self.session = await sessions.find(database, self._token)
-            if self.session is not None:
-                OWNER.set(self.session.owner)
-                await sessions.see(database, self.session, self.now)
-        if self.session is None and self.needs_session:
-            self.refuse(401, "error.session")
-        if self.for_operators and (self.session is None or not self.session.is_operator):
-            self.refuse(404, "error.not_found")
 
     @property
     def is_secure(self) -> bool:
@@ -221,8 +236,7 @@ class ConsoleHandler(RequestHandler):
 
     async def account(self, account_id: str) -> Account:
         """Return an account visible to the session, else 404."""
-        if not self.who.is_operator and account_id != self.who.account_id:
-            self.refuse(404, "error.not_found")
+        self._check_account(account_id)
         try:
             return await accounts.show(self.services.database, account_id)
         except UnknownAccount:
@@ -264,9 +278,8 @@ class ConsoleHandler(RequestHandler):
             )
         )
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        error = kwargs.get("exc_info", (None, None, None))[1]
-        status, message = status_code, TEXTS("error.failed")
+    def respond_error(self, status: int, error: BaseException | None) -> None:
+        message = TEXTS("error.failed")
         if isinstance(error, ShownError):
             message = error.message
         elif isinstance(error, GatewayError):
@@ -276,7 +289,7 @@ class ConsoleHandler(RequestHandler):
         elif isinstance(error, StoreError):
             status, message = 504, TEXTS("error.slow")
         elif isinstance(error, HTTPError):
-            message = TEXTS("error.method" if status == 405 else "error.request")
+            message = TEXTS(_OF_STATUS.get(status, "error.request"))
         self.set_header("x-gateway-trace", self.trace)
         self.page("error.html", http_status=status, message=message, trace=self.trace, code=status)
 
@@ -302,26 +315,16 @@ class ShownError(HTTPError):
 class ConsoleNotFoundHandler(ConsoleHandler):
     """Any other path."""
 
-    needs_session = False
-
-    async def prepare(self) -> None:
-        self._check_host()
-        await self._find_session()
-        self.refuse(404, "error.not_found")
+    def refused_method(self) -> PathRefused:
+        return PathRefused(404)
 
 
 class StaticHandler(ConsoleHandler):
     """Style, script and icon: the same bytes for all users, cached by browsers for good."""
 
-    needs_session = False
-
-    async def prepare(self) -> None:
-        """Do nothing: there is no session to find."""
-
-    def get(self, name: str) -> None:
+    async def on_get(self, name: str) -> None:
         found = STATIC.get(name)
         if found is None:
             self.refuse(404, "error.not_found")
         self.set_header("Content-Type", found[0])
-        self.set_header("Cache-Control", "public, max-age=31536000, immutable")
-        self.finish(found[1])
+        await self.finish(found[1])

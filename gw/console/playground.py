@@ -40,7 +40,7 @@ OPEN_SECONDS = 300.0
 class PlaygroundHandler(ConsoleHandler):
     """The form, which is submitted to `PlayHandler`."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         account_id = self.who.account_id or self.parameters.text("account")
         account = None if account_id is None else await self.account(account_id)
         found = await self.services.database.fetch_all(SQL["playable"], {"account": account_id})
@@ -62,7 +62,7 @@ def may_play(key: KeyRecord, handler: ConsoleHandler) -> bool:
 class PlayHandler(ConsoleHandler):
     """Sends the prompt and streams the response."""
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         key_id, prompt = self.field("key"), self.get_body_argument("prompt", "")
         if len(prompt) > PROMPT_CHARACTERS_MAX:
             self.refuse(400, "error.long")
@@ -121,7 +121,7 @@ class PlayHandler(ConsoleHandler):
 class CostHandler(ConsoleHandler):
     """The cost of a call of the playground, after its settlement."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         trace = self.parameters.text("trace") or ""
         record = await find_seen(self, trace)
         for _ in range(20):

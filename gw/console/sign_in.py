@@ -12,16 +12,14 @@ from gw.console.sessions import SESSION_SECONDS
 class SignInHandler(ConsoleHandler):
     """A sign-in link: its page has a button, so that previews of the address do not use it."""
 
-    needs_session = False
-
-    async def get(self, token: str) -> None:
+    async def on_get(self, token: str) -> None:
         is_good = await sessions.is_good_link(self.services.database, token)
         self.page("sign_in.html", http_status=200 if is_good else 410, is_good=is_good)
 
-    async def head(self, token: str) -> None:
+    async def on_head(self, token: str) -> None:
         """Respond to HEAD without using the link."""
 
-    async def post(self, token: str) -> None:
+    async def on_post(self, token: str) -> None:
         async with self.services.database.transaction() as transaction:
             found = await sessions.sign_in(
                 transaction,
@@ -56,7 +54,7 @@ class SignInHandler(ConsoleHandler):
 class SignOutHandler(ConsoleHandler):
     """Ends the own session."""
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         async with change(self) as (transaction, actor):
             await sessions.end(transaction, self.who.id, self.who.account_id)
             await audit.note(
@@ -74,11 +72,11 @@ class SignOutHandler(ConsoleHandler):
 class SessionsHandler(ConsoleHandler):
     """Open sessions: all of them for operators, an account's for its owner."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         found = await sessions.list_open(self.services.database, self.who.account_id)
         self.page("sessions.html", sessions=found)
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         session_id = self.field("id")
         async with change(self) as (transaction, actor):
             if not await sessions.end(transaction, session_id, self.who.account_id):

@@ -19,15 +19,13 @@ from gw.console.texts import TEXTS
 class SystemHandler(ConsoleHandler):
     """The configuration in force, the proof of the ledger, and the conditions of alerts."""
 
-    for_operators = True
-
     @property
     def proofs(self) -> LedgerProofs:
         """The runner of proofs in this process."""
         proofs: LedgerProofs = self.settings["proofs"]
         return proofs
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         config = self.services.current.config
         facts = await read_facts(self.services.database)
         fleet = await self.services.figures.fleet()
@@ -43,7 +41,7 @@ class SystemHandler(ConsoleHandler):
             ),
         )
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         """Prove the ledger; a long proof continues after the response."""
         with in_words():
             await self.proofs.run_proof(actor_of(self.who), with_costs=False, is_everything=False)

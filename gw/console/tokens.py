@@ -13,12 +13,10 @@ TOKENS_PAGE = 100
 class TokensHandler(ConsoleHandler):
     """Tokens of the admin API, newest first: created, shown once, revoked."""
 
-    for_operators = True
-
-    async def get(self) -> None:
+    async def on_get(self) -> None:
         await self._show(None)
 
-    async def post(self) -> None:
+    async def on_post(self) -> None:
         act = self.field("act")
         if act == "revoke":
             async with change(self) as (transaction, actor):

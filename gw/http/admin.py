@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hmac
 import re
 import socket
 import ssl
@@ -16,10 +17,9 @@ from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
 
-from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, SSLIOStream
-from tornado.web import Application, RequestHandler, stream_request_body
+from tornado.web import Application
 
 from gw.config.config import Config, ListenAddress
 from gw.error_bodies import dumps
@@ -27,6 +27,7 @@ from gw.errors import RETRY_AFTER
 from gw.http import admin_api
 from gw.http.acceptor import Acceptor
 from gw.http.listening_sockets import bind
+from gw.http.served_path import PathHandler, PathRefused, ServedPath, rules_of
 from metrics.logs import EventLog
 
 GZIP_LEVEL = 5
@@ -37,6 +38,7 @@ CONNECTIONS_MAX = 32
 IDLE_SECONDS = 75.0
 # The timeout of a body.
 BODY_SECONDS = 120.0
+UNKNOWN_HOST = "Metrics are not served under this name: list it in `admin_hosts`."
 # A larger head closes the connection without a response.
 HEADER_BYTES_MAX = 64 * 1024
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
@@ -68,29 +70,11 @@ def is_inner(host: str, hosts: Collection[str]) -> bool:
     return True
 
 
-def begin_serving(handler: RequestHandler) -> None:
-    """Keep the connection of a request, which is complete, until `end_serving`."""
-    server: AdminServer | None = handler.settings.get("server")
-    if server is not None and isinstance(handler.request.connection, HTTP1Connection):
-        server.begin(handler.request.connection.stream)
+class _AdminHandler(PathHandler):
+    """Any response of the admin listener, with its trace id and in JSON."""
 
-
-def end_serving(handler: RequestHandler) -> None:
-    """The request has its response: its connection may be closed to make room."""
-    server: AdminServer | None = handler.settings.get("server")
-    if server is not None and isinstance(handler.request.connection, HTTP1Connection):
-        server.end(handler.request.connection.stream)
-
-
-@stream_request_body
-class _AdminHandler(RequestHandler):
-    """Any response. A body is dropped piece by piece, unless the handler is for one."""
-
-    def data_received(self, chunk: bytes) -> None:
-        """Drop it."""
-
-    def on_finish(self) -> None:
-        end_serving(self)
+    def is_known_host(self) -> bool:
+        return is_inner(self.request.host_name, self.settings["hosts"])
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -98,35 +82,22 @@ class _AdminHandler(RequestHandler):
         self.set_header("Cache-Control", "no-store")
         self.set_header("x-gateway-trace", self.settings["new_id"]().hex)
 
-    def compute_etag(self) -> None:
-        """No ETags."""
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        self.finish(dumps({"error": {"message": self._reason, "code": status_code}}))
+    def respond_error(self, status: int, error: BaseException | None) -> None:
+        message = UNKNOWN_HOST if status == 421 else self._reason
+        self.finish(dumps({"error": {"message": message, "code": status}}))
 
 
 class AdminNotFoundHandler(_AdminHandler):
     """Any other path."""
 
-    def respond(self) -> None:
-        """Refuse any method, once the body is there: earlier, a client that sends sees a reset."""
-        self.send_error(404)
-
-    get = head = post = put = patch = delete = options = respond
+    def refused_method(self) -> PathRefused:
+        return PathRefused(404)
 
 
 class MetricsHandler(_AdminHandler):
     """`/metrics`, in the format that the scraper accepts."""
 
-    def prepare(self) -> None:
-        host = self.request.host_name
-        if not is_inner(host, self.settings["hosts"]):
-            self.set_status(421)
-            message = "Metrics are not served under this name: list it in `admin_hosts`."
-            self.finish(dumps({"error": {"message": message, "code": 421}}))
-
-    async def get(self) -> None:
-        begin_serving(self)
+    async def on_get(self) -> None:
         render: Render = self.settings["render"]
         body, content_type = await render(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", content_type)
@@ -150,34 +121,88 @@ def _takes_gzip(accepted: str) -> bool:
 class LivenessHandler(_AdminHandler):
     """`/healthz`: the process responds. A busy or draining process is alive."""
 
-    def get(self) -> None:
-        begin_serving(self)
+    async def on_get(self) -> None:
         self.write(dumps({"status": "ok"}))
 
-    head = get
+    on_head = on_get
 
 
 class ReadinessHandler(_AdminHandler):
     """`/readyz`: 200 while new requests may be sent here, else 503 with the reason."""
 
-    async def get(self) -> None:
-        begin_serving(self)
+    async def on_get(self) -> None:
         body: Mapping[str, str] = await self.settings["readiness"]()
         if body["status"] != READY:
             self.set_status(503)
             self.set_header("Retry-After", RETRY_AFTER)
         self.write(dumps(body))
 
-    head = get
+    on_head = on_get
 
 
-class AdminApiHandler(admin_api.AdminApiMixin, _AdminHandler):
-    """`/admin/v1/…`."""
+class AdminApiHandler(_AdminHandler):
+    """`/admin/v1/…`: passes on a request of any method; the API knows the methods of its paths."""
 
-    async def passed_on(self, request: admin_api.AdminRequest) -> admin_api.AdminResponse:
-        """See AdminApiMixin."""
-        begin_serving(self)
-        return await super().passed_on(request)
+    async def on_post(self, decoded_path: str) -> None:
+        response = await self._passed_on()
+        self.set_status(response.status)
+        for name, value in response.headers.items():
+            self.set_header(name, value)
+        await self.finish(response.body)
+
+    # HEAD is 405: no path has it, and a parent would wait for the worker's body.
+    on_get = on_put = on_patch = on_delete = on_options = on_post
+
+    async def _passed_on(self) -> admin_api.AdminResponse:
+        respond: admin_api.Respond = self.settings["respond"]
+        return await respond(
+            admin_api.AdminRequest(
+                method=self.request.method or "",
+                path=self.request.path.removeprefix(admin_api.PREFIX),
+                query=self.request.query,
+                headers=self.request.headers,
+                body=self.body,
+                address=self._address(),
+                trace=self._trace(),
+            )
+        )
+
+    def respond_error(self, status: int, error: BaseException | None) -> None:
+        code, message = "internal_error", self._reason
+        if status == 405:
+            code = "method_not_allowed"
+        elif status == 413:
+            code = "request_too_large"
+            message = f"The body has more than {self.row.body_bytes_max} bytes."
+        self.finish(admin_api.error_body(code, message, self._trace()))
+
+    def _trace(self) -> str:
+        return self._headers["x-gateway-trace"]
+
+    def _address(self) -> str:
+        """Return the client's address, from the parent if it forwards the request."""
+        proof, _, address = self.request.headers.get(admin_api.PEER_HEADER, "").partition(" ")
+        expected: str = self.settings["peer_proof"]
+        if expected and address and hmac.compare_digest(proof.encode(), expected.encode()):
+            return address
+        return self.request.remote_ip or ""
+
+
+# What the listener serves. Metrics are for scrapers within the operator's network; a probe comes
+# under any name, and the API asks for a token.
+PATHS = (
+    ServedPath(r"/metrics", MetricsHandler),
+    ServedPath(r"/healthz", LivenessHandler, ("GET", "HEAD"), any_host=True),
+    ServedPath(r"/readyz", ReadinessHandler, ("GET", "HEAD"), any_host=True),
+)
+API_PATH = ServedPath(
+    rf"{admin_api.PREFIX}(.*)",
+    AdminApiHandler,
+    ("GET", "POST", "DELETE", "PATCH", "PUT", "OPTIONS"),
+    body_bytes_max=admin_api.BODY_BYTES_MAX,
+    any_host=True,
+)
+NOT_FOUND = ServedPath("", AdminNotFoundHandler, (), any_host=True)
 
 
 def make_admin_application(
@@ -194,15 +219,10 @@ def make_admin_application(
     `respond` is the admin API, if it is enabled; `peer_proof` authenticates a parent that forwards
     its clients' requests (`admin_api.py`).
     """
-    api = [] if respond is None else [(f"{admin_api.PREFIX}(.*)", AdminApiHandler)]
     return Application(
-        [
-            (r"/metrics", MetricsHandler),
-            (r"/healthz", LivenessHandler),
-            (r"/readyz", ReadinessHandler),
-            *api,
-        ],
+        rules_of(PATHS if respond is None else (*PATHS, API_PATH)),
         default_handler_class=AdminNotFoundHandler,
+        default_handler_args={"row": NOT_FOUND},
         log_function=lambda handler: None,
         hosts=frozenset((config.admin_listen.host, *config.admin_hosts)),
         render=render,
@@ -228,7 +248,6 @@ class AdminServer:
         tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         connections_max: int = CONNECTIONS_MAX,
-        body_bytes_max: int | None = None,
     ) -> None:
         scheme = "http" if tls is None else "https"
         self._sockets, self.url = bind(address, key, scheme=scheme, shares_port=shares_port)
@@ -239,7 +258,6 @@ class AdminServer:
             idle_connection_timeout=IDLE_SECONDS,
             body_timeout=BODY_SECONDS,
             max_header_size=HEADER_BYTES_MAX,
-            max_body_size=body_bytes_max,
             protocol=scheme,
         )
         self._streams: dict[IOStream, None] = {}  # least recently used first

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from actors.clock import Clock
 from actors.limits.limiter import Limiter
@@ -30,8 +30,6 @@ from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# Requests of one token within a minute, over all processes.
-REQUESTS_PER_MINUTE = 300
 # Requests without a valid token from one address within a minute, and the addresses counted.
 FAILURES_PER_MINUTE = 20
 ADDRESSES_MAX = 1000
@@ -96,12 +94,11 @@ class AdminApi:
     ) -> None:
         self._services = services
         self._limiter = limiter
-        self._description = description
         self._metrics = metrics
         metrics.routes_served([ROUTE])
         self._failures = FailedAuthentications(services.clock)
         self._log = EventLog("gw.api.admin")
-        self._paths = table.by_path(routes)
+        self._paths = table.by_path([*routes, description_route(description)])
 
     def __repr__(self) -> str:
         return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"
@@ -135,11 +132,17 @@ class AdminApi:
 
     async def _respond(self, request: AdminRequest) -> AdminResponse:
         token = await self._authenticate(request)
-        if request.path == "openapi.json" and request.method == "GET":
-            return AdminResponse(200, self._description())
+        status = await self._limiter.take(f"admin:{token.id}", table.REQUESTS_PER_MINUTE)
+        if status.refused is not None:
+            raise _too_many(table.REQUESTS_PER_MINUTE, status.retry_after_seconds)
         route, path = self._find(request)
+        if status.requests > route.requests_per_minute:
+            raise _too_many(route.requests_per_minute, status.reset_whole_seconds)
         if route.is_change and token.scope != "write":
             raise Refused("This token may only read.", "permission_denied", http_status=403)
+        if route.body is not None and len(request.body) > route.body_bytes_max:
+            message = f"The body has more than {route.body_bytes_max} bytes."
+            raise Refused(message, "request_too_large", http_status=413)
         query = _read_query(request.query, route.query)
         body = None if route.body is None else _read_body(request.body, route.body)
         call = table.AdminCall(
@@ -163,12 +166,6 @@ class AdminApi:
                 " `gw admin token create` that is not revoked.",
                 "invalid_token",
                 http_status=401,
-            )
-        status = await self._limiter.take(f"admin:{token.id}", REQUESTS_PER_MINUTE)
-        if status.refused is not None:
-            raise TooMany(
-                f"This token has made {REQUESTS_PER_MINUTE} requests within a minute.",
-                status.retry_after_seconds,
             )
         return token
 
@@ -214,6 +211,26 @@ class AdminApi:
         if route.in_force:
             await self._services.in_force()
         return AdminResponse(route.status, body, headers)
+
+
+def description_route(description: Callable[[], bytes]) -> table.Route:
+    """Return the route of the description of all others."""
+
+    async def read(call: table.AdminCall) -> Raw:
+        return Raw(description())
+
+    return table.Route(
+        method="GET",
+        path="openapi.json",
+        name="describe",
+        summary="This document.",
+        response=Raw,
+        read=read,
+    )
+
+
+def _too_many(limit: int, wait_seconds: int) -> TooMany:
+    return TooMany(f"This token has made {limit} requests within a minute.", wait_seconds)
 
 
 class WrongMethod(Refused):

@@ -25,8 +25,13 @@ from gw.admin.channel_states import ChannelStates
 from gw.admin.ledger import LedgerProofs
 from gw.admin.tasks import MakeEndings
 from gw.config.live import LiveConfig
+from gw.http.admin_api import BODY_BYTES_MAX
+from gw.http.rows import checked_table, refuse_faults
 from gw.keys.secret import Secret
 from gw.knowledge.sources import SourceStore
+
+# Requests of one token within a minute, over all processes, after which all else is refused.
+REQUESTS_PER_MINUTE = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +80,15 @@ Finish = Callable[[AdminCall, Session, bytes, bool], Awaitable[Any]]
 Read = Callable[[AdminCall], Awaitable[Any]]
 
 
-class MisstatedRoute(Exception):
-    """A route that contradicts itself, or a table with one twice or with none."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One method of one path. Raises MisstatedRoute.
+    """One method of one path. Raises MisstatedRow.
 
     `change` runs in a transaction, which includes the audit's row; `read` opens its own sessions.
     `in_force`: the response waits until every process has received the change. `finish` adds, in
     the same transaction, what the response kept for an idempotency key must not contain. `scope`
     begins the scope of such keys where it is not `name`: keys are kept under it.
+    `requests_per_minute` are those of a token, on whichever route, after which this one is refused.
     """
 
     method: str
@@ -102,18 +104,25 @@ class Route:
     in_force: bool = False
     finish: Finish | None = None
     scope: str | None = None
+    body_bytes_max: int = BODY_BYTES_MAX
+    requests_per_minute: int = REQUESTS_PER_MINUTE
 
     def __post_init__(self) -> None:
         faults = {
+            "its body is beyond the listener's bound": self.body_bytes_max > BODY_BYTES_MAX,
+            "a token's requests are beyond the listener's bound": not (
+                0 < self.requests_per_minute <= REQUESTS_PER_MINUTE
+            ),
             "it has either `change` or `read`": (self.change is None) == (self.read is None),
             "a GET changes nothing": self.method == "GET" and self.change is not None,
             "a GET has no body": self.method == "GET" and self.body is not None,
             "only a change is waited for or finished": self.change is None
             and (self.in_force or self.finish is not None),
         }
-        for fault, is_so in faults.items():
-            if is_so:
-                raise MisstatedRoute(f"{self.method} {self.path}: {fault}")
+        refuse_faults(str(self), faults)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
 
     @property
     def is_change(self) -> bool:
@@ -136,13 +145,9 @@ class Route:
 
 
 def by_path(routes: Sequence[Route]) -> dict[tuple[str, ...], dict[str, Route]]:
-    """Return the routes by the segments of their paths, and by method. Raises MisstatedRoute."""
+    """Return the routes by the segments of their paths, and by method. Raises MisstatedRow."""
+    checked_table(routes, Route, lambda one: (str(one),))
     paths: dict[tuple[str, ...], dict[str, Route]] = {}
     for route in routes:
-        methods = paths.setdefault(tuple(route.path.split("/")), {})
-        if route.method in methods:
-            raise MisstatedRoute(f"{route.method} {route.path}: it is there twice")
-        methods[route.method] = route
-    if not paths:
-        raise MisstatedRoute("a listener without routes")
+        paths.setdefault(tuple(route.path.split("/")), {})[route.method] = route
     return paths

@@ -21,6 +21,11 @@ _METHOD_NAMES = {name: f"on_{name.lower()}" for name in METHODS}
 HandlerMethod = Callable[..., Awaitable[None]]
 
 
+def methods_of(handler: type[RequestHandler]) -> tuple[str, ...]:
+    """Return the methods that have an `on_<method>`."""
+    return tuple(method for method, name in _METHOD_NAMES.items() if hasattr(handler, name))
+
+
 class TornadoHandler(RequestHandler):
     """Tornado's handler, driven by `request.py`; its methods for endpoints work as usual.
 
@@ -48,11 +53,6 @@ class TornadoHandler(RequestHandler):
     def owner(self) -> str:
         """The account, link or session that the request takes shares of (`channels/shares.py`)."""
         return ""
-
-    @classmethod
-    def allowed_methods(cls) -> list[str]:
-        """Return the methods that have an `on_<method>`."""
-        return [method for method, name in _METHOD_NAMES.items() if hasattr(cls, name)]
 
     def served_method(self) -> HandlerMethod | None:
         """Return the `on_<method>` of the request; None where there is none."""

@@ -45,6 +45,7 @@ from gw.errors import (
 from gw.http.tornado.handler import METHODS
 from gw.keys.principal import KeyRefused
 from tests.unit.api.fakes import KEY, World, make_principal
+from tests.unit.console import guards as console
 
 # More than the row of any endpoint accepts.
 BODY_BYTES_MAX = 300_000
@@ -53,9 +54,13 @@ FORM_TYPE = "multipart/form-data; boundary=b"
 
 HEADING = """# What stops a request to each endpoint
 
-Made by `python -m tests.unit.api.guards` from the table in `gw/app.py`. The refusals stand in the
-order in which they are judged, each with its status; `tests/unit/api/test_guards.py` sends all of
-these requests. A fault in a message to `/mcp` is told in the words of JSON-RPC.
+Made by `python -m tests.unit.api.guards` from the tables of endpoints and pages. The refusals stand
+in the order in which they are judged, each with its status.
+
+## Endpoints
+
+The rows are in `gw/app.py`; `tests/unit/api/test_guards.py` sends the requests. A fault in a
+message to `/mcp` is told in the words of JSON-RPC.
 """
 
 Rule = Callable[[Endpoint], bool]
@@ -395,7 +400,7 @@ def table(rows: Sequence[Endpoint]) -> str:
 
 def page() -> str:
     """The whole page."""
-    return f"{HEADING}\n{table(routes())}\n"
+    return f"{HEADING}\n{table(routes())}\n\n{console.section()}"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
 from gw.error_bodies import dumps
 from gw.errors import NOT_FOUND, GatewayError
+from gw.http.tornado.handler import methods_of
 from tests.unit.api.fakes import World
 
 HUGE_BYTES = 30_000_000
@@ -152,7 +153,7 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
 def billed(path: str, handler: type[ApiHandler], **members: Any) -> Endpoint:
     """The row of an endpoint that is billed and limited like a chat endpoint."""
     members = {"family": families.CHAT, "limited": True, "sold_by": "tokens", **members}
-    return Endpoint(path, path, tuple(handler.allowed_methods()), handler, body="json", **members)
+    return Endpoint(path, path, methods_of(handler), handler, body="json", **members)
 
 
 # Outside the limits.

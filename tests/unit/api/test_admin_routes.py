@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from gw.api.admin.table import AdminCall, MisstatedRoute, Route, by_path
+from gw.api.admin.table import AdminCall, Route, by_path
+from gw.http.rows import MisstatedRow
 from tests.support.rows import cases
 
 
@@ -33,12 +34,12 @@ def route(method: str, **members: Any) -> Route:
 def test_route_that_contradicts_itself_is_named(
     method: str, members: dict[str, Any], fault: str
 ) -> None:
-    with pytest.raises(MisstatedRoute, match=f"^{method} door: .*{fault}"):
+    with pytest.raises(MisstatedRow, match=f"^{method} door: .*{fault}"):
         route(method, **members)
 
 
 def test_table_has_routes_and_each_once() -> None:
-    with pytest.raises(MisstatedRoute, match="without routes"):
+    with pytest.raises(MisstatedRow, match="without rows"):
         by_path([])
-    with pytest.raises(MisstatedRoute, match="GET door: it is there twice"):
+    with pytest.raises(MisstatedRow, match="GET door: it is there twice"):
         by_path([route("GET", read=read), route("GET", read=read)])

@@ -15,12 +15,11 @@ from gw.api.admin.openapi import description
 from gw.api.admin.server import (
     ADDRESSES_MAX,
     FAILURES_PER_MINUTE,
-    REQUESTS_PER_MINUTE,
     AdminApi,
     FailedAuthentications,
     TooMany,
 )
-from gw.api.admin.table import AdminServices
+from gw.api.admin.table import REQUESTS_PER_MINUTE, AdminServices
 from gw.http.admin_api import AdminRequest, AdminResponse
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock

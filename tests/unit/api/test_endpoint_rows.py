@@ -7,9 +7,11 @@ import pytest
 
 from channels.families import CHAT
 from gw.api.application import GatewayApplication, NotFoundHandler
-from gw.api.endpoint import Endpoint, MisstatedEndpoint
+from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
 from gw.app import routes
+from gw.http.rows import MisstatedRow
+from gw.http.tornado.handler import methods_of
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 
@@ -51,7 +53,7 @@ SOLD: dict[str, Any] = {"family": CHAT, "limited": True, "body": "json"}
 def test_row_that_its_handler_contradicts_is_named(
     methods: tuple[str, ...], handler: type[ApiHandler], members: dict[str, Any], fault: str
 ) -> None:
-    with pytest.raises(MisstatedEndpoint, match=rf"^endpoint door \(/door\): .*{fault}"):
+    with pytest.raises(MisstatedRow, match=rf"^endpoint door \(/door\): .*{fault}"):
         Endpoint("door", "/door", methods, handler, **members)
 
 
@@ -60,20 +62,20 @@ def test_application_takes_each_row_once_and_nothing_else() -> None:
     row = Endpoint("door", "/door", GET, Reads)
     others: list[tuple[Any, str]] = [
         (("/door", Reads), "Reads.* has no row"),
-        (Endpoint("door", "/other", GET, Reads), "door is there twice"),
-        (Endpoint("other", "/door", GET, Reads), "/door is there twice"),
+        (Endpoint("door", "/other", GET, Reads), "door: it is there twice"),
+        (Endpoint("other", "/door", GET, Reads), "/door: it is there twice"),
     ]
     for other, named in others:
-        with pytest.raises(MisstatedEndpoint, match=named):
+        with pytest.raises(MisstatedRow, match=named):
             GatewayApplication([row, other], services=services)
-    with pytest.raises(MisstatedEndpoint, match="without endpoints"):
+    with pytest.raises(MisstatedRow, match="without rows"):
         GatewayApplication([], services=services)
 
 
 def handlers(base: type[ApiHandler] = ApiHandler) -> Iterator[type[ApiHandler]]:
     """Every handler of the gateway that serves a method."""
     for one in base.__subclasses__():
-        if one.__module__.startswith("gw.") and one.allowed_methods():
+        if one.__module__.startswith("gw.") and methods_of(one):
             yield one
         yield from handlers(one)
 

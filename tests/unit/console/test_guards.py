@@ -1,0 +1,176 @@
+"""Every page has the guards that its row states, and what passes them reaches its handler."""
+
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tornado.escape import xhtml_escape
+
+from gw.console.application import routes
+from gw.console.page import Page
+from gw.console.pages import ConsoleHandler, ConsoleNotFoundHandler
+from gw.console.texts import TEXTS
+from gw.http.rows import MisstatedRow
+from gw.http.served_path import PathHandler
+from tests.support.aio import eventually
+from tests.support.rows import cases, each
+from tests.unit.console.fakes import OPERATOR, OWNER, World, cookie
+from tests.unit.console.guards import FORM_TYPE, GUARDS, Guard, body_of, path_of
+from tests.unit.http.client import request
+
+
+def walk() -> Iterator[tuple[Guard, Page, str]]:
+    for guard in GUARDS:
+        for page in routes():
+            for method in guard.methods(page):
+                yield guard, page, method
+
+
+def head_of(method: str, path: str, token: str, *lines: str, host: str = "gateway") -> str:
+    head = request(method, path, cookie(token), *lines, key=None)
+    return head.replace("Host: gateway", f"Host: {host}")
+
+
+@each("guard, page, method", walk)
+async def test_request_is_stopped(guard: Guard, page: Page, method: str) -> None:
+    world, session = World(), guard.session(page)
+    lines, body = list(guard.lines(page)), b""
+    if method == "POST":
+        body = body_of(page, session) if guard.body is None else guard.body(page)
+    names = {line.partition(":")[0] for line in lines}
+    if not names & {"Content-Length", "Transfer-Encoding"}:
+        lines.append(f"Content-Length: {len(body)}")
+    if "Content-Type" not in names:
+        lines.append(f"Content-Type: {FORM_TYPE}")
+    path = path_of(page, guard.account)
+    async with world.served([page]) as address:
+        response = await address.ask(head_of(method, path, session, *lines, host=guard.host), body)
+    assert response.status == guard.status
+    assert guard.headers(page).items() <= response.headers.items()
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["x-frame-options"] == "DENY"
+    shown = xhtml_escape(TEXTS(f"error.{guard.text}"))
+    assert (shown in response.body.decode()) == (method != "HEAD")
+
+
+def test_every_guard_is_somewhere() -> None:
+    assert {guard.name for guard, *_ in walk()} == {guard.name for guard in GUARDS}
+
+
+class Reached(ConsoleHandler):
+    """Stands in for the handler of a page."""
+
+    async def on_get(self, *parts: str) -> None:
+        await self.finish("reached")
+
+    on_post = on_get
+
+
+def reached(page: Page) -> Page:
+    """The row with a handler that only responds."""
+    methods = {f"on_{method.lower()}": Reached.on_get for method in page.methods}
+    return replace(page, handler=type("Handler", (ConsoleHandler,), methods))
+
+
+def allowed() -> Iterator[tuple[Page, str, str]]:
+    for page in routes():
+        for method in page.methods:
+            audience = page.audience(method)
+            yield page, method, OPERATOR
+            if audience != "operators":
+                yield page, method, OWNER
+            if audience == "everybody":
+                yield page, method, ""
+
+
+@each("page, method, token", allowed)
+async def test_request_for_whom_the_page_is_passes(page: Page, method: str, token: str) -> None:
+    body = body_of(page, token) if method == "POST" else b""
+    lines = (f"Content-Length: {len(body)}", f"Content-Type: {FORM_TYPE}", "Origin: http://gateway")
+    async with World().served([reached(page)]) as address:
+        response = await address.ask(head_of(method, path_of(page), token, *lines), body)
+    assert (response.status, response.body) == (200, b"" if method == "HEAD" else b"reached")
+    assert ("immutable" in response.headers["cache-control"]) == page.is_cached
+
+
+@each("page", lambda: [page for page in routes() if page.readers != "everybody"])
+async def test_connection_of_a_complete_request_is_kept(page: Page) -> None:
+    """A page that is being made gives way to nobody, a form that is being sent to everybody."""
+    world = World()
+    async with AsyncExitStack() as stack, world.served([reached(page)], connections_max=1) as one:
+        path, method = path_of(page), page.methods[-1]
+        body = body_of(page, OPERATOR) if method == "POST" else b""
+        lines = (f"Content-Length: {len(body)}", f"Content-Type: {FORM_TYPE}")
+        head = head_of(method, path, OPERATOR, *lines).replace("\n", "\r\n").encode()
+        sent = await stack.enter_async_context(one.client())
+        if method == "POST":
+            await sent.send(head + body[:-1])
+            sent, slow = await stack.enter_async_context(one.client()), sent
+            assert await slow.ended()
+        world.database.may_respond.clear()
+        await sent.send(head + body)
+        await eventually(lambda: world.database.waiting == 1)
+        assert await (await stack.enter_async_context(one.client())).ended()
+        world.database.may_respond.set()
+        assert (await sent.answer()).body == b"reached"
+
+
+def handlers(base: type[PathHandler] = ConsoleHandler) -> Iterator[type[PathHandler]]:
+    for one in base.__subclasses__():
+        if one.__module__.startswith("gw."):
+            yield one
+            yield from handlers(one)
+
+
+def test_every_handler_has_a_row_and_none_goes_round_what_stands_before_it() -> None:
+    rows = {page.handler for page in routes()}
+    bases = {base for row in rows for base in row.__mro__[1:]}
+    assert {*handlers()} - bases - {ConsoleNotFoundHandler} == rows
+    before = {"prepare", "data_received", "identify", "check", "is_known_host", "_serve"}
+    before |= {method.lower() for method in PathHandler.SUPPORTED_METHODS}
+    for one in handlers():
+        assert not before & vars(one).keys(), one
+
+
+FORM = {"methods": ("POST",), "body_bytes_max": 1}
+
+
+class Posts(ConsoleHandler):
+    async def on_post(self) -> None:
+        """Nothing."""
+
+
+class Reads(ConsoleHandler):
+    async def on_get(self) -> None:
+        """Nothing."""
+
+
+@cases(
+    "handler, members, fault",
+    (Posts, {}, r"states \('GET',\), Posts has \('POST',\)"),
+    (Posts, {"methods": ("POST",)}, "states its bytes"),
+    (Reads, {"body_bytes_max": 1}, "only a POST has a body"),
+    (Reads, {"senders": "operators"}, "only a form has senders"),
+    (Posts, {**FORM, "readers": "operators", "senders": "sessions"}, "not for more"),
+    (Reads, {"readers": "everybody", "of_account": True}, "an account is for sessions"),
+    (Reads, {"is_cached": True}, "cached is for everybody"),
+)
+def test_page_that_its_handler_contradicts_is_named(
+    handler: type[ConsoleHandler], members: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(MisstatedRow, match=f"^path /door: .*{fault}"):
+        Page("/door", handler, **members)
+
+
+async def test_console_takes_each_page_once_and_nothing_else() -> None:
+    row = Page("/door", Reads)
+    for pages, named in (
+        ([], "without rows"),
+        ([row, row], "/door: it is there twice"),
+        ([row, ("/door", Reads)], "has no row"),
+    ):
+        with pytest.raises(MisstatedRow, match=named):
+            async with World().served(pages):  # type: ignore[arg-type]
+                raise AssertionError
