@@ -70,6 +70,16 @@ class Kind:
     is_reseller: bool = False
 
 
+# Keys of a channel of the same names, which a kind fills in.
+FILLED = (
+    "protocols",
+    "tools",
+    "max_tokens_param",
+    "system_turns",
+    "prompt_cache_key",
+    "drop_billing_header",
+)
+
 _ROWS = (
     Kind(
         name="openai",

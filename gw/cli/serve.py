@@ -20,7 +20,8 @@ from gw.config.load import load_text, read_text, reread_text
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
-    from gw.config.config import Config, ListenAddress
+    from gw.config.addresses import ListenAddress
+    from gw.config.config import Config
 
 
 class ServedUrls(Protocol):
@@ -109,7 +110,7 @@ async def _announce(served: ServedUrls) -> None:
 
 
 def _address(text: str) -> ListenAddress:
-    from gw.config.config import ListenAddress
+    from gw.config.addresses import ListenAddress
 
     host, _, port = text.rpartition(":")
     return ListenAddress(host.strip("[]"), int(port))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
 from gw.config import readers
-from gw.config.config import ListenAddress
 from gw.config.faults import Location
 from gw.config.nodes import Node, Scalar, described
 
@@ -34,6 +34,18 @@ _PUBLIC_URL = re.compile(
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 _LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
 MAX_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """An address to listen on. An IPv6 host has no brackets, port 0 means any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 def listen_address() -> readers.Reader[ListenAddress]:

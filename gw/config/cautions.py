@@ -17,7 +17,7 @@ from channels.family import Family
 from channels.media.plain import submits
 from channels.prices import PriceSpec
 from channels.redaction import CHANNEL_ID_CHARACTERS_MIN, KEY_CHARACTERS_MIN
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.config.mappings import Section
 from gw.config.upstream import PROVED
 

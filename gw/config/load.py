@@ -1,23 +1,24 @@
 """Loads a Config from a path, or reports every fault.
 
-The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), relations between them
-(`relations.py`), and the frozen result (`builder.py`). A fault prevents all later steps.
+The steps: bytes, text, tree (`yaml_source.py`), values of the declared keys (`config.py`,
+`channels.py`, `models.py`), relations between them (`relations.py`), and the frozen result. A fault
+prevents all later steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from channels.files import bounded, read_regular
-from gw.config import cautions, relations
-from gw.config.builder import config_of
-from gw.config.config import Config
-from gw.config.faults import FaultReport, Location, Mark
-from gw.config.mappings import Section, attempt, mapping
+from channels.registry import Registry
+from gw.config import cautions, mappings, relations
+from gw.config.channels import channel, channel_spec
+from gw.config.config import Certificate, Config
+from gw.config.faults import Caution, FaultReport, Location, Mark
+from gw.config.keys import keys_of, record_of
+from gw.config.models import Model, model_spec
 from gw.config.nodes import Unreadable, quoted
-from gw.config.schema import TOP
 from gw.config.transport import check_proxies
 from gw.config.yaml_source import parse
 from metrics.logs import LEVELS
@@ -26,6 +27,14 @@ from metrics.logs import LEVELS
 MAX_FILE_BYTES = 4 * 1024 * 1024
 LOG_LEVEL_VARIABLE = "GW_LOG_LEVEL"
 DEFAULT_LOG_LEVEL = "info"
+# The keys of the file.
+TOP: mappings.Schema = {
+    **keys_of(Config),
+    "channels": mappings.Key(mappings.listing(channel(), "a list of channels"), ()),
+    "models": mappings.Key(
+        mappings.listing(mappings.mapping(keys_of(Model)), "a list of models"), ()
+    ),
+}
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
@@ -76,7 +85,7 @@ def load_text(
     root = parse(text, environ, report)
     if isinstance(root, Unreadable):
         report.raise_if_any()
-    tops = attempt(mapping(TOP), root, report.top())
+    tops = mappings.attempt(mappings.mapping(TOP), root, report.top())
     for top in tops:
         _check(top, is_priced=is_priced)
         _check_log_level(top, environ)
@@ -92,11 +101,28 @@ def load_text(
     cautions.caution_endpoints_in_address(top.values["channels"])
     cautions.caution_quoted_keys(top.values["channels"])
     cautions.caution_unsent_keys(top.values["channels"])
-    config = config_of(top.values, source.absolute(), environ)
-    return replace(
-        config,
-        log_level=config.log_level or environ.get(LOG_LEVEL_VARIABLE) or DEFAULT_LOG_LEVEL,
-        cautions=tuple(report.cautions),
+    return _config_of(top, source.absolute(), environ, tuple(report.cautions))
+
+
+def _config_of(
+    top: mappings.Section, source: Path, environ: Mapping[str, str], found: tuple[Caution, ...]
+) -> Config:
+    values, folder = top.values, source.parent
+    chain, private_key = values["tls"].values["certificate"], values["tls"].values["key"]
+    asked = cautions.asked_tiers(values["channels"])
+    return record_of(
+        Config,
+        top,
+        tls=Certificate(folder / chain, folder / private_key) if chain else None,
+        data_dir=folder / values["data_dir"],
+        translations=values["translations"] | values["translate"],
+        log_level=values["log_level"] or environ.get(LOG_LEVEL_VARIABLE) or DEFAULT_LOG_LEVEL,
+        registry=Registry.of(
+            channels=[channel_spec(one, folder, environ) for one in values["channels"]],
+            models=[model_spec(one, asked) for one in values["models"]],
+        ),
+        source=source,
+        cautions=found,
     )
 
 
@@ -128,7 +154,7 @@ def _decoded(content: bytes, report: FaultReport) -> str:
         return ""
 
 
-def _check(top: Section, *, is_priced: bool) -> None:
+def _check(top: mappings.Section, *, is_priced: bool) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     relations.check_listeners(top)
     relations.check_secrets(top)
@@ -149,10 +175,10 @@ def _check(top: Section, *, is_priced: bool) -> None:
     relations.check_agents(top.get("agents"), models)
 
 
-def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
+def _check_log_level(top: mappings.Section, environ: Mapping[str, str]) -> None:
     """Check the environment's level, which applies if the file has none."""
     level = environ.get(LOG_LEVEL_VARIABLE)
-    if level and top.get("log_level") is None and level not in LEVELS:
+    if level and not top.get("log_level") and level not in LEVELS:
         top.location("log_level").blame(
             found=f"{LOG_LEVEL_VARIABLE}={quoted(level)} in the environment",
             allowed=f"one of {', '.join(LEVELS)}",

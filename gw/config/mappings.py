@@ -27,11 +27,14 @@ REQUIRED = Required()
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The reader of a key, and the default of an absent one."""
+    """The reader of a key, and the default of an absent one (`keys.py` declares them)."""
 
     read: Reader[Any]
     default: Any
     inside: Schema | None = None  # the keys of its mapping
+    record: type | None = None  # what becomes of its mapping
+    name: str = ""  # in the file; empty: that of the record's field
+    is_live: bool = False  # a reload puts it in force
 
 
 Schema = Mapping[str, Key]
@@ -166,6 +169,12 @@ def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple
 def choices(options: Sequence[str], *, least: int = 0) -> Reader[tuple[str, ...]]:
     """Read a list of distinct values out of `options`."""
     return distinct(choice(options), f"a list of {', '.join(options)}", least=least)
+
+
+def names(options: Sequence[str]) -> Reader[frozenset[str]]:
+    """Like `choices`, without an order."""
+    read_choices = choices(options)
+    return lambda node, at: frozenset(read_choices(node, at))
 
 
 def placed(read: Reader[T]) -> Reader[LocatedValue[T]]:

@@ -1,6 +1,6 @@
 """Readers of single values: they check a scalar and return a Python value, or raise InvalidValue.
 
-Each function here makes a reader; `schema.py` lists the reader of each key. Readers of addresses
+Each function here makes a reader; a key is declared with one (`keys.py`). Readers of addresses
 are in `addresses.py`, those of mappings and lists in `mappings.py`.
 """
 
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
+from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from gw.config.faults import Location
@@ -17,6 +18,7 @@ from gw.config.nodes import Node, Scalar, described
 from gw.config.suggestions import suggestion
 
 T = TypeVar("T")
+S = TypeVar("S", bound=str)
 Reader: TypeAlias = Callable[[Node, Location], T]
 
 MAX_TEXT_CHARACTERS = 4096
@@ -111,9 +113,10 @@ def name_reader(what: str) -> Reader[str]:
     return read
 
 
-def folder() -> Reader[str]:
+def folder() -> Reader[Path]:
     """Read the path of a folder."""
-    return _path("a folder", may_be_empty=False)
+    read_path = _path("a folder", may_be_empty=False)
+    return lambda node, at: Path(read_path(node, at))
 
 
 def file() -> Reader[str]:
@@ -136,17 +139,16 @@ def _path(what: str, *, may_be_empty: bool) -> Reader[str]:
     return read
 
 
-def choice(options: Sequence[str], what: str = "one of") -> Reader[str]:
+def choice(options: Sequence[S], what: str = "one of") -> Reader[S]:
     """Read one of `options`, exactly as written."""
     allowed = f"{what} {', '.join(options)}"
 
-    def read(node: Node, at: Location) -> str:
+    def read(node: Node, at: Location) -> S:
         value = written_text(node, allowed)
-        if value not in options:
-            raise InvalidValue(
-                found=described(node), allowed=allowed, hint=suggestion(value, options)
-            )
-        return value
+        for option in options:
+            if option == value:
+                return option
+        raise InvalidValue(found=described(node), allowed=allowed, hint=suggestion(value, options))
 
     return read
 
@@ -217,11 +219,7 @@ def seconds(*, most: int = 86_400, above_zero: bool = True) -> Reader[float]:
 def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> Reader[int]:
     """Read a size in `unit` and return it in bytes, rounded up."""
     read_decimal = decimal(unit, most=most, above_zero=above_zero)
-
-    def read(node: Node, at: Location) -> int:
-        return ceil(read_decimal(node, at) * unit_bytes)
-
-    return read
+    return lambda node, at: ceil(read_decimal(node, at) * unit_bytes)
 
 
 def optional(read_value: Reader[T]) -> Reader[T | None]:
@@ -233,6 +231,12 @@ def optional(read_value: Reader[T]) -> Reader[T | None]:
         return read_value(node, at)
 
     return read
+
+
+def or_empty(read_value: Reader[str]) -> Reader[str]:
+    """Like `optional`, with an empty text for nothing."""
+    read_optional = optional(read_value)
+    return lambda node, at: read_optional(node, at) or ""
 
 
 def or_blank(read_value: Reader[T]) -> Reader[T | None]:

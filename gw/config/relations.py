@@ -15,7 +15,7 @@ from channels.dialects.address import MODEL
 from channels.dialects.table import CHAT_DIALECTS
 from channels.prices import DIMENSIONS, PriceSpec
 from channels.registry import PLAIN
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.config.faults import Location
 from gw.config.mappings import LocatedValue, Section
 from gw.config.nodes import quoted

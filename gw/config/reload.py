@@ -9,39 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 from channels.registry import ModelSpec
-from gw.config import config
+from gw.config.config import Config
 from gw.config.faults import ConfigFaults, Fault
-
-# Settings that a reload applies, or that have no effect.
-APPLIED = frozenset(
-    {
-        "agents",
-        "cautions",
-        "drain_seconds",
-        "keep_alive_before_first_event",
-        "keep_alive_seconds",
-        "ledger_retention_months",
-        "log_level",
-        "registry",
-        "retention_months",
-        "source",
-        "tls",  # the files; `needing_restart` checks whether TLS is switched on or off
-        "translations",
-    }
-)
-# Keys of the file whose unit differs from that of the value.
-_KEYS: Mapping[str, str] = MappingProxyType(
-    {
-        "max_body_bytes": "max_body_mb",
-        "max_bodies_bytes": "max_bodies_mb",
-        "max_answers_bytes": "max_answers_mb",
-        "idempotency_max_bytes": "idempotency_max_kb",
-    }
-)
+from gw.config.keys import declared
 
 # A larger factor is regarded as a wrong decimal point or unit.
 PRICE_FACTOR_MAX = 10
@@ -49,7 +22,7 @@ PRICE_FACTOR_MAX = 10
 CHANGES_MAX = 100
 
 
-def check_price_moves(running: config.Config, wanted: config.Config) -> None:
+def check_price_moves(running: Config, wanted: Config) -> None:
     """Raise ConfigFaults for prices that move by more than `PRICE_FACTOR_MAX`, or from or to 0."""
     faults = []
     models = running.registry.models
@@ -68,16 +41,15 @@ def check_price_moves(running: config.Config, wanted: config.Config) -> None:
         raise ConfigFaults(faults)
 
 
-def changes(running: config.Config, wanted: config.Config) -> list[str]:
+def changes(running: Config, wanted: Config) -> list[str]:
     """Return at most `CHANGES_MAX` differences for the log: names, with values only of prices."""
     found = [
         *_of_sections("channel", running.registry.channels, wanted.registry.channels),
         *_of_sections("model", running.registry.models, wanted.registry.models),
         *(
-            _KEYS.get(field.name, field.name)
-            for field in fields(config.Config)
-            if field.name not in {"cautions", "registry", "source"}
-            and getattr(running, field.name) != getattr(wanted, field.name)
+            name
+            for name, one, _ in declared(Config)
+            if getattr(running, one.name) != getattr(wanted, one.name)
         ),
     ]
     rest = len(found) - CHANGES_MAX
@@ -118,21 +90,18 @@ def _prices(model: ModelSpec) -> dict[str, Decimal]:
     return {name: value * model.multiplier for name, value in members.items()}
 
 
-def needing_restart(running: config.Config, wanted: config.Config) -> list[str]:
+def needing_restart(running: Config, wanted: Config) -> list[str]:
     """Return the changed keys that need a restart of the process."""
-    keys: list[str] = []
-    for one in fields(config.Config):
+    is_switched = (running.tls is None) != (wanted.tls is None)
+    return [*_waiting("", Config, running, wanted), *(["tls"] if is_switched else [])]
+
+
+def _waiting(path: str, record: type, running: Any, wanted: Any) -> Iterator[str]:
+    for name, one, key in declared(record):
         before, after = getattr(running, one.name), getattr(wanted, one.name)
-        if one.name == "tls" and (before is None) != (after is None):
-            keys.append("tls")
-        if one.name in APPLIED or before == after:
+        if key.is_live or before == after:
             continue
-        if isinstance(before, config.KbStore | config.Tasks | config.Timeouts):
-            keys += [
-                f"{one.name}.{part.name}"
-                for part in fields(before)
-                if getattr(before, part.name) != getattr(after, part.name)
-            ]
+        if key.record is None:
+            yield path + name
         else:
-            keys.append(_KEYS.get(one.name, one.name))
-    return keys
+            yield from _waiting(f"{path}{name}.", key.record, before, after)

@@ -17,7 +17,7 @@ from channels.http.interfaces import UpstreamClient
 from gw.admin.ledger import LedgerProofs
 from gw.api.call_ids import new_call_id
 from gw.api.logs.cursor import CursorSeal
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.config.live import LiveConfig
 from gw.console import calls
 from gw.console.account import AccountHandler, AccountsHandler, StatementHandler

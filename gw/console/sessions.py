@@ -20,7 +20,8 @@ from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.config.config import Config, ListenAddress
+from gw.config.addresses import ListenAddress
+from gw.config.config import Config
 
 SQL = load("gw.console", "console.sql")
 

@@ -21,7 +21,8 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, SSLIOStream
 from tornado.web import Application
 
-from gw.config.config import Config, ListenAddress
+from gw.config.addresses import ListenAddress
+from gw.config.config import Config
 from gw.error_bodies import dumps
 from gw.errors import RETRY_AFTER
 from gw.http import admin_api

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from tornado.netutil import bind_sockets
 
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 
 BACKLOG = 4096
 # One round trip to a client on the same continent.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from channels.open_files import OpenFiles
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.http.acceptor import Acceptor
 from gw.http.application import HttpApplication
 from gw.http.connection import (

@@ -23,9 +23,9 @@ from channels.registry import CAPABILITIES
 from gw.config import mappings, nodes, readers
 from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
+from gw.config.models import endpoint_type, tokens
 from gw.config.prices import PRICE
 from gw.config.relations import check_price_units
-from gw.config.schema import MAX_TOKENS, TYPE_NAMES
 from gw.config.yaml_source import parse
 
 BUNDLED = "bundled.yaml"
@@ -131,11 +131,9 @@ _ROW: mappings.Schema = {
     ),
     "source": mappings.Key(readers.text("the name of a source"), mappings.REQUIRED),
     "price": mappings.section(PRICE),
-    "context_size": mappings.Key(readers.optional(readers.whole(1, MAX_TOKENS)), None),
-    "max_output_tokens": mappings.Key(readers.optional(readers.whole(1, MAX_TOKENS)), None),
-    "endpoint_type": mappings.Key(
-        readers.optional(readers.choice(TYPE_NAMES, "null for a chat model, or")), None
-    ),
+    "context_size": mappings.Key(tokens(), None),
+    "max_output_tokens": mappings.Key(tokens(), None),
+    "endpoint_type": mappings.Key(endpoint_type(), None),
     "capabilities": mappings.Key(mappings.choices(CAPABILITIES), ()),
     "aliases": mappings.Key(
         mappings.distinct(readers.name_reader("an alias"), "a list of model ids"), ()

@@ -27,8 +27,9 @@ from channels.open_files import raise_open_files
 from gw import run, service_manager
 from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.call_ids import new_call_id
+from gw.config.addresses import ListenAddress
 from gw.config.certificate import renew, server_context
-from gw.config.config import Config, ListenAddress
+from gw.config.config import Config
 from gw.config.credentials import check_files
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, reread_text

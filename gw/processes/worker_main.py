@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gw.config.config import Config, ListenAddress
+from gw.config.addresses import ListenAddress
+from gw.config.config import Config
 from gw.config.load import MAX_FILE_BYTES, load_text
 from gw.processes.watchdog import beat_seconds
 from gw.processes.worker import ALIVE

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from gw.cli.main import make_parser
+from gw.config.config import SECRET_PLACEHOLDERS
 from gw.config.load import load, load_text
-from gw.config.schema import SECRET_PLACEHOLDERS
 from gw.http.drain import CUT_SECONDS
 from gw.price_list.starter import HEAD
 from gw.runtime.shutdown import FLUSH_SECONDS

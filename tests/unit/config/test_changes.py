@@ -1,7 +1,8 @@
 """What a reload changes, and the credentials of channels."""
 
 import json
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,66 +12,54 @@ from channels.authorizers.specs import AwsSpec, AzureSpec, GoogleSpec
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from gw.config import credentials
-from gw.config.config import Certificate, Config, KbStore, ListenAddress, Tasks, Timeouts
+from gw.config.config import Certificate, Config
 from gw.config.credentials import check_credentials
 from gw.config.faults import ConfigFaults
+from gw.config.keys import declared
 from gw.config.load import load_text
-from gw.config.reload import APPLIED, CHANGES_MAX, changes, check_price_moves, needing_restart
-from gw.config.schema import TOP
+from gw.config.reload import CHANGES_MAX, changes, check_price_moves, needing_restart
 from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, faults_of, model, read
 from tests.unit.config.test_kinds import url_of
 
 RUNNING = read("")
-# Another value for each key that waits.
-OTHERS: dict[str, tuple[str, Any]] = {
-    "listen": ("listen", ListenAddress("127.0.0.1", 1)),
-    "admin_listen": ("admin_listen", ListenAddress("127.0.0.1", 1)),
-    "admin_hosts": ("admin_hosts", ("x",)),
-    "cors_origins": ("cors_origins", ("https://app.example",)),
-    "console_listen": ("console_listen", ListenAddress("127.0.0.1", 1)),
-    "console_url": ("console_url", "https://console.example"),
-    "data_dir": ("data_dir", SOURCE),
-    "database_url": ("database_url", "postgresql://x"),
-    "redis_url": ("redis_url", "redis://x"),
-    "secret": ("secret", "x" * 16),
-    "previous_secret": ("previous_secret", "y" * 16),
-    "credits_per_usd": ("credits_per_usd", 7),
-    "max_body_bytes": ("max_body_mb", 7),
-    "messages_versions": ("messages_versions", ("x",)),
-    "idempotency_max_bytes": ("idempotency_max_kb", 7),
-    "precharge": ("precharge", "whole_body"),
-    "shed_delay_ms": ("shed_delay_ms", 7),
-    "worker_silence_seconds": ("worker_silence_seconds", 7.0),
-    "max_bodies_bytes": ("max_bodies_mb", 7),
-    "max_answers_bytes": ("max_answers_mb", 7),
-    "public_url": ("public_url", "https://api.example"),
-    "media_store": ("media_store", replace(RUNNING.media_store, kind="local")),
+LIVE = {
+    "agents",
+    "drain_seconds",
+    "keep_alive_before_first_event",
+    "keep_alive_seconds",
+    "ledger_retention_months",
+    "log_level",
+    "retention_months",
+    "tls",
+    "translate",
+    "translations",
 }
 
 
-def test_every_key_is_applied_or_told() -> None:
+def waiting(record: type, running: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each key that waits for a restart, and what runs with another value of it."""
+    for name, field, key in declared(record):
+        value = getattr(running, field.name)
+        if key.is_live:
+            continue
+        if key.record is None:
+            yield name, replace(running, **{field.name: object()})
+        else:
+            for part, changed in waiting(key.record, value):
+                yield f"{name}.{part}", replace(running, **{field.name: changed})
+
+
+def test_every_key_is_applied_or_waits() -> None:
     """Whoever adds a key decides which."""
-    parts = {"kb_store", "tasks", "timeouts"}
-    assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | parts
+    assert {name for name, _, key in declared(Config) if key.is_live} == LIVE
 
 
-@each("name", OTHERS)
-def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
-    key, value = OTHERS[name]
-    assert key in TOP
-    assert needing_restart(RUNNING, replace(RUNNING, **{name: value})) == [key]
-
-
-@cases(
-    "part, name",
-    *(("timeouts", field.name) for field in fields(Timeouts)),
-    *(("kb_store", field.name) for field in fields(KbStore)),
-    *(("tasks", field.name) for field in fields(Tasks)),
-)
-def test_each_time_is_named_by_itself(part: str, name: str) -> None:
-    changed: Any = replace(getattr(RUNNING, part), **{name: 77})
-    assert needing_restart(RUNNING, replace(RUNNING, **{part: changed})) == [f"{part}.{name}"]
+def test_key_that_waits_is_named_as_the_file_names_it() -> None:
+    rows = dict(waiting(Config, RUNNING))
+    assert {"listen", "max_body_mb", "timeouts.chat", "kb_store.bucket"} <= rows.keys()
+    for name, changed in rows.items():
+        assert needing_restart(RUNNING, changed) == [name]
 
 
 def test_what_a_reload_applies_is_not_named() -> None:

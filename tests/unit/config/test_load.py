@@ -11,7 +11,8 @@ import pytest
 from actors.media_store.specs import BucketSpec
 from channels.prices import PriceSpec
 from channels.registry import Binding, HealthSpec, VideoSpec
-from gw.config.config import AgentsSpec, KbStore, ListenAddress, Tasks, Timeouts
+from gw.config.addresses import ListenAddress
+from gw.config.config import AgentsSpec, KbStore, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
 from tests.support.rows import cases
@@ -77,11 +78,11 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
     )
     assert config.kb_store == KbStore(
         kind="local",
-        path="kb",
+        path=Path("kb"),
         link_seconds=3600,
         max_source_mb=64,
-        bucket=BucketSpec("", "auto", "", "", "", ""),
     )
+    assert config.kb_store.bucket == BucketSpec("", "auto", "", "", "", "")
     assert config.agents == AgentsSpec(
         default_model="", kb_pages=5, kb_page_chars=4000, kb_chars=12_000
     )

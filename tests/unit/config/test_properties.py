@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from channels.families import PROTOCOLS
 from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, SYSTEM_TURNS, Binding
 from channels.translation.paths import SETTINGS
-from gw.config.config import Config, ListenAddress
+from gw.config.addresses import ListenAddress
+from gw.config.channels import Channel, Health
+from gw.config.config import Config, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, fault_records, render
-from gw.config.load import load, load_text
+from gw.config.keys import keys_of
+from gw.config.load import TOP, load, load_text
+from gw.config.models import Bound, Model
 from gw.config.prices import PRICE_KEYS
-from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, TASKS, TIMEOUTS, TOP
 from metrics.logs import LEVELS
 from tests.unit.config.reading import SOURCE
 
@@ -92,6 +95,7 @@ models = st.fixed_dictionaries(
         "endpoint_type": st.just(None),
     },
 )
+seconds = st.integers(1, 999)
 ports = st.integers(0, 65_535)
 tops = st.fixed_dictionaries(
     {},
@@ -108,9 +112,9 @@ tops = st.fixed_dictionaries(
         "credits_per_usd": st.integers(1, 100_000),
         "translations": some_of(SETTINGS),
         "translate": some_of(SETTINGS),
-        "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
+        "timeouts": st.fixed_dictionaries({}, optional=dict.fromkeys(keys_of(Timeouts), seconds)),
         "media_store": st.fixed_dictionaries({}, optional={"keep_days": st.integers(1, 99)}),
-        "tasks": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TASKS}),
+        "tasks": st.fixed_dictionaries({}, optional=dict.fromkeys(keys_of(Tasks), seconds)),
     },
 )
 
@@ -139,7 +143,7 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     return top | {"models": entries}
 
 
-_PARTS = (TOP, CHANNEL, MODEL, BINDING, HEALTH, TIMEOUTS, TASKS)
+_PARTS = (TOP, *map(keys_of, (Channel, Model, Bound, Health, Timeouts, Tasks)))
 ALL_KEYS = sorted({*(key for part in _PARTS for key in part), *PRICE_KEYS, "<<", "x"})
 scalars = st.one_of(
     st.none(),

@@ -10,7 +10,7 @@ from typing import Any
 
 from channels.open_files import OpenFiles
 from gw.api.application import GatewayApplication
-from gw.config import config
+from gw.config.addresses import ListenAddress
 from gw.http.server import Server
 from metrics.prometheus import Metrics
 from tests.unit.api.fakes import KEY
@@ -130,7 +130,7 @@ async def serving(
     """The same, with the listener."""
     listener = Server(
         application,
-        config.ListenAddress("127.0.0.1", 0),
+        ListenAddress("127.0.0.1", 0),
         files=files or open_files(),
         connections_max=connections_max,
         tls=tls,

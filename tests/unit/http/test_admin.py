@@ -14,7 +14,7 @@ import ujson
 from tornado.httpclient import AsyncHTTPClient, HTTPResponse
 from tornado.web import Application
 
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, READY, AdminServer, make_admin_application
 from tests.support.aio import eventually

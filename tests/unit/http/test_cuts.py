@@ -14,7 +14,7 @@ from tornado.netutil import bind_sockets
 from gw.api.application import GatewayApplication
 from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.http.connection import Connection
 from gw.http.server import Server
 from tests.support.aio import run

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gw.config.addresses import ListenAddress
 from gw.config.certificate import renew, server_context
-from gw.config.config import Certificate, Config, ListenAddress
+from gw.config.config import Certificate, Config
 from gw.config.faults import ConfigFaults
 from gw.http.connection import HEAD_SECONDS
 from gw.http.server import Server
