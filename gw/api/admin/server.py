@@ -56,22 +56,22 @@ class FailedAuthentications:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self.failures: OrderedDict[str, deque[float]] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<FailedAuthentications of {len(self._failures)} addresses>"
+        return f"<FailedAuthentications of {len(self.failures)} addresses>"
 
     def __len__(self) -> int:
         """Return the number of counted addresses."""
-        return len(self._failures)
+        return len(self.failures)
 
     def add(self, address: str) -> None:
         """Count one request. Raises TooMany."""
         now = self._clock.monotonic()
-        times = self._failures.setdefault(address, deque())
-        self._failures.move_to_end(address)
-        if len(self._failures) > ADDRESSES_MAX:
-            self._failures.popitem(last=False)
+        times = self.failures.setdefault(address, deque())
+        self.failures.move_to_end(address)
+        if len(self.failures) > ADDRESSES_MAX:
+            self.failures.popitem(last=False)
         while times and times[0] <= now - 60:
             times.popleft()
         if len(times) >= FAILURES_PER_MINUTE:
@@ -96,12 +96,12 @@ class AdminApi:
         self._limiter = limiter
         self._metrics = metrics
         metrics.routes_served([ROUTE])
-        self._failures = FailedAuthentications(services.clock)
+        self.failures = FailedAuthentications(services.clock)
         self._log = EventLog("gw.api.admin")
         self._paths = table.by_path([*routes, description_route(description)])
 
     def __repr__(self) -> str:
-        return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"
+        return f"<AdminApi {len(self._paths)} paths {self.failures!r}>"
 
     async def close(self) -> None:
         """Cancel the background work."""
@@ -160,7 +160,7 @@ class AdminApi:
         if scheme.lower() == "bearer":
             token = await tokens.find(self._services.database, text.strip())
         if token is None:
-            self._failures.add(request.address)
+            self.failures.add(request.address)
             raise Refused(
                 "The admin API needs `Authorization: Bearer TOKEN` with a token of"
                 " `gw admin token create` that is not revoked.",

@@ -44,6 +44,7 @@ from gw.errors import (
 )
 from gw.http.tornado.handler import METHODS
 from gw.keys.principal import KeyRefused
+from tests.unit.api import admin_guards
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.console import guards as console
 
@@ -54,7 +55,7 @@ FORM_TYPE = "multipart/form-data; boundary=b"
 
 HEADING = """# What stops a request to each endpoint
 
-Made by `python -m tests.unit.api.guards` from the tables of endpoints and pages. The refusals stand
+Made by `python -m tests.unit.api.guards` from the tables of each listener. The refusals stand
 in the order in which they are judged, each with its status.
 
 ## Endpoints
@@ -400,7 +401,7 @@ def table(rows: Sequence[Endpoint]) -> str:
 
 def page() -> str:
     """The whole page."""
-    return f"{HEADING}\n{table(routes())}\n\n{console.section()}"
+    return f"{HEADING}\n{table(routes())}\n\n{console.section()}\n{admin_guards.section()}"
 
 
 if __name__ == "__main__":

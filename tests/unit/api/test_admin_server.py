@@ -1,103 +1,52 @@
-"""What stands before the use-cases of the admin API: tokens, rates, an absent database."""
+"""What the admin API counts before its use-cases, and how it describes itself."""
 
 import json
-from datetime import UTC, datetime
-from typing import Any, cast
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from actors.limits.limiter import Limiter
-from actors.store.errors import StoreUnavailable
-from gw.admin.tokens import PREFIX
 from gw.admin_services import ROUTES
 from gw.api.admin.openapi import description
 from gw.api.admin.server import (
     ADDRESSES_MAX,
     FAILURES_PER_MINUTE,
-    AdminApi,
     FailedAuthentications,
     TooMany,
 )
-from gw.api.admin.table import REQUESTS_PER_MINUTE, AdminServices
+from gw.api.admin.table import REQUESTS_PER_MINUTE
 from gw.http.admin_api import AdminRequest, AdminResponse
-from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
-
-TOKEN = PREFIX + "a" * 64
-
-
-class FakeStore:
-    """A database that knows one token, unless it is away."""
-
-    is_away = False
-
-    async def fetch_one(self, sql: str, params: Any = ()) -> Any:
-        if self.is_away:
-            raise StoreUnavailable("db.inner.example refused the connection")
-        return ("adm_1", "tests", "read", datetime.now(UTC), "command me", None)
+from tests.unit.api.admin_fakes import AdminWorld
+from tests.unit.api.admin_guards import TOKEN
 
 
-class FakeServices:
-    """The services that no route is reached for."""
-
-    def __init__(self) -> None:
-        self.database = FakeStore()
-        self.clock = FakeClock()
-        self.metrics = Metrics(CollectorRegistry())
-
-
-def api(services: FakeServices) -> AdminApi:
-    return AdminApi(
-        ROUTES,
-        cast(AdminServices, services),
-        limiter=Limiter(clock=services.clock),
-        description=lambda: description(ROUTES),
-        metrics=services.metrics,
-    )
-
-
-async def respond(
-    served: AdminApi, path: str = "openapi.json", *, token: str = TOKEN, method: str = "GET"
-) -> AdminResponse:
-    headers = {"Authorization": f"Bearer {token}"}
+async def respond(world: AdminWorld, *, token: str = TOKEN) -> AdminResponse:
     request = AdminRequest(
-        method=method,
-        path=path,
+        method="GET",
+        path="openapi.json",
         query="",
-        headers=headers,
+        headers={"Authorization": f"Bearer {token}"},
         body=b"",
         address="192.0.2.1",
         trace="t",
     )
-    return await served.respond(request)
+    return await world.api.respond(request)
 
 
 async def test_token_has_so_many_requests_a_minute() -> None:
-    services = FakeServices()
-    served = api(services)
+    world = AdminWorld()
     for _ in range(REQUESTS_PER_MINUTE):
-        assert (await respond(served)).status == 200
-    refused = await respond(served)
+        assert (await respond(world)).status == 200
+    refused = await respond(world)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "60")
-    services.clock.advance(61)
-    assert (await respond(served)).status == 200
-
-
-async def test_database_that_is_away_is_503_and_names_no_host() -> None:
-    services = FakeServices()
-    services.database.is_away = True
-    refused = await respond(api(services))
-    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-    assert json.loads(refused.body)["error"]["code"] == "database_unavailable"
-    assert b"example" not in refused.body
+    world.clock.advance(61)
+    assert (await respond(world)).status == 200
 
 
 async def test_good_tokens_work_from_an_address_that_has_failed_too_often() -> None:
-    served = api(FakeServices())
-    statuses = [(await respond(served, token="no")).status for _ in range(FAILURES_PER_MINUTE + 1)]
+    world = AdminWorld()
+    statuses = [(await respond(world, token="no")).status for _ in range(FAILURES_PER_MINUTE + 1)]
     assert statuses == [401] * FAILURES_PER_MINUTE + [429]
-    assert (await respond(served)).status == 200
+    assert (await respond(world)).status == 200
 
 
 def test_failures_are_remembered_of_so_many_addresses_for_a_minute() -> None:
@@ -112,11 +61,6 @@ def test_failures_are_remembered_of_so_many_addresses_for_a_minute() -> None:
     for number in range(2 * ADDRESSES_MAX):
         failures.add(f"2001:db8::{number:x}")
     assert len(failures) == ADDRESSES_MAX
-
-
-async def test_wrong_method_names_the_right_ones() -> None:
-    refused = await respond(api(FakeServices()), "accounts", method="DELETE")
-    assert (refused.status, refused.headers["Allow"]) == (405, "GET, POST")
 
 
 def test_description_has_every_route_with_its_errors() -> None:

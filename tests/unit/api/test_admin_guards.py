@@ -1,0 +1,91 @@
+"""Every path of the admin listener has the guards that its row states, and is open without them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any
+
+from gw.admin_services import ROUTES
+from gw.api.admin.table import AdminCall, Route
+from tests.support.rows import each
+from tests.unit.api.admin_fakes import AdminWorld
+from tests.unit.api.admin_guards import (
+    GUARDS,
+    TOKEN,
+    AdminRow,
+    Guard,
+    code_of,
+    path_of,
+    rows,
+    without_members,
+)
+from tests.unit.http.client import Answer, request
+
+
+def walk() -> Iterator[tuple[Guard, AdminRow, str]]:
+    for guard in GUARDS:
+        for row in rows():
+            for method in guard.methods(row):
+                yield guard, row, method
+
+
+def changed(guard: Guard, row: AdminRow) -> list[Route]:
+    return [guard.changed(one) if one is row.route else one for one in ROUTES]
+
+
+@each("guard, row, method", walk)
+async def test_request_is_stopped(guard: Guard, row: AdminRow, method: str) -> None:
+    world, body = AdminWorld(changed(guard, row)), guard.body(row)
+    if isawaitable(arranging := guard.arrange(world)):
+        await arranging
+    lines = list(guard.lines(row))
+    if not any(line.startswith(("Content-Length", "Transfer")) for line in lines):
+        lines.append(f"Content-Length: {len(body)}")
+    head = request(method, path_of(row) + guard.query, *lines, key=guard.token)
+    async with world.served() as address:
+        response = await address.ask(head.replace("Host: gateway", f"Host: {guard.host}"), body)
+    assert response.status == guard.status
+    assert guard.headers(row, method).items() <= response.headers.items()
+    assert response.headers["content-type"] == "application/json"
+    assert len(response.headers["x-gateway-trace"]) == 32
+    assert b"example" not in response.body
+    if method != "HEAD":
+        assert code_of(response.body) == (guard.code if row.route else str(guard.status))
+
+
+def test_every_guard_is_somewhere() -> None:
+    assert {guard.name for guard, *_ in walk()} == {guard.name for guard in GUARDS}
+
+
+async def reached(call: AdminCall, *session: Any) -> str:
+    return "reached"
+
+
+def stubbed(route: Route) -> Route:
+    """The route with a function that only responds."""
+    stub = {"read": reached} if route.read is not None else {"change": reached}
+    return replace(without_members(route), **stub, in_force=False, finish=None)  # type: ignore[arg-type]
+
+
+async def ask(world: AdminWorld, route: Route, body: bytes) -> Answer:
+    path = path_of(next(row for row in rows() if row.route and row.route.path == route.path))
+    head = request(route.method, path, f"Content-Length: {len(body)}", key=TOKEN)
+    async with world.served() as address:
+        return await address.ask(head, body)
+
+
+@each("route", ROUTES)
+async def test_request_of_a_token_with_the_scope_passes(route: Route) -> None:
+    world = AdminWorld([stubbed(route)])
+    world.database.scope = "write" if route.is_change else "read"
+    response = await ask(world, route, b"" if route.body is None else b"{}")
+    assert (response.status, response.body) == (route.status, b'"reached"')
+
+
+async def test_row_may_take_less_than_the_listener() -> None:
+    route = next(route for route in ROUTES if route.body is not None)
+    world = AdminWorld([replace(stubbed(route), body_bytes_max=3, requests_per_minute=2)])
+    assert (await ask(world, route, b"{ }")).status == route.status
+    assert (await ask(world, route, b"{  }")).status == 413
+    refused = await ask(world, route, b"{}")
+    assert (refused.status, refused.headers["retry-after"]) == (429, "60")
