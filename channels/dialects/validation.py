@@ -1,12 +1,12 @@
 """The check of a request body against its dialect's table of members.
 
 The same steps for every dialect: the body as members (`channels/json/json_object.py`), no member
-that differs from a known one only in case, then the types. The tables are each dialect's own, and
+that differs from a known one only in case, then the types. The members are each dialect's own, and
 `faults.py` describes what is wrong.
 
-A chat dialect has two tables: the documented types, and those of the members that the gateway
-itself needs. An undocumented body that fits the second is sent to an upstream of the same protocol,
-which judges it (contract §7); a translation refuses it.
+A chat dialect has two tables: the documented types, and their lenient twin with the members that
+the gateway itself needs (`lenient_twin.py`). An undocumented body that fits the twin is sent to an
+upstream of the same protocol, which judges it (contract §7); a translation refuses it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 
 from channels.dialects.faults import invalid_member
+from channels.dialects.lenient_twin import twin_of
+from channels.dialects.member_words import words_of
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 
@@ -33,8 +35,7 @@ def refuse_lookalikes(members: JsonObject, names: Mapping[str, str]) -> None:
             raise InvalidRequest(f"{name!a} is not a member; did you mean {meant}?", name)
 
 
-Body = TypeVar("Body")
-Lenient = TypeVar("Lenient")
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class AnyObject(msgspec.Struct, gc=False):
@@ -101,33 +102,33 @@ def decode_members(
         raise InvalidJson(_TOO_DEEP) from None
 
 
-class Tables(Generic[Body, Lenient]):
-    """Both tables of a chat dialect; `allowed` has the texts of each member."""
+class Tables(Generic[Body]):
+    """Both tables of a chat dialect, made from its body; `allowed` has the words of each member."""
 
-    __slots__ = ("_allowed", "_documented", "_lenient")
+    __slots__ = ("_documented", "_lenient", "allowed")
 
-    def __init__(
-        self, documented: type[Body], lenient: type[Lenient], allowed: Mapping[str, str]
-    ) -> None:
+    def __init__(self, documented: type[Body]) -> None:
+        lenient = twin_of(documented)
         self._documented = msgspec.json.Decoder(documented)
         self._lenient = msgspec.json.Decoder(lenient)
-        self._allowed = allowed
+        self.allowed: Mapping[str, str] = words_of(documented, lenient)
 
     def __repr__(self) -> str:
         return f"<Tables of {self._documented.type.__module__}>"
 
-    def read(self, members: JsonObject) -> tuple[Body | Lenient, InvalidRequest | None]:
-        """Return the members as documented, or else by the lenient table, and the fault.
+    def read(self, members: JsonObject) -> tuple[Body, InvalidRequest | None]:
+        """Return the members as documented, or else by the lenient twin, and the fault.
 
-        Raises InvalidRequest if both fail.
+        Raises InvalidRequest if both fail. With a fault, the members have the types that their
+        declarations say are enough.
         """
         try:
             return self._documented.decode(members.outline), None
         except msgspec.ValidationError as error:
-            fault = invalid_member(members.body, error, self._allowed)
+            fault = invalid_member(members.body, error, self.allowed)
         except RecursionError:
             raise InvalidJson(_TOO_DEEP) from None
-        return decode_members(members, self._lenient, self._allowed), fault
+        return decode_members(members, self._lenient, self.allowed), fault
 
 
 def read_inner(members: JsonObject, name: str) -> JsonObject | None:

@@ -83,6 +83,14 @@ class Members:
             raise self._wrong(name, "an array", value)
         return value
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return an array of strings; empty without one."""
+        found = self.array(name)
+        if not all(isinstance(one, str) for one in found):
+            path = self.path(name)
+            raise InvalidRequest(f"{path}: expected an array of strings.", path)
+        return tuple(found)
+
     def object(self, name: str) -> Members | None:
         """Return an object's members."""
         value = self.any(name)

@@ -13,7 +13,7 @@ reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from channels.conversation import naming_members
@@ -24,6 +24,8 @@ from channels.translation import model
 _UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]$@-]")
 NAME_CHARACTERS_MAX = 80
 NAMES_MAX = 40
+# The values of canonical fields that are equivalent to leaving them out.
+_USUAL = {"count": 1, "frequency_penalty": 0, "presence_penalty": 0}
 
 
 class LossReport:
@@ -76,6 +78,14 @@ def spelled_media(origin: model.ClientProtocol, media: model.Media) -> str:
 def spelled(origin: model.ClientProtocol, field: str) -> str:
     """Return the client's name of a canonical field; by default the field's own."""
     return origin.names.get(field, field)
+
+
+def report_lacking(request: model.Request, fields: Iterable[str], report: LossReport) -> None:
+    """Report those of the fields that the client stated, for a target without members for them."""
+    for field in fields:
+        value = getattr(request, field)
+        if value not in (None, ()) and value != _USUAL.get(field):
+            report.drop(spelled(request.origin, field))
 
 
 def report_members(

@@ -14,9 +14,15 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from channels.dialects.chat.content import read_content
-from channels.dialects.chat.members import ORIGIN
+from channels.dialects.chat.members import (
+    ORIGIN,
+    SchemaFormat,
+    TranslatedChat,
+    TranslatedFunction,
+)
 from channels.dialects.chat.thinking import read_call_signature, read_thinking, settled
 from channels.dialects.chat.tool_calls import is_placeholder
+from channels.dialects.same_fields import read_fields
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps
 from channels.translation import model
@@ -207,8 +213,9 @@ def decode_request(body: Mapping[str, Any]) -> model.Request:
         conversation.read(message, f"messages[{index}]")
     for name in ("model", "stream"):
         members.any(name)
-    maximum = members.integer("max_completion_tokens")
-    other_maximum = members.integer("max_tokens")
+    fields = read_fields(members, TranslatedChat)
+    if (maximum := members.integer("max_completion_tokens")) is not None:
+        fields["max_tokens"] = maximum
     _read_stream_options(members, left_over)
     return model.Request(
         origin=ORIGIN,
@@ -217,19 +224,10 @@ def decode_request(body: Mapping[str, Any]) -> model.Request:
         empty=tuple(conversation.empty),
         tools=_read_tools(members, left_over),
         tool_choice=_read_tool_choice(members, left_over),
-        parallel_tools=members.boolean("parallel_tool_calls"),
-        max_tokens=maximum if maximum is not None else other_maximum,
-        temperature=members.number("temperature"),
-        top_p=members.number("top_p"),
-        top_k=members.integer("top_k"),
         stop=_read_stop(members),
-        seed=members.integer("seed"),
-        frequency_penalty=members.number("frequency_penalty"),
-        presence_penalty=members.number("presence_penalty"),
-        count=members.integer("n"),
         format=_read_format(members, left_over),
         reasoning=_read_effort(members, left_over),
-        user=members.text("user"),
+        **fields,
         # After all others, because it is what they have not read.
         extras={**left_over, **members.rest()},
     )
@@ -259,16 +257,10 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool
 
 
 def _read_function(function: Members, extras: dict[str, Any]) -> model.Tool:
-    name = function.text("name")
-    if not name:
+    fields = read_fields(function, TranslatedFunction)
+    if not fields["name"]:
         raise InvalidRequest(f"{function.path('name')} is missing.", function.path("name"))
-    return model.Tool(
-        name,
-        description=function.text("description"),
-        parameters=function.mapping("parameters"),
-        is_strict=function.boolean("strict"),
-        extras={**extras, **function.rest()},
-    )
+    return model.Tool(**fields, extras={**extras, **function.rest()})
 
 
 def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.ToolChoice | None:
@@ -333,13 +325,7 @@ def _read_format(members: Members, left_over: dict[str, Any]) -> model.Format | 
         return model.Format("json")
     schema = stated.object("json_schema")
     if kind == "json_schema" and schema is not None:
-        return model.Format(
-            "schema",
-            name=schema.text("name"),
-            schema=schema.mapping("schema"),
-            is_strict=schema.boolean("strict"),
-            description=schema.text("description"),
-        )
+        return model.Format("schema", **read_fields(schema, SchemaFormat))
     left_over["response_format"] = members.any("response_format")
     return None
 

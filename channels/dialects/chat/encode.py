@@ -12,9 +12,16 @@ from itertools import groupby
 from typing import Any
 
 from channels.dialects.chat.content import write_content
-from channels.dialects.chat.members import ORIGIN, PROVIDER
+from channels.dialects.chat.members import (
+    ORIGIN,
+    PROVIDER,
+    SchemaFormat,
+    TranslatedChat,
+    TranslatedFunction,
+)
 from channels.dialects.chat.strict_schemas import fits_strict
 from channels.dialects.chat.thinking import call_signature, members_of
+from channels.dialects.same_fields import write_fields
 from channels.families import MESSAGES
 from channels.translation import identifiers, losses
 from channels.translation.model import (
@@ -213,6 +220,10 @@ def _signs_apart(part: Part) -> bool:
 
 LIMITS = identifiers.IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
+# Fields that the rest of the body decides, and those that only this protocol's clients send.
+_STATED_ELSEWHERE = frozenset(("max_tokens", "parallel_tools"))
+_OF_OWN_CLIENTS = ("count", "top_k")
+_NOT_SENT = _STATED_ELSEWHERE.union(_OF_OWN_CLIENTS)
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
 # Members shared with the provider's other protocol, by its names.
@@ -253,11 +264,11 @@ def encode_request(
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
-    for name in ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "user"):
-        value = getattr(request, name)
-        if value is not None:
-            body[name] = value
-    _write_count_and_top_k(request, body, report)
+    write_fields(
+        request, TranslatedChat, body, without=_STATED_ELSEWHERE if origin is ORIGIN else _NOT_SENT
+    )
+    if origin is not ORIGIN:
+        losses.report_lacking(request, _OF_OWN_CLIENTS, report)
     _write_stop(request, body, report)
     _write_tools(request, body, report)
     if request.format is not None:
@@ -270,21 +281,6 @@ def encode_request(
             body["reasoning_effort"] = effort
     _write_members(request, body, report, cache_key)
     return body
-
-
-def _write_count_and_top_k(
-    request: Request, body: dict[str, Any], report: losses.LossReport
-) -> None:
-    if request.origin is ORIGIN:
-        if request.count is not None:
-            body["n"] = request.count
-        if request.top_k is not None:
-            body["top_k"] = request.top_k
-        return
-    if request.count is not None and request.count > 1:
-        report.drop(losses.spelled(request.origin, "count"))  # a translation has one response
-    if request.top_k is not None:
-        report.drop(losses.spelled(request.origin, "top_k"))
 
 
 def _write_stop(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
@@ -325,10 +321,7 @@ def _function_named(name: str) -> dict[str, Any]:
 
 def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
     function: dict[str, Any] = {"name": LIMITS.name(tool.name)}
-    if tool.description is not None:
-        function["description"] = tool.description
-    if tool.parameters is not None:
-        function["parameters"] = tool.parameters
+    write_fields(tool, TranslatedFunction, function, without=("name",))
     if tool.is_strict is not None:
         function["strict"] = is_strict(tool, request, report)
     if request.origin is ORIGIN:
@@ -360,16 +353,11 @@ def schema_format(form: Format, request: Request, report: losses.LossReport) -> 
     if name is None and isinstance(title, str) and _FORMAT_NAME.fullmatch(title):
         name = title
     schema: dict[str, Any] = {"name": name or "response"}
-    if form.description is not None:
-        schema["description"] = form.description
-    if form.schema is not None:
-        schema["schema"] = form.schema
-    if form.is_strict is not None:
-        schema["strict"] = form.is_strict
-        if form.is_strict and request.origin is not ORIGIN and not fits_strict(form.schema):
-            # The protocol refuses to enforce a schema with optional properties.
-            schema["strict"] = False
-            report.drop(losses.spelled(request.origin, "format.is_strict"))
+    write_fields(form, SchemaFormat, schema, without=("name",))
+    if form.is_strict and request.origin is not ORIGIN and not fits_strict(form.schema):
+        # The protocol refuses to enforce a schema with optional properties.
+        schema["strict"] = False
+        report.drop(losses.spelled(request.origin, "format.is_strict"))
     return schema
 
 

@@ -14,14 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from channels.dialects.chat.members import (
-    ALLOWED,
-    AnyModelBody,
-    ChatBody,
-    LenientAnyModelBody,
-    LenientChatBody,
-    MessagePart,
-)
+from channels.dialects.chat.members import AnyModelBody, ChatBody, MessagePart
 from channels.dialects.chat.request import (
     NAMES,
     ChatRequest,
@@ -52,7 +45,7 @@ DROPPED = frozenset(
     )
 )
 
-_TABLES = Tables(AnyModelBody, LenientAnyModelBody, ALLOWED)
+_TABLES = Tables(AnyModelBody)
 
 _MESSAGES = msgspec.json.Decoder(list[Raw])
 _NULL = b"null"
@@ -195,7 +188,7 @@ def compact_size(messages: bytes) -> int:
     return len(msgspec.json.format(messages, indent=-1))
 
 
-def _has_images(chat: ChatBody | LenientChatBody) -> bool:
+def _has_images(chat: ChatBody) -> bool:
     for message in chat.messages:
         if isinstance(message.content, list):
             for part in message.content:

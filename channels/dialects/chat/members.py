@@ -1,8 +1,8 @@
-"""The members of a chat-completions request, as types, in words and by name.
+"""The members of a chat-completions request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Chat-completions.) `ChatBody` has the documented types, `LenientChatBody` those that the
-gateway itself needs; `ALLOWED` has the same in words, for error messages. Other members are
-forwarded unread. `ORIGIN` has the names by which a translation reports what it dropped.
+(Spec: Chat-completions.) `ChatBody` has the members that are checked, `TranslatedChat` those that a
+translation reads beside them; others are forwarded unread. `ORIGIN` has the names by which a
+translation reports what it dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from channels.dialects import common_members as common
 from channels.dialects import validation
+from channels.dialects.member import NOT_NEEDED, member
+from channels.dialects.same_fields import logged_of, names_of
 from channels.families import CHAT
 from channels.translation.model import ClientProtocol
 
@@ -26,7 +29,7 @@ class CalledFunction(Struct, gc=False):
     """The function of a tool call."""
 
     name: str | UnsetType = UNSET
-    arguments: str | UnsetType = UNSET
+    arguments: Annotated[str | UnsetType, member(words="a string that holds JSON")] = UNSET
 
 
 class MessageToolCall(Struct, gc=False):
@@ -34,14 +37,18 @@ class MessageToolCall(Struct, gc=False):
 
     id: str | UnsetType = UNSET
     type: str | UnsetType = UNSET
-    function: CalledFunction | UnsetType = UNSET
+    function: Annotated[
+        CalledFunction | UnsetType, member(words="an object with name and arguments")
+    ] = UNSET
 
 
 Content = str | list[MessagePart] | None
+_LENIENT_CONTENT = str | list[Raw] | None
+_CONTENT = member(of="parts", each="an object with type", lenient=_LENIENT_CONTENT)
 
 
 class _ContentMessage(Struct, tag_field="role", gc=False):
-    content: Content
+    content: Annotated[Content, _CONTENT]
 
 
 class SystemMessage(_ContentMessage, tag="system", gc=False):
@@ -59,7 +66,7 @@ class UserMessage(_ContentMessage, tag="user", gc=False):
 class ToolMessage(_ContentMessage, tag="tool", gc=False):
     """The result of a tool."""
 
-    tool_call_id: str | UnsetType = UNSET
+    tool_call_id: Annotated[str | UnsetType, NOT_NEEDED] = UNSET
 
 
 class FunctionMessage(_ContentMessage, tag="function", gc=False):
@@ -69,22 +76,53 @@ class FunctionMessage(_ContentMessage, tag="function", gc=False):
 class AssistantMessage(Struct, tag_field="role", tag="assistant", gc=False):
     """The model's turn; the content may be missing if it called tools."""
 
-    content: Content | UnsetType = UNSET
-    tool_calls: list[MessageToolCall] | UnsetType | None = UNSET
+    content: Annotated[
+        Content | UnsetType,
+        member(of="parts", each="an object with type", lenient=_LENIENT_CONTENT | UnsetType),
+    ] = UNSET
+    tool_calls: Annotated[
+        list[MessageToolCall] | UnsetType | None,
+        member(of="tool calls", each="an object with id, type and function"),
+        NOT_NEEDED,
+    ] = UNSET
+
+
+Message = (
+    SystemMessage
+    | DeveloperMessage
+    | UserMessage
+    | AssistantMessage
+    | ToolMessage
+    | FunctionMessage
+)
 
 
 class ToolFunction(Struct, gc=False):
     """A function the model may call."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    description: str | UnsetType | None = UNSET
+    name: Annotated[str, Meta(min_length=1), member(field="tools.name")]
+    description: Annotated[str | UnsetType | None, member(field="tools.description")] = UNSET
+
+
+class TranslatedFunction(ToolFunction, gc=False):
+    """The same with what only a translation reads."""
+
+    parameters: Annotated[validation.AnyObject | None, member(field="tools.parameters")] = None
+    strict: Annotated[bool | None, member(field="tools.is_strict")] = None
 
 
 class ToolSpec(Struct, gc=False):
-    """A function tool, or a built-in one such as web_search."""
+    """A function tool, or a built-in one such as web_search. Some upstreams need no type."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)]
-    function: ToolFunction | UnsetType = UNSET
+    type: Annotated[
+        common.ToolType,
+        member(examples=["web_search"], lenient=common.ToolType | None, may_lack=True),
+    ]
+    function: Annotated[ToolFunction | UnsetType, NOT_NEEDED] = UNSET
+
+
+class _TranslatedTool(ToolSpec, gc=False):
+    function: TranslatedFunction | UnsetType = UNSET
 
 
 class FunctionChoice(Struct, gc=False):
@@ -93,106 +131,108 @@ class FunctionChoice(Struct, gc=False):
     type: str | UnsetType = UNSET
 
 
+class _TranslatedChoice(FunctionChoice, gc=False):
+    """A selector of one function, or of several that are allowed."""
+
+    allowed_tools: Annotated[
+        validation.AnyObject | None, member(spells=("tool_choice.allowed",))
+    ] = None
+
+
 class StreamOptions(Struct, gc=False):
     """Additions to a stream besides the response."""
 
-    include_usage: bool | None = None
+    include_usage: Annotated[
+        bool | None, member("Whether the last event of a stream states the usage.")
+    ] = None
 
 
 class ResponseFormat(Struct, gc=False):
     """The required form of the response."""
 
-    type: str
+    type: Annotated[str, member(examples=["json_object"])]
+
+
+class SchemaFormat(Struct, gc=False):
+    """A schema that the response must fit."""
+
+    name: Annotated[str | None, member(field="format.name")] = None
+    description: Annotated[str | None, member(field="format.description")] = None
+    schema: Annotated[validation.AnyObject | None, member(field="format.schema")] = None
+    strict: Annotated[bool | None, member(field="format.is_strict")] = None
+
+
+class _TranslatedFormat(ResponseFormat, gc=False):
+    json_schema: SchemaFormat | None = None
+
+
+_RESPONSE_FORMAT = member(
+    "The form of the response: text, JSON, or JSON that fits a schema.",
+    lenient=validation.AnyObject | None,
+    spells=("format",),
+    is_logged=True,
+)
 
 
 class ChatBody(Struct, gc=False):
-    """Every member that the gateway reads."""
+    """The members that are checked."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
+    model: common.Model
     messages: Annotated[
-        list[
-            SystemMessage
-            | DeveloperMessage
-            | UserMessage
-            | AssistantMessage
-            | ToolMessage
-            | FunctionMessage
-        ],
+        list[Message],
         Meta(min_length=1),
+        member("The conversation so far.", of="messages", each="an object with role and content"),
     ]
-    stream: bool | None = None
-    max_tokens: validation.Count | None = None
-    max_completion_tokens: validation.Count | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    tools: list[ToolSpec] | None = None
-    tool_choice: str | FunctionChoice | None = None
-    stream_options: StreamOptions | None = None
-    response_format: ResponseFormat | None = None
-    n: validation.Count | None = None
+    stream: common.Stream = None
+    max_tokens: common.MaxTokens = None
+    max_completion_tokens: Annotated[
+        validation.Count | None, member("The newer name of `max_tokens`.", is_logged=True)
+    ] = None
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=2)] | None,
+        member("How random the response is.", field="temperature", is_logged=True),
+    ] = None
+    tools: Annotated[list[ToolSpec] | None, common.TOOLS] = None
+    tool_choice: Annotated[str | FunctionChoice | None, common.TOOL_CHOICE] = None
+    stream_options: Annotated[
+        StreamOptions | None, member("Additions to a stream.", words="an object")
+    ] = None
+    response_format: Annotated[ResponseFormat | None, _RESPONSE_FORMAT] = None
+    n: common.Responses = None
 
 
-class _LenientMessage(Struct, tag_field="role", gc=False):
-    content: str | list[Raw] | None
+class TranslatedChat(ChatBody, gc=False):
+    """Every member that the gateway reads; an upstream of the protocol checks these itself."""
 
-
-class LenientSystem(_LenientMessage, tag="system", gc=False):
-    """Instructions of any content."""
-
-
-class LenientDeveloper(_LenientMessage, tag="developer", gc=False):
-    """Instructions under their newer name."""
-
-
-class LenientUser(_LenientMessage, tag="user", gc=False):
-    """The user's turn."""
-
-
-class LenientToolMessage(_LenientMessage, tag="tool", gc=False):
-    """The result of a tool."""
-
-
-class LenientFunction(_LenientMessage, tag="function", gc=False):
-    """The result of a function."""
-
-
-class LenientAssistant(Struct, tag_field="role", tag="assistant", gc=False):
-    """The model's turn."""
-
-    content: str | list[Raw] | UnsetType | None = UNSET
-
-
-class LenientToolSpec(Struct, gc=False):
-    """A tool, of which only the type is needed; some upstreams accept functions without one."""
-
-    type: (
-        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
-    ) = None
-
-
-class LenientChatBody(Struct, gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the rest."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
-    messages: Annotated[
-        list[
-            LenientSystem
-            | LenientDeveloper
-            | LenientUser
-            | LenientAssistant
-            | LenientToolMessage
-            | LenientFunction
-        ],
-        Meta(min_length=1),
-    ]
-    stream: bool | None = None
-    max_tokens: validation.Count | None = None
-    max_completion_tokens: validation.Count | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    tools: list[LenientToolSpec] | None = None
-    tool_choice: str | validation.AnyObject | None = None
-    stream_options: StreamOptions | None = None
-    response_format: validation.AnyObject | None = None
-    n: validation.Count | None = None
+    tools: Annotated[list[_TranslatedTool] | None, common.TOOLS] = None  # type: ignore[assignment]
+    tool_choice: Annotated[str | _TranslatedChoice | None, common.TOOL_CHOICE] = None
+    response_format: Annotated[_TranslatedFormat | None, _RESPONSE_FORMAT] = None
+    top_p: common.TopP = None
+    top_k: Annotated[
+        int | None, member("The number of likely tokens to choose from.", field="top_k")
+    ] = None
+    stop: Annotated[
+        str | list[str] | None, member("Texts at which the response ends.", is_logged=True)
+    ] = None
+    seed: common.Seed = None
+    frequency_penalty: common.FrequencyPenalty = None
+    presence_penalty: common.PresencePenalty = None
+    parallel_tool_calls: common.ParallelTools = None
+    reasoning_effort: Annotated[
+        str | None,
+        member(
+            "How much the model thinks.",
+            examples=["low", "medium", "high"],
+            spells=(
+                "reasoning.effort",
+                "reasoning.budget_tokens",
+                "reasoning.is_enabled",
+                "reasoning.shows_thoughts",
+            ),
+            is_logged=True,
+        ),
+    ] = None
+    user: common.User = None
 
 
 class AnyModelBody(ChatBody, gc=False, kw_only=True):
@@ -201,74 +241,17 @@ class AnyModelBody(ChatBody, gc=False, kw_only=True):
     model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # not read
 
 
-class LenientAnyModelBody(LenientChatBody, gc=False, kw_only=True):
-    """`LenientBody` of a request whose client does not choose the model."""
-
-    model: Raw | UnsetType = UNSET  # type: ignore[assignment]
-
-
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_COUNT = f"an integer from 1 to {validation.INTEGER_MAX}"
-
-# The allowed values of each member, in words; `[]` stands for any index.
-ALLOWED = {
-    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
-    "messages": "a non-empty array of messages",
-    "messages[]": "an object with role and content",
-    "messages[].role": "one of " + ", ".join(ROLES),
-    "messages[].content": "a string, an array of parts or null",
-    "messages[].content[]": "an object with type",
-    "messages[].content[].type": "a string",
-    "messages[].tool_call_id": "a string",
-    "messages[].tool_calls": "an array of tool calls",
-    "messages[].tool_calls[]": "an object with id, type and function",
-    "messages[].tool_calls[].id": "a string",
-    "messages[].tool_calls[].type": "a string",
-    "messages[].tool_calls[].function": "an object with name and arguments",
-    "messages[].tool_calls[].function.name": "a string",
-    "messages[].tool_calls[].function.arguments": "a string that holds JSON",
-    "stream": "a boolean",
-    "max_tokens": _COUNT,
-    "max_completion_tokens": _COUNT,
-    "temperature": "a number from 0 to 2",
-    "tools": "an array of tools",
-    "tools[]": "an object with type",
-    "tools[].type": (
-        f"a string of 1 to {validation.TOOL_TYPE_CHARACTERS_MAX} characters such as web_search"
-    ),
-    "tools[].function": "an object with name",
-    "tools[].function.name": "a non-empty string",
-    "tools[].function.description": "a string",
-    "tool_choice": "a string or an object",
-    "tool_choice.type": "a string",
-    "stream_options": "an object",
-    "stream_options.include_usage": "a boolean",
-    "response_format": "an object with type",
-    "response_format.type": "a string such as json_object",
-    "n": _COUNT,
+# What the call log shows, with members that are only forwarded.
+LOGGED = logged_of(TranslatedChat) | {
+    "logprobs",
+    "top_logprobs",
+    "verbosity",
+    "service_tier",
+    "modalities",
 }
 
-
-# The names, dotted and without indices, of the fields of `channels/translation/model.py`. A field
-# without one cannot be in a chat-completions request.
-_NAMES = {
-    "parallel_tools": "parallel_tool_calls",
-    "stop": "stop",
-    "count": "n",
-    "format": "response_format",
-    "format.name": "response_format.json_schema.name",
-    "format.description": "response_format.json_schema.description",
-    "format.schema": "response_format.json_schema.schema",
-    "format.is_strict": "response_format.json_schema.strict",
-    "reasoning.effort": "reasoning_effort",
-    "reasoning.budget_tokens": "reasoning_effort",
-    "reasoning.is_enabled": "reasoning_effort",
-    "reasoning.shows_thoughts": "reasoning_effort",
-    "tools.name": "tools.function.name",
-    "tools.description": "tools.function.description",
-    "tools.parameters": "tools.function.parameters",
-    "tools.is_strict": "tools.function.strict",
-    "tool_choice.allowed": "tool_choice.allowed_tools",
+# The names of the parts of a conversation, which are no members of one struct.
+_PARTS = {
     "turn.role": "messages.role",
     "turn.name": "messages.name",
     "system": "messages",
@@ -301,7 +284,7 @@ PROVIDER = "openai"
 
 ORIGIN = ClientProtocol(
     protocol=CHAT.protocol,
-    names=_NAMES,
+    names={**names_of(TranslatedChat), **_PARTS},
     neutral=_NEUTRAL,
     modalities="modalities",
     provider=PROVIDER,

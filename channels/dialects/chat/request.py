@@ -15,50 +15,28 @@ from msgspec.structs import replace
 
 from channels import registry
 from channels.conversation import stand_in
-from channels.dialects.chat.members import ALLOWED, ChatBody, LenientChatBody, ToolSpec
+from channels.dialects.chat.members import LOGGED, ChatBody, ToolSpec
 from channels.dialects.logged_parameters import names_of, settings
 from channels.dialects.validation import Tables, refuse_lookalikes, unversioned
 from channels.errors import InvalidRequest
 from channels.json.json_object import InvalidJson, JsonObject
 
-_SETTINGS = frozenset(
-    (
-        "stream",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "n",
-        "stop",
-        "seed",
-        "frequency_penalty",
-        "presence_penalty",
-        "logprobs",
-        "top_logprobs",
-        "reasoning_effort",
-        "verbosity",
-        "response_format",
-        "tool_choice",
-        "parallel_tool_calls",
-        "service_tier",
-        "modalities",
-    )
-)
 
-
-def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientChatBody) -> dict[str, str]:
+def parameters(
+    raw: Mapping[str, msgspec.Raw], chat: ChatBody, *, is_documented: bool
+) -> dict[str, str]:
     """Return the parameters for the call log, with the number of `messages` and `images`.
 
     Tools and images are only recognised in a documented body.
     """
-    shown = settings(raw, _SETTINGS)
+    shown = settings(raw, LOGGED)
     if chat.stream_options is not None and chat.stream_options.include_usage:
         shown["stream_options.include_usage"] = "true"
-    if chat.tools and isinstance(chat, ChatBody):
+    if chat.tools and is_documented:
         named = [one.type if one.function is UNSET else one.function.name for one in chat.tools]
         shown["tools"] = names_of(named)
     shown["messages"] = str(len(chat.messages))
-    if isinstance(chat, ChatBody) and (images := _images(chat)):
+    if is_documented and (images := _images(chat)):
         shown["images"] = str(images)
     return shown
 
@@ -71,7 +49,7 @@ def _images(chat: ChatBody) -> int:
     return found
 
 
-_TABLES = Tables(ChatBody, LenientChatBody, ALLOWED)
+_TABLES = Tables(ChatBody)
 _INCLUDE_USAGE = b'{"include_usage":true}'
 
 # Tools that the client runs itself.
@@ -111,7 +89,8 @@ def read_request(body: bytes) -> ChatRequest:
     if not _KNOWN.issuperset(raw):
         refuse_lookalikes(members, NAMES)
     chat, fault = _TABLES.read(members)
-    if chat.tools and isinstance(chat, ChatBody):
+    is_documented = fault is None
+    if chat.tools and is_documented:
         fault = _function_missing(chat.tools)
     if not chat.model.isprintable():
         raise InvalidRequest("model: control characters are not allowed.", "model")
@@ -125,7 +104,7 @@ def read_request(body: bytes) -> ChatRequest:
         max_tokens_of(chat),
         _builtin_tools(chat) if chat.tools else (),
         _INCLUDE_USAGE if options is None else asking_for_usage(raw["stream_options"]),
-        parameters(raw, chat),
+        parameters(raw, chat, is_documented=is_documented),
         fault,
     )
 
@@ -194,7 +173,7 @@ def asking_for_usage(options: msgspec.Raw) -> bytes:
     return members.edited(replace={}, add={"include_usage": b"true"})
 
 
-def max_tokens_of(chat: ChatBody | LenientChatBody) -> int | None:
+def max_tokens_of(chat: ChatBody) -> int | None:
     """Return the maximum under either name (contract §7: Token maximum)."""
     old, new = chat.max_tokens, chat.max_completion_tokens
     if old is not None and new is not None and old != new:
@@ -210,12 +189,12 @@ def _function_missing(tools: Iterable[ToolSpec]) -> InvalidRequest | None:
         if tool.type == "function" and tool.function is msgspec.UNSET:
             param = f"tools[{index}].function"
             return InvalidRequest(
-                f"{param} is missing: expected {ALLOWED['tools[].function']}.", param
+                f"{param} is missing: expected {_TABLES.allowed['tools[].function']}.", param
             )
     return None
 
 
-def _builtin_tools(chat: ChatBody | LenientChatBody) -> tuple[str, ...]:
+def _builtin_tools(chat: ChatBody) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
     for tool in chat.tools or ():
         if tool.type is not None and tool.type not in _RUN_BY_CLIENT:

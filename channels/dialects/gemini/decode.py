@@ -354,16 +354,13 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.Tool
     if calling is None:
         return None
     mode = (calling.text("mode") or "").upper()
-    allowed = calling.array("allowedFunctionNames")
-    if not all(isinstance(name, str) for name in allowed):
-        location = calling.path("allowedFunctionNames")
-        raise InvalidRequest(f"{location}: expected an array of strings.", location)
+    allowed = calling.texts("allowedFunctionNames")
     for name, value in calling.rest().items():
         left_over[f"{_CALLING}.{name}"] = value
     if mode == "ANY":
         if len(allowed) == 1:
             return model.ToolChoice("named", allowed[0])
-        return model.ToolChoice("required", allowed=tuple(allowed))
+        return model.ToolChoice("required", allowed=allowed)
     if mode == "NONE":
         return model.ToolChoice("none")
     if mode not in ("", "MODE_UNSPECIFIED", "AUTO"):
@@ -371,4 +368,4 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.Tool
         left_over[f"{_CALLING}.mode"] = mode
     elif mode != "AUTO" and not allowed:
         return None
-    return model.ToolChoice("auto", allowed=tuple(allowed))
+    return model.ToolChoice("auto", allowed=allowed)

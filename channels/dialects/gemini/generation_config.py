@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.gemini.generations import GeminiGeneration, generation_of
-from channels.dialects.gemini.members import ORIGIN, camel_keys
+from channels.dialects.gemini.members import ORIGIN, TranslatedConfig, camel_keys
 from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import described, read_schema, write_schema
+from channels.dialects.same_fields import read_fields, write_fields
 from channels.errors import InvalidRequest
 from channels.translation.body_members import Members
 from channels.translation.losses import LossReport, spelled
@@ -27,6 +28,8 @@ from channels.translation.model import (
     ToolResult,
 )
 
+# Fields of which the protocol, or a translation, takes not every value.
+_BOUNDED = frozenset(("max_tokens", "stop", "seed", "count"))
 _STOPS_MAX = 5
 _SEED_MAX = 2**31 - 1
 _LEVELS: Mapping[Effort, str] = {
@@ -70,17 +73,8 @@ def write_config(
 ) -> dict[str, Any]:
     """Return the `generationConfig` member; `model` is the upstream's name."""
     origin = request.origin
-    numbers = {
-        "maxOutputTokens": max_tokens,
-        "temperature": request.temperature,
-        "topP": request.top_p,
-        "topK": request.top_k,
-        "presencePenalty": request.presence_penalty,
-        "frequencyPenalty": request.frequency_penalty,
-    }
-    config: dict[str, Any] = {
-        name: payload for name, payload in numbers.items() if payload is not None
-    }
+    config: dict[str, Any] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
+    write_fields(request, TranslatedConfig, config, without=_BOUNDED)
     if request.seed is not None:
         if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
             config["seed"] = request.seed
@@ -226,20 +220,8 @@ def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, 
     """Return the canonical request's fields that the config has. Raises InvalidRequest."""
     if config is None:
         return {}
-    stop = config.array("stopSequences")
-    if not all(isinstance(text, str) for text in stop):
-        path = config.path("stopSequences")
-        raise InvalidRequest(f"{path}: expected an array of strings.", path)
     fields: dict[str, Any] = {
-        "max_tokens": config.integer("maxOutputTokens"),
-        "temperature": config.number("temperature"),
-        "top_p": config.number("topP"),
-        "top_k": config.integer("topK"),
-        "stop": tuple(stop),
-        "seed": config.integer("seed"),
-        "frequency_penalty": config.number("frequencyPenalty"),
-        "presence_penalty": config.number("presencePenalty"),
-        "count": config.integer("candidateCount"),
+        **read_fields(config, TranslatedConfig),
         "format": _read_format(config, left_over),
         "reasoning": _read_reasoning(config, left_over),
     }

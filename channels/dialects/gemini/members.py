@@ -1,8 +1,8 @@
-"""The members of a gemini request, as types, in words and by name.
+"""The members of a gemini request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Native-content protocol.) `GeminiBody` has the documented types, `LenientGeminiBody` those
-that the gateway itself needs; `ALLOWED` describes them to the client. Other members are forwarded
-unchecked. `ORIGIN` has the names by which a translation reports what it dropped.
+(Spec: Native-content protocol.) `GeminiBody` has the members that are checked, `TranslatedGemini`
+those that a translation reads beside them; others are forwarded unread. `ORIGIN` has the names by
+which a translation reports what it dropped.
 
 Upstreams accept a member's name in two spellings, `generationConfig` and `generation_config`; the
 gateway parses both of all members that it uses. The client's own names (in arguments, results,
@@ -17,7 +17,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from channels.dialects.validation import INTEGER_MAX, AnyObject, Count
+from channels.dialects import common_members as common
+from channels.dialects.member import NOT_NEEDED, member
+from channels.dialects.same_fields import logged_of, names_of
+from channels.dialects.validation import AnyObject, Count
 from channels.families import GEMINI
 from channels.translation.model import ClientProtocol
 
@@ -40,7 +43,7 @@ class Blob(Struct, rename="camel", gc=False):
     """Inline media."""
 
     mime_type: str | UnsetType = UNSET
-    data: str | UnsetType = UNSET
+    data: Annotated[str | UnsetType, member(words="a string of base64")] = UNSET
 
 
 class ContentPart(Struct, rename="camel", gc=False):
@@ -48,179 +51,182 @@ class ContentPart(Struct, rename="camel", gc=False):
 
     text: str | UnsetType | None = UNSET
     thought: bool | UnsetType | None = UNSET
-    inline_data: Blob | UnsetType | None = UNSET
+    inline_data: Annotated[
+        Blob | UnsetType | None, member(words="an object with mimeType and data")
+    ] = UNSET
     file_data: AnyObject | UnsetType | None = UNSET
-    function_call: FunctionCall | UnsetType | None = UNSET
-    function_response: FunctionResult | UnsetType | None = UNSET
+    function_call: Annotated[
+        FunctionCall | UnsetType | None, member(words="an object with name and args")
+    ] = UNSET
+    function_response: Annotated[
+        FunctionResult | UnsetType | None, member(words="an object with name and response")
+    ] = UNSET
+
+
+# Upstreams accept one object in place of a documented array.
+_PARTS = member(
+    words="an array of parts", each="an object such as one with text", lenient=list[Raw] | AnyObject
+)
 
 
 class Content(Struct, gc=False):
     """One turn; the user's without a role. Clients send results under several roles."""
 
-    parts: list[ContentPart]
+    parts: Annotated[list[ContentPart], _PARTS]
     role: Literal["user", "model", "function", "tool"] | None = None
 
 
 class Instruction(Struct, gc=False):
     """Instructions; their role is ignored."""
 
-    parts: list[ContentPart]
+    parts: Annotated[list[ContentPart], _PARTS]
 
 
 class GenerationConfig(Struct, rename="camel", gc=False):
     """The response's settings. The maximum is parsed in both spellings."""
 
-    max_output_tokens: Count | None = None
-    max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: float | None = None
-    candidate_count: Count | None = None
-    stop_sequences: list[str] | None = None
-    response_mime_type: str | None = None
+    max_output_tokens: common.MaxTokens = None
+    max_output_tokens_spelled: Annotated[Count | None, member("The other spelling.")] = field(
+        name="max_output_tokens", default=None
+    )
+    temperature: common.Temperature = None
+    top_p: Annotated[common.TopP, NOT_NEEDED] = None
+    top_k: Annotated[
+        float | None,
+        member("The number of likely tokens to choose from.", is_logged=True),
+        NOT_NEEDED,
+    ] = None
+    candidate_count: common.Responses = None
+    stop_sequences: Annotated[common.Stop, NOT_NEEDED] = None
+    response_mime_type: Annotated[
+        str | None,
+        member("The form of the response.", spells=("format",), is_logged=True),
+        NOT_NEEDED,
+    ] = None
+
+
+class ThinkingConfig(Struct, rename="camel", gc=False):
+    """How much the model thinks, as a level or a number of tokens."""
+
+    thinking_level: Annotated[str | None, member(spells=("reasoning.effort",))] = None
+    thinking_budget: Annotated[int | None, member(spells=("reasoning.budget_tokens",))] = None
+    include_thoughts: Annotated[bool | None, member(spells=("reasoning.shows_thoughts",))] = None
+
+
+class TranslatedConfig(GenerationConfig, rename="camel", gc=False):
+    """The same with what only a translation reads."""
+
+    top_k: common.TopK = None
+    seed: common.Seed = None
+    frequency_penalty: common.FrequencyPenalty = None
+    presence_penalty: common.PresencePenalty = None
+    response_schema: Annotated[
+        AnyObject | None,
+        member(
+            "The schema of the response.",
+            spells=("format.name", "format.description", "format.is_strict"),
+        ),
+    ] = None
+    thinking_config: Annotated[
+        ThinkingConfig | None,
+        member("How much the model thinks.", spells=("reasoning.is_enabled",)),
+    ] = None
 
 
 class FunctionDeclaration(Struct, gc=False):
     """A function that the model may call."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    description: str | UnsetType | None = UNSET
-    parameters: AnyObject | UnsetType | None = UNSET
+    name: Annotated[str, Meta(min_length=1), member(spells=("tools.name",))]
+    description: Annotated[str | UnsetType | None, member(spells=("tools.description",))] = UNSET
+    parameters: Annotated[
+        AnyObject | UnsetType | None,
+        member(words="an object that holds a schema", spells=("tools.parameters",)),
+    ] = UNSET
 
 
 class GeminiTool(Struct, gc=False):
     """Functions; or, in another member, a tool that the provider runs."""
 
-    functions: list[FunctionDeclaration] | None = field(name="functionDeclarations", default=None)
-    functions_spelled: list[FunctionDeclaration] | None = field(
+    functions_spelled: Annotated[list[FunctionDeclaration] | None, member(of="functions")] = field(
         name="function_declarations", default=None
+    )
+    functions: Annotated[list[FunctionDeclaration] | None, member(of="functions")] = field(
+        name="functionDeclarations", default=None
     )
 
 
 class FunctionCalling(Struct, rename="camel", gc=False):
     """Whether functions must be called, and which."""
 
-    mode: str | UnsetType | None = UNSET
-    allowed_function_names: list[str] | UnsetType | None = UNSET
+    mode: Annotated[str | UnsetType | None, member(examples=["AUTO"])] = UNSET
+    allowed_function_names: Annotated[
+        list[str] | UnsetType | None, member(spells=("tool_choice.allowed",))
+    ] = UNSET
 
 
 class ToolConfig(Struct, rename="camel", gc=False):
     """The use of tools."""
 
-    function_calling_config: FunctionCalling | UnsetType | None = UNSET
+    function_calling_config: Annotated[
+        FunctionCalling | UnsetType | None,
+        member(words="an object with mode", spells=("tool_choice",)),
+    ] = UNSET
+
+
+_INSTRUCTION = member("Instructions.", lenient=AnyObject | None)
+_CONFIG = member("The response's settings.")
 
 
 class GeminiBody(Struct, rename="camel", gc=False):
-    """The members that the gateway parses; `model` belongs in the path."""
+    """The members that are checked; `model` belongs in the path."""
 
-    contents: Annotated[list[Content], Meta(min_length=1)]
-    model: Any = None
-    system_instruction: Instruction | None = None
-    system_instruction_spelled: Instruction | None = field(name="system_instruction", default=None)
-    generation_config: GenerationConfig | None = None
-    generation_config_spelled: GenerationConfig | None = field(
+    contents: Annotated[
+        list[Content],
+        Meta(min_length=1),
+        member(
+            "The conversation so far.",
+            of="turns",
+            each="an object with role and parts",
+            lenient=Annotated[list[Content], Meta(min_length=1)] | Content,
+        ),
+    ]
+    model: Annotated[Any, member("The model of the path, if it is repeated.")] = None
+    system_instruction: Annotated[Instruction | None, _INSTRUCTION] = None
+    system_instruction_spelled: Annotated[Instruction | None, _INSTRUCTION] = field(
+        name="system_instruction", default=None
+    )
+    generation_config_spelled: Annotated[GenerationConfig | None, _CONFIG] = field(
         name="generation_config", default=None
     )
-    tools: list[GeminiTool] | None = None
-    tool_config: ToolConfig | None = None
+    generation_config: Annotated[GenerationConfig | None, _CONFIG] = None
+    tools: Annotated[
+        list[GeminiTool] | None,
+        member(
+            "Functions that the model may call, and the provider's tools.",
+            of="tools",
+            each="an object with functionDeclarations, or with a tool of the provider",
+            lenient=list[AnyObject] | AnyObject | None,
+        ),
+    ] = None
+    tool_config: Annotated[ToolConfig | None, member("The use of tools."), NOT_NEEDED] = None
 
 
-class LenientContent(Struct, gc=False):
-    """One turn with any parts; upstreams accept one part in place of an array."""
+class TranslatedGemini(GeminiBody, rename="camel", gc=False):
+    """Every member that the gateway reads; an upstream of the protocol checks these itself."""
 
-    parts: list[Raw] | AnyObject
-    role: Literal["user", "model", "function", "tool"] | None = None
-
-
-class LenientConfig(Struct, rename="camel", gc=False):
-    """The settings of the response that the gateway counts or limits."""
-
-    max_output_tokens: Count | None = None
-    max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
-    temperature: float | None = None
-    candidate_count: Count | None = None
+    generation_config: Annotated[TranslatedConfig | None, _CONFIG] = None
 
 
-class LenientGeminiBody(Struct, rename="camel", gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the others.
-
-    Upstreams accept one object in place of a documented array.
-    """
-
-    contents: Annotated[list[LenientContent], Meta(min_length=1)] | LenientContent
-    model: Any = None
-    system_instruction: AnyObject | None = None
-    system_instruction_spelled: AnyObject | None = field(name="system_instruction", default=None)
-    generation_config: LenientConfig | None = None
-    generation_config_spelled: LenientConfig | None = field(name="generation_config", default=None)
-    tools: list[AnyObject] | AnyObject | None = None
-
-
-_PARTS = {
-    "": "an array of parts",
-    "[]": "an object such as one with text",
-    "[].text": "a string",
-    "[].thought": "a boolean",
-    "[].inlineData": "an object with mimeType and data",
-    "[].inlineData.mimeType": "a string",
-    "[].inlineData.data": "a string of base64",
-    "[].fileData": "an object",
-    "[].functionCall": "an object with name and args",
-    "[].functionCall.name": "a string",
-    "[].functionCall.args": "an object",
-    "[].functionResponse": "an object with name and response",
-    "[].functionResponse.name": "a string",
-    "[].functionResponse.response": "an object",
-}
-_COUNT = f"an integer from 1 to {INTEGER_MAX}"
-_CONFIG = {
-    "": "an object",
-    ".maxOutputTokens": _COUNT,
-    ".max_output_tokens": _COUNT,
-    ".temperature": "a number",
-    ".topP": "a number",
-    ".topK": "a number",
-    ".candidateCount": _COUNT,
-    ".stopSequences": "an array of strings",
-    ".stopSequences[]": "a string",
-    ".responseMimeType": "a string",
-}
-_FUNCTIONS = {
-    "": "an array of functions",
-    "[]": "an object with name",
-    "[].name": "a non-empty string",
-    "[].description": "a string",
-    "[].parameters": "an object that holds a schema",
-}
-
-
-def _below(name: str, members: dict[str, str]) -> dict[str, str]:
-    return {f"{name}{member}": words for member, words in members.items()}
-
-
-# The allowed values of each member as text; `[]` is any index.
-ALLOWED = {
-    "contents": "a non-empty array of turns",
-    "contents[]": "an object with role and parts",
-    "contents[].role": "one of user, model, function, tool",
-    "contents.role": "one of user, model, function, tool",
-    "contents.parts": "an array of parts",
-    **_below("contents[].parts", _PARTS),
-    "systemInstruction": "an object with parts",
-    "system_instruction": "an object with parts",
-    **_below("systemInstruction.parts", _PARTS),
-    **_below("system_instruction.parts", _PARTS),
-    **_below("generationConfig", _CONFIG),
-    **_below("generation_config", _CONFIG),
-    "tools": "an array of tools",
-    "tools[]": "an object with functionDeclarations, or with a tool of the provider",
-    **_below("tools[].functionDeclarations", _FUNCTIONS),
-    **_below("tools[].function_declarations", _FUNCTIONS),
-    "toolConfig": "an object",
-    "toolConfig.functionCallingConfig": "an object with mode",
-    "toolConfig.functionCallingConfig.mode": "a string such as AUTO",
-    "toolConfig.functionCallingConfig.allowedFunctionNames": "an array of strings",
-    "toolConfig.functionCallingConfig.allowedFunctionNames[]": "a string",
+# What the call log shows of the settings, with members that are only forwarded.
+LOGGED = logged_of(TranslatedConfig) | {
+    "max_output_tokens",
+    "top_p",
+    "top_k",
+    "candidate_count",
+    "stop_sequences",
+    "response_mime_type",
+    "responseModalities",
+    "mediaResolution",
 }
 
 
@@ -239,30 +245,8 @@ def _camel(name: str) -> str:
     return _UNDERSCORE.sub(lambda match: match[1].upper(), name)
 
 
-# The names, dotted and without indices, of the fields of `channels/translation/model.py`. A field
-# without one cannot have come in this protocol.
-_NAMES = {
-    "tool_choice": "toolConfig.functionCallingConfig",
-    "tool_choice.allowed": "toolConfig.functionCallingConfig.allowedFunctionNames",
-    "temperature": "generationConfig.temperature",
-    "top_p": "generationConfig.topP",
-    "top_k": "generationConfig.topK",
-    "stop": "generationConfig.stopSequences",
-    "seed": "generationConfig.seed",
-    "frequency_penalty": "generationConfig.frequencyPenalty",
-    "presence_penalty": "generationConfig.presencePenalty",
-    "count": "generationConfig.candidateCount",
-    "format": "generationConfig.responseMimeType",
-    "format.name": "generationConfig.responseSchema",
-    "format.description": "generationConfig.responseSchema",
-    "format.is_strict": "generationConfig.responseSchema",
-    "reasoning.effort": "generationConfig.thinkingConfig.thinkingLevel",
-    "reasoning.budget_tokens": "generationConfig.thinkingConfig.thinkingBudget",
-    "reasoning.is_enabled": "generationConfig.thinkingConfig",
-    "reasoning.shows_thoughts": "generationConfig.thinkingConfig.includeThoughts",
-    "tools.name": "tools.functionDeclarations.name",
-    "tools.description": "tools.functionDeclarations.description",
-    "tools.parameters": "tools.functionDeclarations.parameters",
+# The names of the parts of a conversation, which are no members of one struct.
+_OF_PARTS = {
     "turn.role": "contents.role",
     "system": "systemInstruction",
     "thinking": "contents.parts.thought",
@@ -295,7 +279,7 @@ _NEUTRAL = {
 
 ORIGIN = ClientProtocol(
     protocol=GEMINI.protocol,
-    names=_NAMES,
+    names={**names_of(TranslatedGemini), **_OF_PARTS},
     neutral=_NEUTRAL,
     turns="contents",
     parts="contents.parts.",

@@ -17,59 +17,27 @@ from channels.conversation import stand_in
 from channels.dialects import logged_parameters, validation
 from channels.dialects.faults import described
 from channels.dialects.gemini.members import (
-    ALLOWED,
+    LOGGED,
     Blob,
     ContentPart,
     GeminiBody,
     GenerationConfig,
-    LenientConfig,
-    LenientGeminiBody,
+    ThinkingConfig,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import NOTHING, JsonObject
 
-# The parameters of a gemini request for the call log, in both spellings.
-_SETTINGS = frozenset(
-    (
-        "maxOutputTokens",
-        "max_output_tokens",
-        "temperature",
-        "topP",
-        "top_p",
-        "topK",
-        "top_k",
-        "candidateCount",
-        "candidate_count",
-        "stopSequences",
-        "stop_sequences",
-        "responseMimeType",
-        "response_mime_type",
-        "seed",
-        "frequencyPenalty",
-        "presencePenalty",
-        "responseModalities",
-        "mediaResolution",
-    )
-)
 # Members of the request itself.
 _TOP_SETTINGS = frozenset(("serviceTier", "service_tier"))
 _THINKING = ("thinkingConfig", "thinking_config")
-_OF_THINKING = frozenset(
-    (
-        "thinkingBudget",
-        "thinking_budget",
-        "thinkingLevel",
-        "thinking_level",
-        "includeThoughts",
-        "include_thoughts",
-    )
-)
+_OF_THINKING = frozenset(ThinkingConfig.__struct_fields__ + ThinkingConfig.__struct_encode_fields__)
 
 
 def parameters(
     raw: Mapping[str, Raw],
-    read: GeminiBody | LenientGeminiBody,
+    read: GeminiBody,
     *,
+    is_documented: bool,
     stream: bool,
     config_name: str,
     config: JsonObject | None,
@@ -82,11 +50,11 @@ def parameters(
     shown = {"stream": "true"} if stream else {}
     shown |= logged_parameters.settings(raw, _TOP_SETTINGS)
     if config is not None:
-        shown |= logged_parameters.settings(config.raw, _SETTINGS, within=f"{config_name}.")
+        shown |= logged_parameters.settings(config.raw, LOGGED, within=f"{config_name}.")
         for name in _THINKING:
             if name in config.raw:
                 shown |= _thinking(config.raw[name], f"{config_name}.{name}.")
-    if isinstance(read, LenientGeminiBody):
+    if not is_documented:
         contents = len(read.contents) if isinstance(read.contents, list) else 1
         return shown | logged_parameters.counts(contents=contents)
     if read.tools:
@@ -120,7 +88,7 @@ def _is_image(part: ContentPart) -> bool:
     return isinstance(blob, Blob) and str(blob.mime_type).startswith("image/")
 
 
-_TABLES = validation.Tables(GeminiBody, LenientGeminiBody, ALLOWED)
+_TABLES = validation.Tables(GeminiBody)
 _NAMES = validation.lookalikes_of(GeminiBody.__struct_encode_fields__)
 _TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
 
@@ -187,6 +155,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
         parameters(
             members.raw,
             read,
+            is_documented=fault is None,
             stream=stream,
             config_name=config_name,
             config=config,
@@ -256,7 +225,7 @@ def _check_same_model(named: object, model: str) -> None:
     )
 
 
-def _max_tokens(config: GenerationConfig | LenientConfig | None) -> int | None:
+def _max_tokens(config: GenerationConfig | None) -> int | None:
     if config is None:
         return None
     if config.max_output_tokens is not None:

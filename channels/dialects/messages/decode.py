@@ -12,7 +12,8 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from channels.dialects.messages.blocks import BlockReader
-from channels.dialects.messages.members import ORIGIN
+from channels.dialects.messages.members import ORIGIN, TranslatedMessages, TranslatedTool
+from channels.dialects.same_fields import read_fields
 from channels.errors import InvalidRequest
 from channels.translation import model
 from channels.translation.body_members import Members
@@ -41,14 +42,10 @@ def decode_request(body: Mapping[str, Any]) -> model.Request:
         tools=_read_tools(members, left_over),
         tool_choice=choice,
         parallel_tools=parallel,
-        max_tokens=members.integer("max_tokens"),
-        temperature=members.number("temperature"),
-        top_p=members.number("top_p"),
-        top_k=members.integer("top_k"),
-        stop=_read_stop(members),
         format=form,
         reasoning=_read_reasoning(members, effort, left_over),
         user=_read_user(members, left_over),
+        **read_fields(members, TranslatedMessages),
         # After all others, because it is what they have not read.
         extras={**left_over, **members.rest()},
     )
@@ -92,18 +89,10 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool
         if kind not in (None, "custom"):
             left_over[f"tools.{kind}"] = True
             continue
-        name = tool.text("name")
-        if not name:
+        fields = read_fields(tool, TranslatedTool)
+        if not fields["name"]:
             raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
-        tools.append(
-            model.Tool(
-                name,
-                description=tool.text("description"),
-                parameters=tool.mapping("input_schema"),
-                is_strict=tool.boolean("strict"),
-                extras=tool.rest(),
-            )
-        )
+        tools.append(model.Tool(**fields, extras=tool.rest()))
     return tuple(tools)
 
 
@@ -125,13 +114,6 @@ def _read_tool_choice(
     else:
         left_over["tool_choice"] = members.any("tool_choice")
     return choice, None if disabled is None else not disabled
-
-
-def _read_stop(members: Members) -> tuple[str, ...]:
-    stop = members.array("stop_sequences")
-    if not all(isinstance(text, str) for text in stop):
-        raise InvalidRequest("stop_sequences: expected an array of strings.", "stop_sequences")
-    return tuple(stop)
 
 
 def _read_output(

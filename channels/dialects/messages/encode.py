@@ -11,8 +11,9 @@ from typing import Any
 
 from channels.dialects.messages.cache_marks import BREAKPOINT, mark_cache, split_mark
 from channels.dialects.messages.media import write_block
-from channels.dialects.messages.members import ORIGIN
+from channels.dialects.messages.members import ORIGIN, TranslatedTool
 from channels.dialects.messages.thinking import write_thinking
+from channels.dialects.same_fields import write_fields
 from channels.families import MESSAGES
 from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
@@ -236,7 +237,8 @@ LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
 _HOSTED_TIERS = {**_SERVICE_TIERS, "priority": "priority", "flex": "flex"}
 _MODES = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
-_UNSAYABLE = ("seed", "frequency_penalty", "presence_penalty")
+# Fields for which this protocol has no member.
+_LACKING = ("seed", "frequency_penalty", "presence_penalty", "count")
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
@@ -285,22 +287,11 @@ def encode_request(
     _write_stop(request, body, report)
     if request.format is not None:
         _write_format(request.format, request, body, report)
-    _drop_unsayable(request, report)
+    losses.report_lacking(request, _LACKING, report)
     _write_members(request, body, report, _HOSTED_TIERS if takes_tiers else _SERVICE_TIERS)
     if is_session is not None:
         mark_cache(request, body, report, is_session=is_session, is_repeated=is_repeated)
     return body
-
-
-def _drop_unsayable(request: Request, report: losses.LossReport) -> None:
-    """Report the members that this protocol does not have."""
-    for name in _UNSAYABLE:
-        if getattr(request, name):  # a penalty of 0 is none
-            report.drop(losses.spelled(request.origin, name))
-    if request.seed == 0:
-        report.drop(losses.spelled(request.origin, "seed"))
-    if request.count is not None and request.count > 1:
-        report.drop(losses.spelled(request.origin, "count"))
 
 
 def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> bool:
@@ -329,11 +320,8 @@ def _choice(choice: ToolChoice, parallel: bool | None) -> dict[str, Any]:
 
 def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
-    if tool.description is not None:
-        written["description"] = tool.description
+    write_fields(tool, TranslatedTool, written, without=("name", "parameters"))
     written["input_schema"] = _schema(tool, request, report)
-    if tool.is_strict is not None:
-        written["strict"] = tool.is_strict
     if request.origin is ORIGIN:
         return {**written, **tool.extras}
     mark, rest = split_mark(tool.extras, takes_breakpoint=False)

@@ -1,9 +1,8 @@
-"""The members of a messages request, as types, in words and by name.
+"""The members of a messages request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Chat, messages protocol.) `MessagesBody` has the documented types, `LenientMessagesBody`
-those that the gateway itself needs; `ALLOWED` has the same in words, for error messages. Other
-members are forwarded unread. `ORIGIN` has the names by which a translation reports what it
-dropped.
+(Spec: Chat, messages protocol.) `MessagesBody` has the members that are checked,
+`TranslatedMessages` those that a translation reads beside them; others are forwarded unread.
+`ORIGIN` has the names by which a translation reports what it dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +11,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from channels.dialects import common_members as common
 from channels.dialects import validation
+from channels.dialects.member import NOT_NEEDED, member
+from channels.dialects.same_fields import logged_of, names_of
 from channels.families import MESSAGES
 from channels.translation.model import ClientProtocol
 
@@ -20,33 +22,51 @@ from channels.translation.model import ClientProtocol
 class Block(Struct, gc=False):
     """One block of content: text, image, document, thinking, a tool's call or result."""
 
-    type: str
+    type: Annotated[str, member(examples=["text"])]
     text: str | UnsetType = UNSET
     id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     input: validation.AnyObject | UnsetType = UNSET
     tool_use_id: str | UnsetType = UNSET
-    source: validation.AnyObject | str | UnsetType = (
-        UNSET  # a string only in a search result: its origin
-    )
+    # A string only in a search result: its origin.
+    source: Annotated[
+        validation.AnyObject | str | UnsetType, member(words="an object with type")
+    ] = UNSET
 
 
 class InputMessage(Struct, gc=False):
     """One turn. Instructions within a conversation have their own role."""
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
+    content: Annotated[str | list[Block], member(of="content blocks", lenient=str | list[Raw])]
 
 
 class MessagesTool(Struct, gc=False):
     """A tool of the client's, or, with a type other than `custom`, one defined by the provider."""
 
-    type: (
-        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
-    ) = None
-    name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
-    input_schema: validation.AnyObject | UnsetType = UNSET
+    type: Annotated[common.ToolType | None, member(examples=["custom"])] = None
+    name: Annotated[
+        Annotated[str, Meta(min_length=1)] | UnsetType,
+        member(field="tools.name"),
+        NOT_NEEDED,
+    ] = UNSET
+    description: Annotated[
+        str | UnsetType | None, member(field="tools.description"), NOT_NEEDED
+    ] = UNSET
+    input_schema: Annotated[
+        validation.AnyObject | UnsetType,
+        member(
+            words="an object that holds a JSON schema",
+            field="tools.parameters",
+        ),
+        NOT_NEEDED,
+    ] = UNSET
+
+
+class TranslatedTool(MessagesTool, gc=False):
+    """The same with what only a translation reads."""
+
+    strict: Annotated[bool | None, member(field="tools.is_strict")] = None
 
 
 class MessagesToolChoice(Struct, gc=False):
@@ -54,131 +74,103 @@ class MessagesToolChoice(Struct, gc=False):
 
     type: Literal["auto", "any", "tool", "none"]
     name: str | UnsetType = UNSET
-    disable_parallel_tool_use: bool | UnsetType | None = UNSET
+    disable_parallel_tool_use: Annotated[
+        bool | UnsetType | None, member(spells=("parallel_tools",))
+    ] = UNSET
 
 
 class ThinkingOptions(Struct, gc=False):
     """Whether and how much the model thinks."""
 
-    type: str
-    budget_tokens: int | UnsetType | None = UNSET
+    type: Annotated[str, member(examples=["enabled"])]
+    budget_tokens: Annotated[
+        int | UnsetType | None, member(spells=("reasoning.budget_tokens",))
+    ] = UNSET
+
+
+class _TranslatedThinking(ThinkingOptions, gc=False):
+    """The same, and whether thoughts are shown."""
+
+    display: Annotated[str | None, member(spells=("reasoning.shows_thoughts",))] = None
+
+
+class _OutputFormat(Struct, gc=False):
+    schema: Annotated[validation.AnyObject | None, member(spells=("format.schema",))] = None
+
+
+class _OutputConfig(Struct, gc=False):
+    effort: Annotated[str | None, member(spells=("reasoning.effort",))] = None
+    format: Annotated[_OutputFormat | None, member(spells=("format", "format.is_strict"))] = None
+
+
+class _Metadata(Struct, gc=False):
+    user_id: common.User = None
+
+
+_TOOLS = member(
+    "Tools of the client's, and the provider's.",
+    of="tools",
+    each="an object with name and input_schema",
+)
+_THINKING = member(
+    "Whether and how much the model thinks.", spells=("reasoning.is_enabled",), is_logged=True
+)
+_METADATA = member("What the client says of the request, such as its user.")
 
 
 class MessagesBody(Struct, gc=False):
-    """The members that the gateway reads, and their types."""
+    """The members that are checked."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
-    max_tokens: validation.Count
-    messages: Annotated[list[InputMessage], Meta(min_length=1)]
-    system: str | list[Block] | None = None
-    stream: bool | None = None
-    tools: list[MessagesTool] | None = None
-    tool_choice: MessagesToolChoice | None = None
-    thinking: ThinkingOptions | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop_sequences: list[str] | None = None
-    metadata: validation.AnyObject | None = None
-    inference_geo: str | None = None
-
-
-class LenientMessage(Struct, gc=False):
-    """One turn of any content."""
-
-    role: Literal["user", "assistant", "system"]
-    content: str | list[Raw]
-
-
-class LenientMessagesTool(Struct, gc=False):
-    """A tool, of which only the type is needed."""
-
-    type: (
-        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
-    ) = None
-
-
-class LenientMessagesBody(Struct, gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the rest."""
-
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
-    max_tokens: validation.Count
-    messages: Annotated[list[LenientMessage], Meta(min_length=1)]
-    system: str | list[Raw] | None = None
-    stream: bool | None = None
-    tools: list[LenientMessagesTool] | None = None
-    tool_choice: validation.AnyObject | None = None
-    temperature: float | None = None
-    inference_geo: str | None = None  # priced
+    model: common.Model
+    max_tokens: Annotated[validation.Count, common.MAX_TOKENS]
+    messages: Annotated[
+        list[InputMessage],
+        Meta(min_length=1),
+        member("The conversation so far.", of="messages"),
+    ]
+    system: Annotated[
+        str | list[Block] | None,
+        member("Instructions.", of="text blocks", lenient=str | list[Raw] | None),
+    ] = None
+    stream: common.Stream = None
+    tools: Annotated[list[MessagesTool] | None, _TOOLS] = None
+    tool_choice: Annotated[
+        MessagesToolChoice | None,
+        member(
+            "Whether the model must call a tool, and which.",
+            lenient=validation.AnyObject | None,
+            is_logged=True,
+        ),
+    ] = None
+    thinking: Annotated[ThinkingOptions | None, _THINKING, NOT_NEEDED] = None
+    temperature: common.Temperature = None
+    top_p: Annotated[common.TopP, NOT_NEEDED] = None
+    top_k: Annotated[common.TopK, NOT_NEEDED] = None
+    stop_sequences: Annotated[common.Stop, NOT_NEEDED] = None
+    metadata: Annotated[validation.AnyObject | None, _METADATA, NOT_NEEDED] = None
+    inference_geo: Annotated[
+        str | None,
+        member("Where the model runs, which is priced.", examples=["us"], is_logged=True),
+    ] = None
 
 
-_BLOCK = {
-    "": "an object with type",
-    ".type": "a string such as text",
-    ".text": "a string",
-    ".id": "a string",
-    ".name": "a string",
-    ".input": "an object",
-    ".tool_use_id": "a string",
-    ".source": "an object with type",
-}
+class TranslatedMessages(MessagesBody, gc=False):
+    """Every member that the gateway reads; an upstream of the protocol checks these itself."""
 
-# The allowed values of each member, in words; `[]` stands for any index.
-ALLOWED = {
-    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
-    "max_tokens": f"an integer from 1 to {validation.INTEGER_MAX}",
-    "messages": "a non-empty array of messages",
-    "messages[]": "an object with role and content",
-    "messages[].role": "one of user, assistant, system",
-    "messages[].content": "a string or an array of content blocks",
-    **{f"messages[].content[]{member}": words for member, words in _BLOCK.items()},
-    "system": "a string or an array of text blocks",
-    **{f"system[]{member}": words for member, words in _BLOCK.items()},
-    "stream": "a boolean",
-    "tools": "an array of tools",
-    "tools[]": "an object with name and input_schema",
-    "tools[].type": (
-        f"a string of 1 to {validation.TOOL_TYPE_CHARACTERS_MAX} characters such as custom"
-    ),
-    "tools[].name": "a non-empty string",
-    "tools[].description": "a string",
-    "tools[].input_schema": "an object that holds a JSON schema",
-    "tool_choice": "an object with type",
-    "tool_choice.type": "one of auto, any, tool, none",
-    "tool_choice.name": "a string",
-    "tool_choice.disable_parallel_tool_use": "a boolean",
-    "thinking": "an object with type",
-    "thinking.type": "a string such as enabled",
-    "thinking.budget_tokens": "an integer",
-    "temperature": "a number",
-    "top_p": "a number",
-    "top_k": "an integer",
-    "stop_sequences": "an array of strings",
-    "stop_sequences[]": "a string",
-    "metadata": "an object",
-    "inference_geo": "a string such as us",
-}
+    tools: Annotated[list[TranslatedTool] | None, _TOOLS] = None  # type: ignore[assignment]
+    thinking: Annotated[_TranslatedThinking | None, _THINKING] = None
+    metadata: Annotated[_Metadata | None, _METADATA] = None  # type: ignore[assignment]
+    output_config: Annotated[
+        _OutputConfig | None, member("How much the model thinks; the form of the response.")
+    ] = None
 
 
-# The names, dotted and without indices, of the fields of `channels/translation/model.py`. A field
-# without one cannot be in a messages request.
-_NAMES = {
-    "parallel_tools": "tool_choice.disable_parallel_tool_use",
-    "stop": "stop_sequences",
-    "format": "output_config.format",
-    "format.is_strict": "output_config.format",
-    "format.schema": "output_config.format.schema",
-    "reasoning.effort": "output_config.effort",
-    "reasoning.budget_tokens": "thinking.budget_tokens",
-    "reasoning.is_enabled": "thinking",
-    "reasoning.shows_thoughts": "thinking.display",
-    "user": "metadata.user_id",
-    "tools.name": "tools.name",
-    "tools.description": "tools.description",
-    "tools.parameters": "tools.input_schema",
-    "tools.is_strict": "tools.strict",
+# What the call log shows, with members that are only forwarded.
+LOGGED = logged_of(TranslatedMessages) | {"service_tier", "speed"}
+
+# The names of the parts of a conversation, which are no members of one struct.
+_PARTS = {
     "turn.role": "messages.role",
-    "system": "system",
     "thinking": "messages.thinking",
     "call.arguments": "messages.tool_use.input",
     "image": "messages.image",
@@ -204,7 +196,7 @@ _NEUTRAL = {
 
 ORIGIN = ClientProtocol(
     protocol=MESSAGES.protocol,
-    names=_NAMES,
+    names={**names_of(TranslatedMessages), **_PARTS},
     neutral=_NEUTRAL,
     system="system.",
     shows_thoughts=True,

@@ -20,10 +20,8 @@ from channels.dialects.faults import described
 from channels.dialects.logged_parameters import counts, names_of, settings
 from channels.dialects.messages.billing_header import body_without
 from channels.dialects.messages.members import (
-    ALLOWED,
+    LOGGED,
     InputMessage,
-    LenientMessagesBody,
-    LenientMessagesTool,
     MessagesBody,
     MessagesTool,
     MessagesToolChoice,
@@ -32,32 +30,16 @@ from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
 from channels.registry import ChannelSpec, ModelSpec
 
-_SETTINGS = frozenset(
-    (
-        "stream",
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "stop_sequences",
-        "thinking",
-        "tool_choice",
-        "service_tier",
-        "speed",
-        "inference_geo",
-    )
-)
-
 
 def parameters(
-    raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientMessagesBody
+    raw: Mapping[str, msgspec.Raw], read: MessagesBody, *, is_documented: bool
 ) -> dict[str, str]:
     """Return the parameters for the call log, with the number of `messages` and `images`.
 
     Tools and images are only recognised in a documented body.
     """
-    shown = settings(raw, _SETTINGS)
-    if isinstance(read, LenientMessagesBody):
+    shown = settings(raw, LOGGED)
+    if not is_documented:
         return shown | counts(messages=len(read.messages))
     if read.thinking is not None and isinstance(read.thinking.budget_tokens, int):
         shown["thinking.budget_tokens"] = str(read.thinking.budget_tokens)
@@ -88,7 +70,7 @@ def _images(read: MessagesBody) -> int:
     return found
 
 
-_TABLES = validation.Tables(MessagesBody, LenientMessagesBody, ALLOWED)
+_TABLES = validation.Tables(MessagesBody)
 _NAMES = validation.lookalikes_of((*MessagesBody.__struct_fields__, "thread"))
 
 # A provider's tools have the date of their version in their type: web_search_20250305.
@@ -135,7 +117,8 @@ def read_request(body: bytes) -> MessagesRequest:
     members = validation.read_members(body, _NAMES)
     _refuse_thread(members)
     read, fault = _TABLES.read(members)
-    if isinstance(read, MessagesBody):
+    is_documented = fault is None
+    if is_documented:
         fault = _fault(read)
     return MessagesRequest(
         members,
@@ -144,7 +127,7 @@ def read_request(body: bytes) -> MessagesRequest:
         len(members.raw["messages"]),
         read.max_tokens,
         _builtin_tools(read.tools) if read.tools else (),
-        parameters(members.raw, read),
+        parameters(members.raw, read, is_documented=is_documented),
         fault,
     )
 
@@ -210,7 +193,7 @@ def _fault_of_sources(messages: Iterable[InputMessage]) -> InvalidRequest | None
         for index, block in enumerate(message.content):
             if isinstance(block.source, str) and block.type != "search_result":
                 param = f"messages[{position}].content[{index}].source"
-                words = ALLOWED["messages[].content[].source"]
+                words = _TABLES.allowed["messages[].content[].source"]
                 found = described(block.source)
                 return InvalidRequest(f"{param}: expected {words}, found {found}.", param)
     return None
@@ -222,16 +205,16 @@ def _fault_of_tools(tools: Iterable[MessagesTool]) -> InvalidRequest | None:
             for name, value in (("name", tool.name), ("input_schema", tool.input_schema)):
                 if value is msgspec.UNSET:
                     param = f"tools[{index}].{name}"
-                    words = ALLOWED[f"tools[].{name}"]
+                    words = _TABLES.allowed[f"tools[].{name}"]
                     return InvalidRequest(f"{param} is missing: expected {words}.", param)
     return None
 
 
-def _kind(tool: MessagesTool | LenientMessagesTool) -> str:
+def _kind(tool: MessagesTool) -> str:
     """Return a tool's type without its date."""
     return "custom" if tool.type is None else _DATE.sub("", tool.type)
 
 
-def _builtin_tools(tools: Iterable[MessagesTool | LenientMessagesTool]) -> tuple[str, ...]:
+def _builtin_tools(tools: Iterable[MessagesTool]) -> tuple[str, ...]:
     kinds = dict.fromkeys(map(_kind, tools))
     return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)

@@ -12,9 +12,11 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from channels.dialects.chat.content import read_audio, read_file, read_url
+from channels.dialects.chat.members import SchemaFormat
 from channels.dialects.responses import client_tools, tool_calls, tool_names
-from channels.dialects.responses.members import ORIGIN
+from channels.dialects.responses.members import ORIGIN, TranslatedResponses
 from channels.dialects.responses.signatures import proven
+from channels.dialects.same_fields import read_fields
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json.lenient import dumps
@@ -331,15 +333,9 @@ def decode_request(body: Mapping[str, Any]) -> model.Request:
         empty=tuple(items.empty),
         tools=tuple(tools),
         tool_choice=_read_tool_choice(members, names, left_over),
-        parallel_tools=members.boolean("parallel_tool_calls"),
-        max_tokens=members.integer("max_output_tokens"),
-        temperature=members.number("temperature"),
-        top_p=members.number("top_p"),
-        frequency_penalty=members.number("frequency_penalty"),
-        presence_penalty=members.number("presence_penalty"),
         format=form,
         reasoning=_read_reasoning(members, left_over),
-        user=members.text("user"),
+        **read_fields(members, TranslatedResponses),
         # After all others, because it is what they have not read.
         extras={**left_over, **members.rest()},
     )
@@ -467,13 +463,7 @@ def _read_format(stated: Members | None, left_over: dict[str, Any]) -> model.For
     if kind == "json_object":
         return model.Format("json")
     if kind == "json_schema":
-        return model.Format(
-            "schema",
-            name=stated.text("name"),
-            schema=stated.mapping("schema"),
-            is_strict=stated.boolean("strict"),
-            description=stated.text("description"),
-        )
+        return model.Format("schema", **read_fields(stated, SchemaFormat))
     left_over["text.format"] = True
     return None
 

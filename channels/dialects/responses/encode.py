@@ -12,6 +12,8 @@ from typing import Any
 
 from channels.dialects.chat import encode
 from channels.dialects.chat.members import PROVIDER
+from channels.dialects.responses.members import TranslatedResponses
+from channels.dialects.same_fields import write_fields
 from channels.dialects.validation import unversioned
 from channels.families import RESPONSES
 from channels.registry import BUILTIN_TOOLS
@@ -229,6 +231,9 @@ def _file(media: Media) -> dict[str, Any]:
 
 
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=64)
+# Fields that the rest of the body decides, and those for which this protocol has no member.
+_STATED_ELSEWHERE = frozenset(("max_tokens", "parallel_tools"))
+_LACKING = ("stop", "seed", "top_k", "count")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 # Members of the provider's other protocol with the same name here.
 _SHARED = (
@@ -278,15 +283,8 @@ def encode_request(
         body["max_output_tokens"] = max_tokens
     if stream:
         body["stream"] = True
-    for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty", "user"):
-        value = getattr(request, name)
-        if value is not None:
-            body[name] = value
-    for name in ("stop", "seed", "top_k"):
-        if getattr(request, name) not in (None, ()):
-            report.drop(losses.spelled(request.origin, name))
-    if request.count is not None and request.count > 1:
-        report.drop(losses.spelled(request.origin, "count"))
+    write_fields(request, TranslatedResponses, body, without=_STATED_ELSEWHERE)
+    losses.report_lacking(request, _LACKING, report)
     carried = _write_tools(request, body, report)
     if request.reasoning is not None:
         _write_reasoning(request.reasoning, request.origin, body, report)

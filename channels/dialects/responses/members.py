@@ -1,9 +1,8 @@
-"""The members of a responses request, as types, in words and by name.
+"""The members of a responses request, each declared once (`channels/dialects/member.py`).
 
-(Spec: Chat, responses protocol.) `ResponsesBody` has the documented types,
-`LenientResponsesBody` those that the gateway itself needs; `ALLOWED` has the same in words, for
-error messages. Other members are forwarded unread. `ORIGIN` has the names by which a translation
-reports what it dropped.
+(Spec: Chat, responses protocol.) `ResponsesBody` has the members that are checked,
+`TranslatedResponses` those that a translation reads beside them; others are forwarded unread.
+`ORIGIN` has the names by which a translation reports what it dropped.
 """
 
 from __future__ import annotations
@@ -12,8 +11,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from channels.dialects import common_members as common
 from channels.dialects import validation
-from channels.dialects.chat.members import PROVIDER
+from channels.dialects.chat.members import PROVIDER, SchemaFormat
+from channels.dialects.member import NOT_NEEDED, member
+from channels.dialects.same_fields import logged_of, names_of
 from channels.families import RESPONSES
 from channels.translation.model import ClientProtocol
 
@@ -21,7 +23,7 @@ from channels.translation.model import ClientProtocol
 class InputPart(Struct, gc=False):
     """One part of a content array: text, image, file."""
 
-    type: str | UnsetType = UNSET
+    type: Annotated[str | UnsetType, member(examples=["input_text"])] = UNSET
     text: str | UnsetType = UNSET
     image_url: str | UnsetType | None = UNSET
     detail: str | UnsetType | None = UNSET
@@ -30,22 +32,41 @@ class InputPart(Struct, gc=False):
 class InputItem(Struct, gc=False):
     """A message, or, with another type, an output item of an earlier response, or a tool list."""
 
-    type: str | UnsetType = UNSET
-    role: Literal["user", "assistant", "system", "developer"] | UnsetType = UNSET
-    content: str | list[InputPart] | UnsetType | None = UNSET
-    call_id: str | UnsetType | None = UNSET
-    name: str | UnsetType | None = UNSET
+    type: Annotated[
+        str | UnsetType, member(examples=["message"], lenient=str | UnsetType | None)
+    ] = UNSET
+    role: Annotated[
+        Literal["user", "assistant", "system", "developer"] | UnsetType,
+        member(lenient=str | UnsetType | None),
+    ] = UNSET
+    content: Annotated[
+        str | list[InputPart] | UnsetType | None,
+        member(of="parts", each="an object with type", lenient=str | list[Raw] | UnsetType | None),
+    ] = UNSET
+    call_id: Annotated[str | UnsetType | None, NOT_NEEDED] = UNSET
+    name: Annotated[str | UnsetType | None, NOT_NEEDED] = UNSET
 
 
 class ResponsesTool(Struct, gc=False):
-    """A function, or a built-in tool such as web_search."""
+    """A function, or a built-in tool such as web_search; `Any` is of two types."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)]
-    name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
-    parameters: validation.AnyObject | UnsetType | None = UNSET
+    type: Annotated[
+        common.ToolType,
+        member(examples=["web_search"], lenient=common.ToolType | None, may_lack=True),
+    ]
+    name: Annotated[Annotated[str, Meta(min_length=1)] | UnsetType, NOT_NEEDED] = UNSET
+    description: Annotated[str | UnsetType | None, NOT_NEEDED] = UNSET
+    parameters: Annotated[
+        validation.AnyObject | UnsetType | None,
+        member(words="an object that holds a JSON schema"),
+        NOT_NEEDED,
+    ] = UNSET
     execution: Any = None
     environment: Any = None
+
+
+class _TranslatedTool(ResponsesTool, gc=False):
+    strict: Annotated[bool | None, member(spells=("tools.is_strict",))] = None
 
 
 class ResponsesToolChoice(Struct, gc=False):
@@ -55,128 +76,82 @@ class ResponsesToolChoice(Struct, gc=False):
     name: str | UnsetType | None = UNSET
 
 
+class _TranslatedChoice(ResponsesToolChoice, gc=False):
+    """A selector of one tool, or of several that are allowed."""
+
+    tools: Annotated[list[validation.AnyObject] | None, member(spells=("tool_choice.allowed",))] = (
+        None
+    )
+
+
 class ReasoningOptions(Struct, gc=False):
     """The requested amount of thinking, and whether it is shown."""
 
-    effort: str | UnsetType | None = UNSET
-    summary: str | UnsetType | None = UNSET
+    effort: Annotated[
+        str | UnsetType | None,
+        member(
+            examples=["low", "medium", "high"],
+            spells=("reasoning.effort", "reasoning.budget_tokens", "reasoning.is_enabled"),
+        ),
+    ] = UNSET
+    summary: Annotated[str | UnsetType | None, member(spells=("reasoning.shows_thoughts",))] = UNSET
+
+
+class _TextOptions(Struct, gc=False):
+    format: Annotated[SchemaFormat | None, member(spells=("format",))] = None
 
 
 class ResponsesBody(Struct, gc=False):
-    """Every member that the gateway reads. `Any` is used if only presence matters."""
+    """The members that are checked. `Any`: only presence matters."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
-    input: str | Annotated[list[InputItem], Meta(min_length=1)]
-    instructions: str | None = None
-    stream: bool | None = None
-    max_output_tokens: validation.Count | None = None
-    reasoning: ReasoningOptions | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    tools: list[ResponsesTool] | None = None
-    tool_choice: str | ResponsesToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    previous_response_id: Any = None
-    conversation: Any = None
-    background: bool | None = None
-
-
-class LenientItem(Struct, gc=False):
-    """An item: its type, and the role and content of a message."""
-
-    type: str | UnsetType | None = UNSET
-    role: str | UnsetType | None = UNSET
-    content: str | list[Raw] | UnsetType | None = UNSET
-
-
-class LenientResponsesTool(Struct, gc=False):
-    """A tool, of which only the type is needed, and where it runs."""
-
-    type: (
-        Annotated[str, Meta(min_length=1, max_length=validation.TOOL_TYPE_CHARACTERS_MAX)] | None
-    ) = None
-    execution: Any = None
-    environment: Any = None
+    model: common.Model
+    input: Annotated[
+        str | Annotated[list[InputItem], Meta(min_length=1)],
+        member(
+            "The conversation so far.",
+            of="items",
+            each="an object with role and content, or with type",
+        ),
+    ]
+    instructions: Annotated[str | None, member("Instructions.")] = None
+    stream: common.Stream = None
+    max_output_tokens: common.MaxTokens = None
+    reasoning: Annotated[
+        ReasoningOptions | None,
+        member("How much the model thinks.", lenient=validation.AnyObject | None),
+    ] = None
+    temperature: common.Temperature = None
+    top_p: common.TopP = None
+    frequency_penalty: common.FrequencyPenalty = None
+    presence_penalty: common.PresencePenalty = None
+    tools: Annotated[list[ResponsesTool] | None, common.TOOLS] = None
+    tool_choice: Annotated[str | ResponsesToolChoice | None, common.TOOL_CHOICE] = None
+    parallel_tool_calls: common.ParallelTools = None
+    previous_response_id: Annotated[Any, member("Refused: no response is stored.")] = None
+    conversation: Annotated[Any, member("Refused: no conversation is stored.")] = None
+    background: Annotated[bool | None, member("Refused if true: no response is stored.")] = None
 
 
-class LenientResponsesBody(Struct, gc=False):
-    """The members that the gateway needs, whether or not the upstream accepts the rest."""
+class TranslatedResponses(ResponsesBody, gc=False):
+    """Every member that the gateway reads; an upstream of the protocol checks these itself."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
-    input: str | Annotated[list[LenientItem], Meta(min_length=1)]
-    instructions: str | None = None
-    stream: bool | None = None
-    max_output_tokens: validation.Count | None = None
-    reasoning: validation.AnyObject | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    tools: list[LenientResponsesTool] | None = None
-    tool_choice: str | validation.AnyObject | None = None
-    parallel_tool_calls: bool | None = None
-    previous_response_id: Any = None
-    conversation: Any = None
-    background: bool | None = None
+    tools: Annotated[list[_TranslatedTool] | None, common.TOOLS] = None  # type: ignore[assignment]
+    tool_choice: Annotated[str | _TranslatedChoice | None, common.TOOL_CHOICE] = None
+    text: Annotated[_TextOptions | None, member("The form of the response.")] = None
+    user: common.User = None
 
 
-# The allowed values of each member, in words; `[]` stands for any index.
-ALLOWED = {
-    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
-    "input": "a string or a non-empty array of items",
-    "input[]": "an object with role and content, or with type",
-    "input[].type": "a string such as message",
-    "input[].role": "one of user, assistant, system, developer",
-    "input[].content": "a string or an array of parts",
-    "input[].content[]": "an object with type",
-    "input[].content[].type": "a string such as input_text",
-    "input[].content[].text": "a string",
-    "input[].content[].image_url": "a string",
-    "input[].content[].detail": "a string",
-    "input[].call_id": "a string",
-    "input[].name": "a string",
-    "instructions": "a string",
-    "stream": "a boolean",
-    "max_output_tokens": f"an integer from 1 to {validation.INTEGER_MAX}",
-    "reasoning": "an object",
-    "reasoning.effort": "a string such as low, medium or high",
-    "reasoning.summary": "a string",
-    "temperature": "a number",
-    "top_p": "a number",
-    "frequency_penalty": "a number",
-    "presence_penalty": "a number",
-    "tools": "an array of tools",
-    "tools[]": "an object with type",
-    "tools[].type": (
-        f"a string of 1 to {validation.TOOL_TYPE_CHARACTERS_MAX} characters such as web_search"
-    ),
-    "tools[].name": "a non-empty string",
-    "tools[].description": "a string",
-    "tools[].parameters": "an object that holds a JSON schema",
-    "tool_choice": "a string or an object",
-    "tool_choice.type": "a string",
-    "tool_choice.name": "a string",
-    "parallel_tool_calls": "a boolean",
-    "background": "a boolean",
+# What the call log shows, with members that are only forwarded.
+LOGGED = logged_of(TranslatedResponses) | {
+    "top_logprobs",
+    "max_tool_calls",
+    "truncation",
+    "service_tier",
+    "store",
 }
 
-
-# The names, dotted and without indices, of the fields of `channels/translation/model.py`. A field
-# without one cannot be in a responses request.
-_NAMES = {
-    "parallel_tools": "parallel_tool_calls",
-    "format": "text.format",
-    "format.name": "text.format.name",
-    "format.description": "text.format.description",
-    "format.schema": "text.format.schema",
-    "format.is_strict": "text.format.strict",
-    "reasoning.budget_tokens": "reasoning.effort",
-    "reasoning.is_enabled": "reasoning.effort",
-    "reasoning.shows_thoughts": "reasoning.summary",
-    "tools.is_strict": "tools.strict",
-    "tool_choice.allowed": "tool_choice.tools",
+# The names of the parts of a conversation, which are no members of one struct.
+_PARTS = {
     "turn.role": "input.role",
     "system": "instructions",
     "thinking": "input.reasoning",
@@ -206,7 +181,7 @@ _NEUTRAL = {
 }
 ORIGIN = ClientProtocol(
     protocol=RESPONSES.protocol,
-    names=_NAMES,
+    names={**names_of(TranslatedResponses), **_PARTS},
     neutral=_NEUTRAL,
     turns="input",
     parts="input.content.",

@@ -16,45 +16,24 @@ from channels.conversation import stand_in
 from channels.dialects import logged_parameters, validation
 from channels.dialects.responses.client_tools import CLIENT_TOOLS, is_run_by_client
 from channels.dialects.responses.members import (
-    ALLOWED,
+    LOGGED,
     InputItem,
-    LenientItem,
-    LenientResponsesBody,
-    LenientResponsesTool,
     ResponsesBody,
     ResponsesTool,
 )
 from channels.errors import InvalidRequest
 from channels.json.json_object import JsonObject
 
-_SETTINGS = frozenset(
-    (
-        "stream",
-        "max_output_tokens",
-        "temperature",
-        "top_p",
-        "frequency_penalty",
-        "presence_penalty",
-        "top_logprobs",
-        "tool_choice",
-        "parallel_tool_calls",
-        "max_tool_calls",
-        "truncation",
-        "service_tier",
-        "store",
-    )
-)
-
 
 def parameters(
-    raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientResponsesBody
+    raw: Mapping[str, msgspec.Raw], read: ResponsesBody, *, is_documented: bool
 ) -> dict[str, str]:
     """Return the parameters for the call log, with the number of `input` items and `images`.
 
     Tools and images are only recognised in a documented body.
     """
-    shown = logged_parameters.settings(raw, _SETTINGS)
-    if isinstance(read, LenientResponsesBody):
+    shown = logged_parameters.settings(raw, LOGGED)
+    if not is_documented:
         return shown | logged_parameters.counts(input=len(read.input))
     if read.reasoning is not None:
         for name in ("effort", "summary"):
@@ -90,7 +69,7 @@ def _images(read: ResponsesBody) -> int:
     return found
 
 
-_TABLES = validation.Tables(ResponsesBody, LenientResponsesBody, ALLOWED)
+_TABLES = validation.Tables(ResponsesBody)
 _NAMES = validation.lookalikes_of(ResponsesBody.__struct_fields__)
 
 # Tools that the client runs itself; the provider only trained its models for them.
@@ -129,7 +108,7 @@ def read_request(body: bytes) -> ResponsesRequest:
         len(members.raw["input"]),
         read.max_output_tokens,
         _builtin_tools(read.tools) if read.tools else (),
-        parameters(members.raw, read),
+        parameters(members.raw, read, is_documented=fault is None),
         fault,
     )
 
@@ -163,7 +142,7 @@ def without_body(request: ResponsesRequest) -> ResponsesRequest:
     return replace(request, object=stand_in(request.object))
 
 
-def _refuse_stored(read: ResponsesBody | LenientResponsesBody) -> None:
+def _refuse_stored(read: ResponsesBody) -> None:
     """Refuse members that need a stored response: none is stored (spec: Responses protocol).
 
     Nor may the upstream store it, whose account is shared: a tenant could name another's.
@@ -188,7 +167,7 @@ def _refuse_stored(read: ResponsesBody | LenientResponsesBody) -> None:
         )
 
 
-def _check_items(items: Iterable[InputItem | LenientItem]) -> None:
+def _check_items(items: Iterable[InputItem]) -> None:
     for index, item in enumerate(items):
         if item.type == "item_reference":  # also to one that another tenant has stored
             raise InvalidRequest(
@@ -201,11 +180,11 @@ def _check_items(items: Iterable[InputItem | LenientItem]) -> None:
             if missing == "content" and item.content is not msgspec.UNSET:
                 continue
             param = f"input[{index}].{missing}"
-            words = ALLOWED[f"input[].{missing}"]
+            words = _TABLES.allowed[f"input[].{missing}"]
             raise InvalidRequest(f"{param} is missing: expected {words}.", param)
 
 
-def _builtin_tools(tools: Iterable[ResponsesTool | LenientResponsesTool]) -> tuple[str, ...]:
+def _builtin_tools(tools: Iterable[ResponsesTool]) -> tuple[str, ...]:
     kinds = dict.fromkeys(
         validation.unversioned(tool.type)
         for tool in tools
@@ -214,6 +193,6 @@ def _builtin_tools(tools: Iterable[ResponsesTool | LenientResponsesTool]) -> tup
     return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)
 
 
-def _is_run_by_client(tool: ResponsesTool | LenientResponsesTool) -> bool:
+def _is_run_by_client(tool: ResponsesTool) -> bool:
     stated = {"type": tool.type, "execution": tool.execution, "environment": tool.environment}
     return tool.type in CLIENT_TOOLS and is_run_by_client(stated)

@@ -1,13 +1,15 @@
 """What the requests of messages, responses and native-content have in common."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from channels.dialects.gemini.members import ALLOWED as GEMINI_ALLOWED
+from msgspec import Struct
+
+from channels.dialects.chat.members import ChatBody
 from channels.dialects.gemini.members import GeminiBody
-from channels.dialects.messages.members import ALLOWED, MessagesBody
+from channels.dialects.member_words import words_of
+from channels.dialects.messages.members import MessagesBody
 from channels.dialects.messages.request import read_request, upstream_body
-from channels.dialects.responses.members import ALLOWED as RESPONSES_ALLOWED
 from channels.dialects.responses.members import ResponsesBody
 from tests.support.rows import cases, each
 from tests.unit.channels.dialect_bodies import (
@@ -25,18 +27,18 @@ from tests.unit.translation import fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
 
 # The members that are read, those of them that are refused or stand elsewhere, and the words.
-READ: list[tuple[tuple[str, ...], set[str], Iterable[str]]] = [
-    (MessagesBody.__struct_fields__, {"thread"}, ALLOWED),
-    (ResponsesBody.__struct_fields__, {"previous_response_id", "conversation"}, RESPONSES_ALLOWED),
-    (GeminiBody.__struct_encode_fields__, {"model"}, GEMINI_ALLOWED),
+READ: list[tuple[type[Struct], set[str]]] = [
+    (ChatBody, set()),
+    (MessagesBody, set()),
+    (ResponsesBody, {"previous_response_id", "conversation"}),
+    (GeminiBody, {"model"}),
 ]
 
 
-@each("members, unread, words", READ)
-def test_every_member_that_is_read_has_its_words(
-    members: tuple[str, ...], unread: set[str], words: Iterable[str]
-) -> None:
-    assert set(members) - unread == {one for one in words if "." not in one and "[" not in one}
+@each("body, unread", READ)
+def test_every_member_that_is_read_has_its_words(body: type[Struct], unread: set[str]) -> None:
+    members = set(body.__struct_encode_fields__) - unread
+    assert members == {one for one in words_of(body) if "." not in one and "[" not in one}
 
 
 DOCUMENTED: dict[str, tuple[dict[str, Any], list[Any], Callable[[bytes], bytes]]] = {
