@@ -41,43 +41,68 @@ class TierPrice:
 class PriceSpec:
     """List prices in USD before the multiplier; None if the file has no price.
 
-    The first four are per million tokens, `per_*` per unit; images with more than
-    `area_threshold_mp` megapixels cost `per_image_large` each, a second of video costs that of its
-    resolution in `per_second_by_resolution`. The following ones are for chat models: prices of
-    parts of the tokens, per million; of tools run by the upstream and of the request, each; prices
-    for long prompts and service tiers; factors of regions, by the names that upstreams report
-    to have served there; and a factor, both of all prices of tokens.
+    The first four are per million tokens, `per_*` per unit. From `cache_write_1h` on they are for
+    chat models: prices of parts of the tokens, per million, and of tools run by the upstream.
     """
 
     input: Decimal | None = None
+    """Of a million tokens of input."""
     output: Decimal | None = None
+    """Of a million tokens of output."""
     cached_input: Decimal | None = None
+    """Of a million tokens read from a cache."""
     cache_write: Decimal | None = None
+    """Of a million tokens written to a cache."""
     per_image: Decimal | None = None
+    """Of an image."""
     per_second: Decimal | None = None
+    """Of a second of video."""
     per_generation: Decimal | None = None
+    """Of a song."""
     per_character: Decimal | None = None
+    """Of a character of speech."""
     per_call: Decimal | None = None
+    """Of a call."""
     per_image_large: Decimal | None = None
+    """Of an image of more than `area_threshold_mp`, or of no stated size."""
     area_threshold_mp: Decimal | None = None
+    """Megapixels of the largest image that costs `per_image`."""
     per_reference: Decimal | None = None
+    """Of each reference image of a call."""
     per_second_by_resolution: Mapping[str, Decimal] | None = None
+    """Of a second of video, by its resolution."""
     cache_write_1h: Decimal | None = None
+    """Of a million tokens written to a cache for an hour; else they cost as `cache_write`."""
     audio_input: Decimal | None = None
+    """Of a million tokens of sound in the input."""
     cached_audio_input: Decimal | None = None
+    """Of a million tokens of sound read from a cache."""
     image_input: Decimal | None = None
+    """Of a million tokens of images in the input."""
     cached_image_input: Decimal | None = None
+    """Of a million tokens of images read from a cache."""
     audio_output: Decimal | None = None
+    """Of a million tokens of sound in the output."""
     image_output: Decimal | None = None
+    """Of a million tokens of images in the output."""
     reasoning_output: Decimal | None = None
-    per_web_search: Decimal | Mapping[str, Decimal] | None = None  # one for all, or by context size
+    """Of a million tokens of thinking."""
+    per_web_search: Decimal | Mapping[str, Decimal] | None = None
+    """Of a search that the upstream runs: one price, or one by the size of its context."""
     per_file_search: Decimal | None = None
+    """Of a search of files."""
     per_code_session: Decimal | None = None
+    """Of a session of its code interpreter."""
     per_request: Decimal | None = None
-    above_tokens: tuple[PriceStep, ...] | None = None  # ascending
+    """Of the request itself."""
+    above_tokens: tuple[PriceStep, ...] | None = None
+    """Prices of tokens of calls with more than so much input, in rising order."""
     service_tiers: Mapping[str, TierPrice] | None = None
+    """Of service tiers: a `factor`, or prices of their own, which may have `above_tokens`."""
     regions: Mapping[str, Decimal] | None = None
+    """Factors of all prices of tokens, by the region that the upstream reports to have served."""
     factor: Decimal | None = None
+    """A factor of all prices of tokens; of a model's channel alone."""
 
     @property
     def has_dimensions(self) -> bool:

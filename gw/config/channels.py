@@ -110,11 +110,11 @@ class Channel:
     first_event_seconds: float | None = keys.key(readers.optional(readers.seconds()), None)
     """On chat: it is left for the next channel if it is silent for so long."""
     wire: mappings.Section = keys.table(WIRE)
-    """The dialect of a protocol, where it is not `plain`, this gateway's own API, or the
-    protocol's own: as hosts of messages and chat differ."""
+    """The dialect of a protocol, where it is not `plain`: of media this gateway's own API, of
+    messages and chat the protocol as its maker has it, which other hosts change."""
     paths: mappings.Section = keys.table(PATHS)
-    """The whole path of a protocol, in place of prefix and own path; `{model}` is the upstream's
-    name of the model."""
+    """The whole path of a protocol, in place of the address's own and the protocol's; `{model}` is
+    the upstream's name of the model."""
     auth: str | None = keys.key(readers.optional(upstream.auth()), None)
     """How the key is sent; null: the protocol's own way. Or more than a key, with `credentials`."""
     credentials: mappings.Section | None = keys.key(no_credentials(), None, is_secret=True)
@@ -188,7 +188,7 @@ def _filled(kind: kinds.Kind | None, way: str) -> mappings.Schema:
     if way == NO_AUTH or way in upstream.PROVED:
         defaults["api_key"] = ()
     if way in upstream.PROVED:
-        filled["credentials"] = mappings.section(CREDENTIALS[way])
+        filled["credentials"] = mappings.section(keys.keys_of(CREDENTIALS[way]))
     if kind is not None:
         defaults |= {name: getattr(kind, name) for name in kinds.FILLED}
         defaults["auth"] = way if kind.auth in upstream.PROVED else kind.auth

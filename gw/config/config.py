@@ -17,7 +17,7 @@ from channels.registry import Registry
 from channels.translation.paths import SETTINGS
 from gw.config import addresses, mappings, readers
 from gw.config.faults import Caution
-from gw.config.keys import key, section
+from gw.config.keys import key, secret_text, section
 from gw.config.redis_url import redis_url
 from metrics.logs import LEVELS
 
@@ -39,10 +39,6 @@ SECRET_PLACEHOLDERS = frozenset({"set this to 32 bytes in hex"})
 
 def _megabytes(most: int, *, above_zero: bool = True) -> readers.Reader[int]:
     return readers.binary_size("MB", MIB, most=most, above_zero=above_zero)
-
-
-def _bucket_secret(what: str) -> readers.Reader[str]:
-    return readers.text(what, may_be_empty=True, secret=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +115,9 @@ class Store:
     """The bucket; with `kind: s3`."""
     prefix: str = key(readers.text(may_be_empty=True), "")
     """What the names of its objects begin with."""
-    access_key: str = key(_bucket_secret("the bucket's key"), "", is_secret=True)
+    access_key: str = secret_text("the bucket's key")
     """The id of its key; with `kind: s3`."""
-    secret_key: str = key(_bucket_secret("the bucket's secret"), "", is_secret=True)
+    secret_key: str = secret_text("the bucket's secret")
     """Its key; with `kind: s3`."""
 
     @property
@@ -255,7 +251,7 @@ class Config:
         "",
         is_secret=True,
     )
-    """What `secret` was, while it is changed ([rotation](../running.md))."""
+    """What `secret` was, while it is changed ([rotation](running.md#changing-the-secret))."""
     credits_per_usd: Decimal = key(
         readers.decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
     )
@@ -286,7 +282,7 @@ class Config:
     translations: frozenset[str] = key(
         mappings.names(SETTINGS), frozenset({"chat_to_messages", "chat_to_native"}), is_live=True
     )
-    """Which protocols are translated; [what each loses](../translations.md)."""
+    """Which protocols are translated; [what each loses](reference/translations.md)."""
     translate: frozenset[str] = key(mappings.names(SETTINGS), frozenset(), is_live=True)
     """Translations beside those of `translations`."""
     messages_versions: tuple[str, ...] = key(

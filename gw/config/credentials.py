@@ -6,6 +6,7 @@ Missing members are reported here; `check_credentials` checks that key files can
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from gw.config import readers
 from gw.config.addresses import public_url
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults, Fault, Location
-from gw.config.mappings import Key, Schema, Section
+from gw.config.keys import key, record_of, secret_text
+from gw.config.mappings import Section
 from gw.config.nodes import Node, Scalar, described
 from gw.config.transport import check_client_certificates
 
@@ -43,32 +45,57 @@ def _key_file_text() -> readers.Reader[str]:
     return read
 
 
-def _secret(what: str) -> Key:
-    return Key(readers.text(what, may_be_empty=True, secret=True), "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsCredentials:
+    """A signature; without a pair of keys it is found as AWS's library does."""
+
+    access_key_id: str = secret_text("the id of an access key")
+    """The id of an access key."""
+    secret_access_key: str = secret_text("the secret of an access key")
+    """Its secret."""
+    session_token: str = secret_text("the session's token")
+    """The token of a temporary pair."""
+    profile: str = key(readers.text(may_be_empty=True), "")
+    """A profile of the machine's files, in place of a pair."""
+    service: str = key(readers.text("a service, as AWS signs for it"), specs.AWS_SERVICE)
+    """The service that is signed for."""
 
 
-# By the method of `auth`; absent members are found where the provider's libraries look for them.
-CREDENTIALS: Mapping[str, Schema] = {
-    specs.AWS_SIGV4: {
-        "access_key_id": _secret("the id of an access key"),
-        "secret_access_key": _secret("the secret of an access key"),
-        "session_token": _secret("the session's token"),
-        "profile": Key(readers.text(may_be_empty=True), ""),
-        "service": Key(readers.text("a service, as AWS signs for it"), specs.AWS_SERVICE),
-    },
-    specs.GOOGLE_SERVICE_ACCOUNT: {
-        "file": Key(readers.file(), ""),
-        "json": Key(_key_file_text(), ""),
-        "scope": Key(readers.text("a scope"), specs.GOOGLE_SCOPE),
-    },
-    specs.AZURE_AD: {
-        "tenant_id": Key(readers.text("the tenant's id", may_be_empty=True), ""),
-        "client_id": Key(readers.text("the application's id", may_be_empty=True), ""),
-        "client_secret": _secret("the application's secret"),
-        "token_file": Key(readers.file(), ""),
-        "scope": Key(readers.text("a scope"), specs.AZURE_SCOPE),
-        "authority": Key(public_url(), specs.AZURE_AUTHORITY),
-    },
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleCredentials:
+    """A token of a service account; without a key file that of the machine."""
+
+    file: str = key(readers.file(), "")
+    """Its key file."""
+    info: str = key(_key_file_text(), "", name="json", is_secret=True)
+    """The text of one, in its place."""
+    scope: str = key(readers.text("a scope"), specs.GOOGLE_SCOPE)
+    """What the token is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureCredentials:
+    """A token of an application of Entra ID, by its secret or a federated token."""
+
+    tenant_id: str = key(readers.text("the tenant's id", may_be_empty=True), "")
+    """The tenant; required."""
+    client_id: str = key(readers.text("the application's id", may_be_empty=True), "")
+    """The application; required."""
+    client_secret: str = secret_text("the application's secret")
+    """Its secret."""
+    token_file: str = key(readers.file(), "")
+    """The file of its federated token, in place of a secret."""
+    scope: str = key(readers.text("a scope"), specs.AZURE_SCOPE)
+    """What the token is for."""
+    authority: str = key(public_url(), specs.AZURE_AUTHORITY)
+    """Who issues it."""
+
+
+# By the method of `auth`.
+CREDENTIALS: Mapping[str, type[AwsCredentials | GoogleCredentials | AzureCredentials]] = {
+    specs.AWS_SIGV4: AwsCredentials,
+    specs.GOOGLE_SERVICE_ACCOUNT: GoogleCredentials,
+    specs.AZURE_AD: AzureCredentials,
 }
 
 
@@ -125,12 +152,12 @@ def authorizer_spec(values: Mapping[str, Any], folder: Path) -> specs.Authorizer
     way = values["auth"]
     if way not in CREDENTIALS:
         return None
-    given = values["credentials"].values
-    if way == specs.AWS_SIGV4:
-        return specs.AwsSpec(region=values["region"], **given)
-    if way == specs.GOOGLE_SERVICE_ACCOUNT:
-        return specs.GoogleSpec(_placed(given["file"], folder), given["json"], given["scope"])
-    return specs.AzureSpec(**{**given, "token_file": _placed(given["token_file"], folder)})
+    given = record_of(CREDENTIALS[way], values["credentials"])
+    if isinstance(given, AwsCredentials):
+        return specs.AwsSpec(region=values["region"], **asdict(given))
+    if isinstance(given, GoogleCredentials):
+        return specs.GoogleSpec(_placed(given.file, folder), given.info, given.scope)
+    return specs.AzureSpec(**{**asdict(given), "token_file": _placed(given.token_file, folder)})
 
 
 def check_files(config: Config) -> None:

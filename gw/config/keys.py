@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from dataclasses import Field, field, fields
 from typing import Any, TypeVar
 
-from gw.config import mappings
-from gw.config.readers import Reader
+from gw.config import mappings, readers
 
 T = TypeVar("T")
 _KEY = "key"
 
 
 def key(
-    read: Reader[T], default: T, *, name: str = "", is_live: bool = False, is_secret: bool = False
+    read: readers.Reader[T],
+    default: T,
+    *,
+    name: str = "",
+    is_live: bool = False,
+    is_secret: bool = False,
 ) -> T:
     """Declare a key with its default; `name` if the file has another than the record."""
     found: T = field(
@@ -30,10 +34,15 @@ def key(
     return found
 
 
-def required(read: Reader[T], *, is_secret: bool = False) -> T:
+def required(read: readers.Reader[T], *, is_secret: bool = False) -> T:
     """Declare a key without a default."""
     found: T = field(repr=not is_secret, metadata={_KEY: mappings.Key(read, mappings.REQUIRED)})
     return found
+
+
+def secret_text(what: str) -> str:
+    """Declare a text that is never shown, empty by default."""
+    return key(readers.text(what, may_be_empty=True, secret=True), "", is_secret=True)
 
 
 def section(record: type, *, is_live: bool = False) -> Any:

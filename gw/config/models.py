@@ -107,7 +107,7 @@ class Model:
     """Tokens of its longest output."""
     price: mappings.Section = keys.table(PRICE)
     """What it costs, in USD: per million tokens, or by the unit; numbers or exact texts
-    ([prices](../running.md))."""
+    ([prices](running.md#prices-of-chat-models))."""
     unpriced: Unpriced = keys.key(readers.choice(UNPRICED), "refuse")
     """Whether requests for a dearer service tier without a price are refused, or served at the
     standard one."""

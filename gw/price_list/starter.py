@@ -14,7 +14,7 @@ from gw.price_list.reading import PriceList
 from gw.price_list.writing import item, unpriced
 
 HEAD = """\
-# Written by `gw`; every key of a configuration is in ops/examples/gw.yaml.
+# Written by `gw`; every key of a configuration is in ops/configuration.md.
 # ${NAME} is taken from the environment when the gateway starts or reloads (SIGHUP).
 
 listen: 127.0.0.1:8080        # where clients come

@@ -17,7 +17,6 @@ _NO_CODE = {
     tokenize.ENDMARKER,
     tokenize.ENCODING,
 }
-_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def code_lines(path: Path) -> int:
@@ -30,9 +29,9 @@ def code_lines(path: Path) -> int:
             for line in range(token.start[0], token.end[0] + 1)
         }
     for node in ast.walk(tree(path)):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            docstring = node.body[0]
-            found -= set(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+        # A docstring, of a field, too: a text that is a statement of its own.
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            found -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(found)
 
 

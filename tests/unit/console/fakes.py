@@ -10,7 +10,8 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
-from gw.config.config import Config, ListenAddress
+from gw.config.addresses import ListenAddress
+from gw.config.config import Config
 from gw.console import sessions
 from gw.console.application import make_application
 from gw.console.page import Page
