@@ -27,10 +27,13 @@ class BodyBudget:
     def __repr__(self) -> str:
         return f"<BodyBudget {self.used_bytes} of {self.limit_bytes} bytes>"
 
-    def take(self, size_bytes: int, owner: str = "") -> bool:
-        """Use so many more bytes if there is room or can be made, and return whether there was."""
+    def take(self, size_bytes: int, owner: str = "", *, held_bytes: int = 0) -> bool:
+        """Use so many more bytes if there is room or can be made, and return whether there was.
+
+        `held_bytes` are those that the owner's body has already.
+        """
         used = self._of_owners.get(owner, 0)
-        if owner and used and used + size_bytes > self.each_bytes:
+        if owner and used > held_bytes and used + size_bytes > self.each_bytes:
             return False
         lacking = self.used_bytes + size_bytes - self.limit_bytes
         if lacking > 0 and self.reclaim is not None:

@@ -82,8 +82,7 @@ class InboundBody:
         """
         size_bytes = size_bytes if size_bytes > SMALL_BODY_BYTES else 0
         if size_bytes > self._taken_bytes:
-            if not self._budget.take(size_bytes - self._taken_bytes, self._owner):
-                raise errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, _NO_ROOM)
+            self._take(size_bytes)
         else:
             self._budget.give_back(self._taken_bytes - size_bytes, self._owner)
         self._taken_bytes = size_bytes
@@ -95,12 +94,16 @@ class InboundBody:
             self._budget.give_back(self._taken_bytes, self._owner)
             self._taken_bytes = 0
 
+    def _take(self, size_bytes: int) -> None:
+        held = self._taken_bytes
+        if not self._budget.take(size_bytes - held, self._owner, held_bytes=held):
+            raise errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, _NO_ROOM)
+
     def _make_room(self, buffer: BytesIO, received: int) -> None:
         """Double the buffer up to the declared size; without one it grows by an eighth."""
         room = max(received, min(self._declared_bytes, 2 * received))
         if room > SMALL_BODY_BYTES:
-            if not self._budget.take(room - self._taken_bytes, self._owner):
-                raise errors.GatewayError(errors.NO_CHANNEL_AVAILABLE, _NO_ROOM)
+            self._take(room)
             self._taken_bytes = room
         self._room_bytes = room
         if room > received:

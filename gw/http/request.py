@@ -21,18 +21,18 @@ from typing import Any
 from tornado.httputil import HTTPInputError
 from tornado.iostream import StreamClosedError
 
-from channels.answers import KEEPER, SMALL_ANSWER_BYTES, Answer
+from channels.answers import KEEPER
 from channels.shares import OWNER
 from gw import errors
 from gw.error_bodies import render
 from gw.http import response
 from gw.http.admission import check_admission
+from gw.http.answered_request import AnsweredRequest
 from gw.http.application import HttpApplication
 from gw.http.body import DROP_SECONDS, InboundBody, UnreadBody, declared_bytes
 from gw.http.flow_control import Outbound
 from gw.http.head import Head, framing_fault, in_origin_form, settle_expectation
 from gw.http.tornado.handler import METHODS, TornadoHandler
-from gw.http.tornado.request import TornadoRequest
 from gw.http.tornado.routes import RouteTarget
 from metrics.log_redaction import redact
 
@@ -67,7 +67,7 @@ CHECKING, RECEIVING, REFUSED, HANDLING, CUT = RequestState
 _RUNNING = (HANDLING, CUT)  # states in which the task, if there is one, is the endpoint's
 
 
-class Request(TornadoRequest):
+class Request(AnsweredRequest):
     """One request and its response; its connection calls `begin` first and `lost` last."""
 
     _handler: TornadoHandler | None = None  # until the response is complete
@@ -79,8 +79,6 @@ class Request(TornadoRequest):
     _sent: Future[None] | None = None  # done when the response is sent
     _is_chunked = False
     _ends_by_closing = False  # its body, in HTTP/1.0
-    _answer: Answer | None = None  # if it is large
-    _has_left = False  # flight
 
     def __init__(
         self,
@@ -402,9 +400,7 @@ class Request(TornadoRequest):
 
     def _leave(self, _: object = None) -> None:
         self.forget_body()
-        self._has_left = True
-        if self._answer is not None:
-            self._answer.end()
+        self.leave_answer()
         self._application.services.in_flight.leave(self)
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
@@ -424,19 +420,15 @@ class Request(TornadoRequest):
 
     # --- Its response ---
 
-    async def keep(self, size_bytes: int) -> None:
-        """See AnswerKeeper; work that outlives the request is not counted."""
-        if not self._has_left:
-            await self._whole_answer().grow(size_bytes)
+    @property
+    def answer_owner(self) -> str:
+        return "" if self._handler is None else self._handler.owner
 
-    def _whole_answer(self) -> Answer:
-        answer = self._answer
-        if answer is None:
-            budget, handler = self._application.services.answers, self._handler
-            owner = "" if handler is None else handler.owner
-            answer = budget.begin(owner, self.abort, lambda: self._out.unsent_bytes)
-            self._answer = answer
-        return answer
+    def unsent_bytes(self) -> int:
+        return self._out.unsent_bytes
+
+    def cut_reader(self) -> None:
+        self.abort()
 
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
@@ -470,8 +462,7 @@ class Request(TornadoRequest):
                 headers["Connection"] = "keep-alive"
         data = response.response_head(status, reason, headers)
         self.has_head_out = True
-        if self._answer is not None or len(chunk) > SMALL_ANSWER_BYTES:
-            self._whole_answer().sent(len(chunk))
+        self.note_sent(chunk)
         if chunk and has_body:
             data += response.chunk_of(chunk) if self._is_chunked else chunk
         if self.before_write is not None:

@@ -26,9 +26,12 @@ from tornado.iostream import StreamClosedError
 from tornado.util import _websocket_mask
 from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
+from channels.answers import KEEPER
 from channels.body_budget import BodyBudget
+from channels.shares import OWNER
 from gw import errors
 from gw.http.admission import check_admission
+from gw.http.answered_request import AnsweredRequest
 from gw.http.application import HttpApplication
 from gw.http.body import BODY_SECONDS, SMALL_BODY_BYTES, InboundBody
 from gw.http.endpoint import HttpEndpoint
@@ -274,6 +277,10 @@ class SocketStream(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> Future[None]:
         return self._out.write(data)
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self._out.unsent_bytes
+
     def close(self) -> None:
         self._out.transport.close()
         self._wake()
@@ -289,10 +296,10 @@ class Message:
     waits for `whole`, and is dropped after `forget`.
     """
 
-    def __init__(self, limit_bytes: int, budget: BodyBudget) -> None:
+    def __init__(self, limit_bytes: int, budget: BodyBudget, owner: str) -> None:
         self.received_bytes = 0
         self.is_announced = False  # it has been given to whoever serves it
-        self._inbound = InboundBody({}, limit_bytes, budget)
+        self._inbound = InboundBody({}, limit_bytes, budget, owner)
         self._is_dropped = False
         self._fault: errors.GatewayError | None = None
         loop = asyncio.get_running_loop()
@@ -431,9 +438,12 @@ class Socket:
         *,
         message_bytes_max: int,
         bodies: BodyBudget,
+        owner: str,
         headers: Mapping[str, str],
     ) -> None:
+        """`owner`: the account that messages count for."""
         self.request = request
+        self._owner = owner
         self._headers = dict(headers)
         self._stream: SocketStream | None = None
         self._message_bytes_max = message_bytes_max
@@ -471,6 +481,11 @@ class Socket:
             return left
         return self._protocol._write_frame(True, _TEXT, text)  # its public method makes tasks
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes that the client has not read yet."""
+        return 0 if self._stream is None else self._stream.unsent_bytes
+
     def close(self, code: int, reason: str) -> None:
         """Close the socket once. The client has some seconds to close its side."""
         if not self.is_closing:
@@ -507,7 +522,7 @@ class Socket:
 
     def new_message(self) -> Message:
         """Return a message of which nothing is received yet."""
-        return Message(self._message_bytes_max, self._bodies)
+        return Message(self._message_bytes_max, self._bodies, self._owner)
 
     async def announce(self, message: Message) -> None:
         """Give a message to whoever serves it, once; reading waits while another waits."""
@@ -539,12 +554,20 @@ class Sink(Protocol):
     def end(self) -> Future[None]:
         """The response is complete."""
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes that the client has not read yet."""
 
-class SocketRequest(TornadoRequest):
+    def cut(self) -> None:
+        """Abort the connection of a client that reads too slowly."""
+
+
+class SocketRequest(AnsweredRequest):
     """One request from a message: a POST to the path of the hand-shake, with its headers.
 
     It passes what a POST passes, in the same order: the shedding of an overload, the checks of its
-    handler, then the budget of bodies, and only then is anything parsed.
+    handler, then the account's part of the budget of bodies, and only then is anything parsed. Its
+    answer counts for the account, too.
     """
 
     def __init__(
@@ -569,6 +592,8 @@ class SocketRequest(TornadoRequest):
         self._task: asyncio.Task[None] | None = None
         self._is_cut = False
         self._route = ""  # the metrics' label
+        self._owner = ""
+        self._sent: Future[None] | None = None  # done when the response is sent
 
     def __repr__(self) -> str:
         return f"<SocketRequest {self.path} {self._message}>"
@@ -583,7 +608,8 @@ class SocketRequest(TornadoRequest):
         self._route = endpoint.route
         early = self._application.early_response(self, endpoint)
         if early is not None:
-            self.respond(early.status, "", dict(early.headers), early.body, is_whole=True)
+            headers = {**early.headers, "X-Gateway-Trace": services.new_id().hex}
+            self.respond(early.status, "", headers, early.body, is_whole=True)
             self.forget_body()
             return
         services.in_flight.enter(self)
@@ -594,6 +620,9 @@ class SocketRequest(TornadoRequest):
                 await checking
             await self._receive()
             handler.body_received()
+            self._owner = handler.owner
+            OWNER.set(handler.owner)
+            KEEPER.set(self)
             await serve(handler)
         except asyncio.CancelledError:
             if not self._is_cut:
@@ -608,6 +637,10 @@ class SocketRequest(TornadoRequest):
                 handler.finish()
             handler.release()
             self.forget_body()
+            if self._sent is None or self._sent.done():
+                self.leave_answer()
+            else:
+                self._sent.add_done_callback(lambda _: self.leave_answer())
             services.in_flight.leave(self)
 
     async def _receive(self) -> None:
@@ -642,6 +675,16 @@ class SocketRequest(TornadoRequest):
         if self._task is not None and not self._task.cancelling():
             self._task.cancel()
 
+    @property
+    def answer_owner(self) -> str:
+        return self._owner
+
+    def unsent_bytes(self) -> int:
+        return self._sink.unsent_bytes
+
+    def cut_reader(self) -> None:
+        self._sink.cut()
+
     # Called by the handler.
 
     def forget_body(self) -> None:
@@ -658,6 +701,7 @@ class SocketRequest(TornadoRequest):
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes, *, is_whole: bool
     ) -> Future[None]:
         self.has_head_out = True
+        self.note_sent(chunk)
         self._sink.begin(status, headers)
         return self.finish(chunk, status) if is_whole else self._sink.take(chunk)
 
@@ -674,4 +718,5 @@ class SocketRequest(TornadoRequest):
         self.is_finished = True
         self._sink.take(chunk)
         self._application.services.metrics.http_response(route=self._route, status=status)
-        return self._sink.end()
+        self._sent = self._sink.end()
+        return self._sent

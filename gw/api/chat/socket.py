@@ -170,6 +170,15 @@ class Turn:
             self._error({"type": "api_error", "code": "upstream_error", "message": message})
         return self._sent if self._sent is not None else _done()
 
+    @property
+    def unsent_bytes(self) -> int:
+        """See Sink."""
+        return self._socket.unsent_bytes
+
+    def cut(self) -> None:
+        """See Sink."""
+        self._socket.end()
+
     def _event(self, data: bytes) -> None:
         self._sent = self._socket.send(data)
         try:
@@ -270,6 +279,7 @@ class _SocketServer:
             handler.request,  # type: ignore[arg-type]
             message_bytes_max=limit,
             bodies=handler.services.bodies,
+            owner=handler.owner,
             headers={"X-Gateway-Trace": handler.call_id.hex},
         )
         self._limit = limit

@@ -15,7 +15,7 @@ from gw.admin_services import ROUTES
 from gw.api.admin.openapi import description
 from gw.api.admin.server import AdminApi
 from gw.api.admin.table import AdminServices, Route
-from gw.config.config import ListenAddress
+from gw.config.addresses import ListenAddress
 from gw.http.admin import READY, AdminServer, make_admin_application
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock

@@ -1,13 +1,10 @@
-"""What stops a request before its endpoint does anything, as a table, and the matrix that it makes.
+"""What stops a request before its endpoint does anything, as a table.
 
 Each guard has the request that it must stop, and the refusal; `test_guards.py` sends it to each row
-of the gateway's table that the guard is for. Prints the matrix:
-
-    python -m tests.unit.api.guards > ops/endpoints.md
+of the gateway's table that the guard is for.
 """
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -44,21 +41,14 @@ from gw.errors import (
 )
 from gw.http.tornado.handler import METHODS
 from gw.keys.principal import KeyRefused
-from tests.unit.api import admin_guards
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.console import guards as console
 
 # More than the row of any endpoint accepts.
 BODY_BYTES_MAX = 300_000
 FORM = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n--b--\r\n'
 FORM_TYPE = "multipart/form-data; boundary=b"
 
-HEADING = """# What stops a request to each endpoint
-
-Made by `python -m tests.unit.api.guards` from the tables of each listener. The refusals stand
-in the order in which they are judged, each with its status.
-
-## Endpoints
+HEADING = """## Endpoints
 
 The rows are in `gw/app.py`; `tests/unit/api/test_guards.py` sends the requests. A fault in a
 message to `/mcp` is told in the words of JSON-RPC.
@@ -389,20 +379,12 @@ GUARDS = (
 )
 
 
-def table(rows: Sequence[Endpoint]) -> str:
-    """The matrix as Markdown: the status of each refusal."""
+def section() -> str:
+    """The part of the matrix that shows endpoints."""
     lines = [["Endpoint", "Path", *(guard.name for guard in GUARDS)]]
     lines.append(["---"] * len(lines[0]))
-    for row in rows:
+    for row in routes():
         met = [str(g.refusal_of(row).http_status) if g.applies(row) else "" for g in GUARDS]
         lines.append([row.route, f"`{' '.join(row.methods)} {path_of(row, '…')}`", *met])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def page() -> str:
-    """The whole page."""
-    return f"{HEADING}\n{table(routes())}\n\n{console.section()}\n{admin_guards.section()}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"{HEADING}\n{table}\n"

@@ -11,7 +11,8 @@ from gw.app import routes
 from tests.support.rows import each
 from tests.tidy.files import ROOT
 from tests.unit.api.fakes import FakeConfig, World
-from tests.unit.api.guards import BODY_BYTES_MAX, GUARDS, Guard, page, path_of
+from tests.unit.api.guards import BODY_BYTES_MAX, GUARDS, Guard, path_of
+from tests.unit.api.matrix import page
 from tests.unit.http.client import Answer, request, served
 
 # Walked with a memory of keys and balances, and without: checks then wait.
@@ -89,7 +90,7 @@ def test_every_guard_is_somewhere_and_the_page_shows_them() -> None:
     assert {guard.name for guard, *_ in walk()} == {guard.name for guard in GUARDS}
     assert {guard.check for guard in GUARDS} == {*map(type, CHECKS), None}
     printed = (ROOT / "ops/endpoints.md").read_text(encoding="utf-8")
-    assert printed == page(), "python -m tests.unit.api.guards > ops/endpoints.md"
+    assert printed == page(), "python -m tests.unit.api.matrix > ops/endpoints.md"
 
 
 def test_nothing_else_is_open_to_strangers_and_agents() -> None:
