@@ -17,9 +17,9 @@ from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.admin import audit, pagination
 from gw.admin.audit import SQL, Actor
-from gw.admin.refusals import Invalid, Refused
-from gw.admin.values import Instant, read_reason
 from gw.cursors import Position
+from gw.nouns.refused import Invalid, Refused
+from gw.nouns.values import Instant, read_reason
 
 # (spec: Account wallet)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD

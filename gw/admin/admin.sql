@@ -59,17 +59,6 @@ SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrenc
 FROM accounts WHERE %(at)s::timestamptz IS NULL OR (created_at, id) < (%(at)s, %(id)s)
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
--- page_of_keys --
--- Keys of an account, or of all, the newest first.
-SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
-       k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
-       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
-       k.requested_by, k.locked
-FROM keys k JOIN key_spend s ON s.key_id = k.id
-WHERE (%(account)s::text IS NULL OR k.account_id = %(account)s)
-    AND (%(at)s::timestamptz IS NULL OR (k.created_at, k.id) < (%(at)s, %(id)s))
-ORDER BY k.created_at DESC, k.id DESC LIMIT %(limit)s
-
 -- channel_orders --
 -- The withdrawn channels, and by whom.
 SELECT id, state, ordered_at, ordered_by FROM channel_orders

@@ -14,13 +14,13 @@ from actors.store.session import Session, Statements
 from gw import accounts
 from gw.admin import audit, pagination
 from gw.admin.audit import SQL, Actor
-from gw.admin.refusals import Invalid
-from gw.admin.values import Instant
 from gw.agents import table
 from gw.agents.permission import effective_model
 from gw.agents.table import AgentChanges, AgentRecord, NewAgent
 from gw.cursors import Position
 from gw.knowledge.bases import readable_base
+from gw.nouns.refused import Invalid
+from gw.nouns.values import Instant
 
 
 class AgentView(Struct, frozen=True):

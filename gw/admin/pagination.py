@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from msgspec import Meta, Struct
 
 from gw import cursors
-from gw.admin.refusals import Invalid
+from gw.nouns.refused import Invalid
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 200
@@ -41,6 +41,12 @@ class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
             raise Invalid("cursor: this is none of this list") from None
 
 
+class AccountQuery(PageQuery, frozen=True):
+    """The query of a page of what one account has, or all have."""
+
+    account_id: str | None = None
+
+
 def after_position(query: PageQuery) -> dict[str, Any]:
     """Return the parameters of a statement that lists by age. Raises Invalid."""
     position = query.position(cursors.Position)
@@ -53,6 +59,16 @@ def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page
     kept = list(rows[:limit])
     cursor = cursors.write_position(position(kept[-1])) if len(rows) > limit else None
     return Page(kept, cursor)
+
+
+def shown(page: Page[T], view: Callable[[T], P]) -> Page[P]:
+    """Return a page of views."""
+    return Page([view(row) for row in page.data], page.next_cursor)
+
+
+def pages_of(view: type[Struct]) -> Any:
+    """Return the type of a page of a view that is made from a declaration."""
+    return Page[view]  # type: ignore[valid-type]
 
 
 def page_in_order(rows: Sequence[T], query: PageQuery, name: Callable[[T], str]) -> Page[T]:

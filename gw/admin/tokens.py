@@ -12,8 +12,8 @@ from msgspec import Struct
 from actors.store.session import Statements
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.refusals import Refused
-from gw.admin.values import Instant
+from gw.nouns.refused import Refused
+from gw.nouns.values import Instant
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -19,11 +19,12 @@ from gw.admin import accounts as admin
 from gw.admin import prices
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.prices import AgreedPriceView
-from gw.admin.values import read_chat_model
 from gw.cli import arguments, model_options
 from gw.cli.context import Context, with_database
 from gw.cli.failures import UsageFault
 from gw.cli.output import Result, sheet, table
+from gw.nouns.member import or_none
+from gw.nouns.values import read_chat_model
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -87,14 +88,14 @@ def add(nouns: Subparsers) -> None:
     limits_.add_argument(
         "--rpm",
         metavar="N|none",
-        type=arguments.or_none(arguments.count),
+        type=or_none(arguments.count),
         default=SUPPRESS,
         help="requests per minute",
     )
     limits_.add_argument(
         "--concurrency",
         metavar="N|none",
-        type=arguments.or_none(arguments.count),
+        type=or_none(arguments.count),
         default=SUPPRESS,
         help="at a time",
     )
@@ -105,7 +106,7 @@ def add(nouns: Subparsers) -> None:
     set_parser.add_argument(
         "--default-model",
         metavar="MODEL|none",
-        type=arguments.or_none(str),
+        type=or_none(str),
         default=SUPPRESS,
         help="of agents that have none",
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from gw import accounts as accounts
 from gw.admin import agents as admin
-from gw.admin.values import read_chat_model
 from gw.agents import table
 from gw.agents.table import AgentChanges, AgentRecord
 from gw.api.logs.agent_usage import read_usage
@@ -20,6 +19,7 @@ from gw.cli.agent_results import agent_list_result, agent_result, usage_result
 from gw.cli.arguments import add_command, add_noun, identifier
 from gw.cli.context import Context, with_database
 from gw.cli.output import Result
+from gw.nouns.values import read_chat_model
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gw.admin.values import PROMPT_BYTES_MAX, prompt, read_chat_model
 from gw.agents.table import AgentChanges
 from gw.api.logs.parameters import Parameters
 from gw.api.logs.window import Window, read_window
@@ -19,6 +18,9 @@ from gw.cli.context import Context
 from gw.cli.failures import UsageFault
 from gw.errors import GatewayError
 from gw.keys.principal import OWNER
+from gw.nouns import values
+from gw.nouns.member import as_option, or_none
+from gw.nouns.values import PROMPT_BYTES_MAX, prompt, read_chat_model
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser
@@ -45,7 +47,7 @@ def add_create_options(parser: Parser) -> None:
     )
     parser.add_argument("--model", metavar="M", help="(default: that of the account)")
     parser.add_argument(
-        "--temperature", metavar="T", type=arguments.temperature, help=_TEMPERATURE_HELP
+        "--temperature", metavar="T", type=as_option(values.temperature), help=_TEMPERATURE_HELP
     )
     for switch in SWITCHES:
         option = f"--{switch.replace('_', '-')}"
@@ -68,14 +70,14 @@ def add_set_options(parser: Parser) -> None:
     parser.add_argument(
         "--model",
         metavar="M|none",
-        type=arguments.or_none(str),
+        type=or_none(str),
         default=absent,
         help="which it calls; none: that of the account",
     )
     parser.add_argument(
         "--temperature",
         metavar="T|none",
-        type=arguments.or_none(arguments.temperature),
+        type=or_none(as_option(values.temperature)),
         default=absent,
         help="of sampling, 0 to 2; none: the model's",
     )

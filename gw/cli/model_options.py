@@ -6,8 +6,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from channels.registry import Registry
-from gw.admin.values import canonical_models
 from gw.cli.arguments import Parser
+from gw.nouns.values import canonical_models
 
 
 def add_model_options(parser: Parser) -> None:

@@ -10,8 +10,6 @@ from actors.store.queries import load
 from actors.wallet.money import format_usd
 from gw.accounts import Account
 from gw.admin import accounts as handled
-from gw.admin import values
-from gw.admin.refusals import Invalid
 from gw.api.logs.summary import read_sums
 from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window, read_window
@@ -22,6 +20,8 @@ from gw.console.plots import days_plot, models_plot
 from gw.console.texts import TEXTS
 from gw.cursors import Position, write_position
 from gw.instants import format_instant, midnight
+from gw.nouns import values
+from gw.nouns.refused import Invalid
 
 SQL = load("gw.console", "account.sql")
 PAGE = 50

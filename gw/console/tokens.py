@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gw.admin import tokens, values
+from gw.admin import tokens
 from gw.admin.tokens import SCOPES
 from gw.console.changes import change
 from gw.console.pages import ConsoleHandler
+from gw.nouns import values
 
 TOKENS_PAGE = 100
 

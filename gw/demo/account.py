@@ -11,7 +11,7 @@ from gw.admin import accounts as admin_accounts
 from gw.admin import keys as admin_keys
 from gw.admin.audit import Actor
 from gw.keys import store as keys
-from gw.keys.issue import KeyWish
+from gw.keys.key import KeyWish
 from gw.keys.secret import Secret
 
 NAME = "demo"

@@ -14,7 +14,7 @@ from gw.agents import table
 from gw.agents.table import NewAgent
 from gw.api.knowledge.services import make_sources
 from gw.demo.account import NAME, find_or_issue
-from gw.keys.issue import KeyWish
+from gw.keys.key import KeyWish
 from gw.keys.principal import AGENT, OWNER
 from gw.knowledge.bases import PERSONAL
 from gw.knowledge.folder import read_folder

@@ -13,7 +13,8 @@ from gw import accounts
 from gw.agents import table as agents
 from gw.agents.table import NewAgent
 from gw.keys.hashing import KeyHasher
-from gw.keys.issue import IssuedKey, KeyWish, issue_key
+from gw.keys.issue import IssuedKey, issue_key
+from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
 from loadtests.rig.client import NANO_PER_USD, Client

@@ -6,11 +6,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from actors.store.session import Session
 from actors.wallet.money import format_usd
-from gw.admin import accounts, values
+from gw.admin import accounts
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.pagination import Page, PageQuery
 from gw.api.admin import member_types
 from gw.api.admin.table import AdminCall, Route
+from gw.nouns import values
 
 
 class NewAccount(Struct, forbid_unknown_fields=True):

@@ -7,13 +7,14 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from actors.store.session import Session
-from gw.admin import agents, values
+from gw.admin import agents
 from gw.admin.agents import AgentQuery, AgentView
 from gw.admin.pagination import Page
 from gw.agents.table import AgentChanges, NewAgent
 from gw.agents.table import show as show_record
 from gw.api.admin import member_types
 from gw.api.admin.table import AdminCall, Route
+from gw.nouns import values
 
 Prompt = Annotated[str, Meta(min_length=1, max_length=values.PROMPT_BYTES_MAX)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from channels.registry import Registry
-from gw.admin import values
+from gw.nouns import values
 
 # The length of a list of models.
 MODELS_MAX = 500

@@ -14,7 +14,8 @@ from gw.agents.table import NewAgent
 from gw.keys import store
 from gw.keys.cache import KeyCache
 from gw.keys.hashing import KeyHasher, legacy_hash
-from gw.keys.issue import KeyWish, import_hash, issue_key
+from gw.keys.issue import import_hash, issue_key
+from gw.keys.key import KeyWish
 from gw.keys.key_text import new_key_text
 from gw.keys.last_use import LastUse
 from gw.keys.principal import KeyRefused

@@ -9,7 +9,8 @@ from actors.wallet.ledger import BalanceOutOfRange
 from gw import accounts
 from gw.keys import store
 from gw.keys.hashing import legacy_hash
-from gw.keys.issue import KeyWish, import_hash
+from gw.keys.issue import import_hash
+from gw.keys.key import KeyWish
 from gw.keys.key_text import new_key_text
 from gw.keys.store import UnknownKey
 from tests.integration.keys.table import HASHER, account_in, found_by, issue
@@ -124,9 +125,8 @@ async def test_account_has_so_many_keys_and_its_list_so_many_pages(
         async def pages(*, newest_first: bool) -> list[list[str]]:
             found: list[list[str]] = []
             after = None
-            while page := await store.list_of_account(
-                database, account_id, limit=2, after=after, newest_first=newest_first
-            ):
+            list_page = store.list_newest if newest_first else store.list_of_account
+            while page := await list_page(database, account_id, limit=2, after=after):
                 found.append([key.id for key in page])
                 after = page[-1].created_at, page[-1].id
             return found
