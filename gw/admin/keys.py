@@ -19,7 +19,6 @@ from gw.admin import audit, pagination
 from gw.admin.audit import Actor, Noted
 from gw.admin.refusals import refusal_of
 from gw.agents import table
-from gw.cursors import Position
 from gw.keys import issue, key_requests, store, views
 from gw.keys.hashing import KeyHasher
 from gw.keys.issue import NotRevealable
@@ -45,16 +44,7 @@ def with_text(key: KeyRecord, text: str) -> KeyWithText:
 
 async def page(database: Statements, query: pagination.AccountQuery) -> pagination.Page[KeyRecord]:
     """Return a page of one or all accounts' keys, newest first. Raises UnknownAccount, Invalid."""
-    if query.account_id is not None:
-        await accounts.show(database, query.account_id)
-    position = query.position(Position)
-    found = await store.list_newest(
-        database,
-        query.account_id,
-        limit=query.limit + 1,
-        after=None if position is None else (position.at, position.id),
-    )
-    return pagination.page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
+    return await pagination.newest(database, store.SQL["newest_first"], KEY, query)
 
 
 def check_wish(wish: KeyWish) -> None:

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
-from gw import cursors
+from actors.store.session import Statements
+from gw import accounts, cursors
+from gw.nouns.noun import Noun
 from gw.nouns.refused import Invalid
 
 PAGE_DEFAULT = 50
@@ -16,6 +18,7 @@ CURSOR_CHARACTERS_MAX = 400
 
 T = TypeVar("T")
 P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Page(Struct, Generic[T], frozen=True):
@@ -47,11 +50,23 @@ class AccountQuery(PageQuery, frozen=True):
     account_id: str | None = None
 
 
-def after_position(query: PageQuery) -> dict[str, Any]:
+def _after(query: PageQuery) -> dict[str, Any]:
     """Return the parameters of a statement that lists by age. Raises Invalid."""
     position = query.position(cursors.Position)
     at, last_id = (None, None) if position is None else (position.at, position.id)
     return {"at": at, "id": last_id, "limit": query.limit + 1}
+
+
+async def newest(
+    database: Statements, statement: str, noun: Noun[Any, R], query: PageQuery
+) -> Page[R]:
+    """Return a page of the noun's records, the newest first. Raises UnknownAccount, Invalid."""
+    account_id = query.account_id if isinstance(query, AccountQuery) else None
+    if account_id is not None:
+        await accounts.show(database, account_id)
+    rows = await database.fetch_all(statement, {"account": account_id, **_after(query)})
+    found: list[Any] = [noun.of_row(row) for row in rows]
+    return page_of(found, query.limit, lambda one: cursors.Position(one.created_at, one.id))
 
 
 def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:

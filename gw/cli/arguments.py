@@ -100,10 +100,15 @@ def add_verbs(nouns: Subparsers, name: str, text: str, verbs: Iterable[Verb]) ->
     """Add a noun with commands that use the database."""
     parsers = add_noun(nouns, name, text)
     for verb in verbs:
-        run = with_database(verb.run, check=verb.check)
-        parser = add_command(parsers, verb.name, verb.text, run)
-        for add in verb.options:
-            add(parser)
+        add_verb(parsers, verb)
+
+
+def add_verb(commands: Subparsers, verb: Verb) -> None:
+    """Add a command that uses the database."""
+    run = with_database(verb.run, check=verb.check)
+    parser = add_command(commands, verb.name, verb.text, run)
+    for add in verb.options:
+        add(parser)
 
 
 def option(*names: str, **settings: Any) -> Callable[[Parser], object]:
@@ -114,6 +119,11 @@ def option(*names: str, **settings: Any) -> Callable[[Parser], object]:
 def id_of(text: str) -> Callable[[Parser], object]:
     """Return what adds the id of an object."""
     return option("id", metavar="ID", type=identifier, help=f"of the {text}")
+
+
+def limit(most: int) -> Callable[[Parser], object]:
+    """Return what adds the length of a list, which is not longer than `most`."""
+    return option("--limit", metavar="N", type=count, default=most, help=f"at most {most}")
 
 
 def account_of(text: str, *, required: bool = True) -> Callable[[Parser], object]:

@@ -36,17 +36,13 @@ class KeyRequestWish:
     """A new request for a key of an agent of the account."""
 
     account_id: Annotated[
-        str,
-        Member(kind=kinds.ID, option="account", help="of the account, acct_…", is_noted=False),
+        str, Member(kinds.ID, "of the account, acct_…", option="account", is_noted=False)
     ]
-    agent_id: Annotated[str, Member(kind=kinds.ID, option="agent", help="which it speaks for")]
-    name: Annotated[str, Member(kind=kinds.LABEL, help="as lists show it")]
-    requested_by: Annotated[str, Member(kind=kinds.LABEL, help="as the approver sees it")]
+    agent_id: Annotated[str, Member(kinds.ID, "which it speaks for", option="agent")]
+    name: Annotated[str, Member(kinds.LABEL, "as lists show it")]
+    requested_by: Annotated[str, Member(kinds.LABEL, "as the approver sees it")]
     spend_cap_nano_usd: Annotated[
-        int,
-        Member(
-            kind=kinds.USD, name="spend_cap_usd", help="what it may spend in all", is_noted=False
-        ),
+        int, Member(kinds.USD, "what it may spend in all", name="spend_cap_usd", is_noted=False)
     ]
 
 
@@ -54,11 +50,11 @@ class KeyRequestWish:
 class KeyRequest(KeyRequestWish):
     """A request. `status`: pending, approved or rejected."""
 
-    id: Annotated[str, Member(kind=kinds.ID, before="account_id")]
-    status: Annotated[str, Member(kind=kinds.TEXT)]
-    created_at: Annotated[datetime, Member(kind=kinds.INSTANT)]
-    decided_at: Annotated[datetime | None, Member(kind=kinds.INSTANT)]
-    decided_by: Annotated[str | None, Member(kind=kinds.TEXT)]
+    id: Annotated[str, Member(kinds.ID, before="account_id")]
+    status: Annotated[str, Member(kinds.TEXT)]
+    created_at: Annotated[datetime, Member(kinds.INSTANT)]
+    decided_at: Annotated[datetime | None, Member(kinds.INSTANT)]
+    decided_by: Annotated[str | None, Member(kinds.TEXT)]
 
 
 REQUEST: Noun[KeyRequestWish, KeyRequest] = Noun("Request", KeyRequestWish, KeyRequest, alias="r")

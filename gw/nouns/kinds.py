@@ -146,7 +146,7 @@ class Prompt(Kind):
 TEXT = Kind()
 LABEL = Kind(json=values.Name, parse=values.label, decode=values.label, metavar="NAME")
 ID = Kind(json=values.Id, parse=values.identifier, metavar="ID")
-USER = Kind(json=values.User, parse=values.user_name, metavar="NAME")
+USER = Kind(json=values.User, parse=values.user_name, decode=values.user_name, metavar="NAME")
 USD = Kind(
     json=values.Usd,
     sql="bigint",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, TypeVar
 
 from msgspec import NODEFAULT
@@ -142,9 +142,9 @@ class Kind:
         return {"metavar": self.metavar}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Member:
-    """A member. Names are the field's, unless others are given.
+    """A member, with the help of its option. Names are the field's, unless others are given.
 
     `name` is that of the admin API, of JSON and of the audit trail; `column` may be an expression
     of SQL; `option` is that of commands, without dashes, `form` the field of a page's form. `none`
@@ -153,11 +153,12 @@ class Member:
     """
 
     kind: Kind
+    help: str = ""
+    _: KW_ONLY
     name: str = ""
     column: str = ""
     option: str = ""
     form: str = ""
-    help: str = ""
     none: str = ""
     verb: str = "set"
     before: str = ""
@@ -206,3 +207,10 @@ class Member:
     def show(self, value: Any) -> Any:
         """Return a value as JSON shows it."""
         return None if value is None else self.kind.show(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Member):
+    """A member that is changed later."""
+
+    is_settable: bool = True

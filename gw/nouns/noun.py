@@ -58,8 +58,9 @@ class Noun(Generic[N, R]):
         self.settable = [one for one in members if one.is_settable]
         self.shown = [one for one in members if one.is_shown and one.field in of_record]
         self._stored = [one for one in self.new if one.field in of_record]
-        self._fields = [one.name for one in fields(record)]  # type: ignore[arg-type]
-        self.sql = self._sql([of_record[name] for name in self._fields], alias)
+        columns = [one.name for one in fields(record) if one.name in of_record]  # type: ignore[arg-type]
+        self._columns = columns
+        self.sql = self._sql([of_record[name] for name in columns], alias)
         self._make_structs(new_title or f"New{title}", settings_doc)
 
     def __repr__(self) -> str:
@@ -117,7 +118,7 @@ class Noun(Generic[N, R]):
 
     def of_row(self, row: Sequence[Any]) -> R:
         """Return the record of a row of `columns`."""
-        return self._record(**dict(zip(self._fields, row, strict=True)))
+        return self._record(**dict(zip(self._columns, row, strict=True)))
 
     def row_of(self, new: N) -> dict[str, Any]:
         """Return the parameters of `new_values`, or a row of `new_types`."""
@@ -221,7 +222,8 @@ def _members_of(declared: type) -> dict[str, Member]:
         default = NODEFAULT if one.default is MISSING else one.default
         if one.default_factory is not MISSING:
             default = one.default_factory()
-        found[one.name] = _member(declared, one.name, hints[one.name], default)
+        if get_origin(hints[one.name]) is Annotated:
+            found[one.name] = _member(declared, one.name, hints[one.name], default)
     for base in reversed(declared.__mro__):
         for name, one in vars(base).items():
             if isinstance(one, property) and one.fget is not None:
@@ -232,10 +234,8 @@ def _members_of(declared: type) -> dict[str, Member]:
 
 
 def _member(declared: type, field: str, hint: Any, default: Any) -> Member:
-    kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    stated = next((one for one in notes if isinstance(one, Member)), None)
-    if stated is None:
-        raise MisstatedNoun(f"{declared.__name__}.{field}: it has no member")
+    kind, stated = get_args(hint)
+    assert isinstance(stated, Member)
     name = stated.name or field
     column = stated.column or field
     if _COLUMN.fullmatch(column) is None:
@@ -246,7 +246,7 @@ def _member(declared: type, field: str, hint: Any, default: Any) -> Member:
         name=name,
         column=column,
         option=stated.option or name.replace("_", "-"),
-        form=stated.form or name,
+        form=stated.form or stated.option or name,
         is_nullable=type(None) in get_args(kind),
         default=default,
     )

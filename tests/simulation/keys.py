@@ -86,7 +86,7 @@ class KeyTables:
             assert params["set_enabled"]
             rows = [row for row in self._rows(params["id"]) if not row.is_revoked]
             return self._change(rows, is_enabled=params["enabled"])
-        elif sql == ACCOUNT_SQL["limit"]:
+        elif sql == ACCOUNT_SQL["change"]:
             tenant = self.tenants[params["id"]]
             for name in LIMITS:
                 if params[f"set_{name}"]:

@@ -12,7 +12,7 @@ from typing import cast
 from actors.changes import HEARD_CHANNEL, heard_by_all
 from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
-from gw.accounts import LimitChanges, set_limits
+from gw import accounts
 from gw.keys import store
 from gw.keys.key import KeyWish
 from gw.keys.store import KeyIsRevoked, NewKeyRow, UnknownKey
@@ -127,21 +127,21 @@ class Operator:
 
     async def _limit(self) -> None:
         account, chance = self._chance.choice(self._accounts), self._chance
-        changes: LimitChanges = {}
+        changes: dict[str, int | None] = {}
         if chance.random() < 0.7:
             changes["rpm_limit"] = chance.choice(RPM)
         if chance.random() < 0.7:
             changes["concurrency_limit"] = chance.choice(CONCURRENCY)
         self._note(f"limits of {account}: {changes}")
-        await set_limits(cast(Database, self._reach()), account, changes)
+        await accounts.change(cast(Database, self._reach()), account, changes)
 
     async def restore(self, account: str) -> Credential:
         """A good key of an account without limits, known to every process."""
         reach, made = self._reach(), self._drawn(account)
         self.credentials.append(made)
         await store.insert(reach, _row(made))
-        unlimited: LimitChanges = {"rpm_limit": None, "concurrency_limit": None}
-        await set_limits(cast(Database, reach), account, unlimited)
+        unlimited = {"rpm_limit": None, "concurrency_limit": None}
+        await accounts.change(cast(Database, reach), account, unlimited)
         assert await heard_by_all(cast(Database, reach), token="restored")
         return made
 

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from actors.store.session import Session
-from gw.admin import keys, pagination
+from gw.admin import keys
 from gw.admin.keys import KEYS_AT_ONCE_MAX, KeyWithText, WishRefused, with_text
-from gw.admin.pagination import AccountQuery, Page, pages_of
+from gw.api.admin.noun_routes import NounRoutes
 from gw.api.admin.table import AdminCall, Route
 from gw.keys import store
 from gw.keys.key import KEY
@@ -55,14 +55,6 @@ class KeyViews(Struct, frozen=True):
 VIEWS_MAX = 200
 
 
-async def list_keys(call: AdminCall) -> Page[Struct]:
-    return pagination.shown(await keys.page(call.services.database, call.query), KEY.view)
-
-
-async def show_one_key(call: AdminCall) -> Struct:
-    return KEY.view(await store.show(call.services.database, call.path["key_id"]))
-
-
 async def create_key(call: AdminCall, session: Session) -> KeyIds:
     wish = KEY.new_of(call.body, call.registry)
     key, _ = await keys.create(session, call.actor, wish, call.services.secret)
@@ -103,15 +95,6 @@ def _place(index: int) -> str:
     return f"keys[{index}]"
 
 
-async def set_key(call: AdminCall, session: Session) -> Struct:
-    changes = KEY.changes_of(call.body, call.registry)
-    return KEY.view(await keys.change(session, call.actor, call.path["key_id"], changes))
-
-
-async def revoke_key(call: AdminCall, session: Session) -> Struct:
-    return KEY.view(await keys.revoke(session, call.actor, call.path["key_id"]))
-
-
 async def reveal_key(call: AdminCall, session: Session) -> KeyIds:
     key, _ = await keys.reveal(session, call.actor, call.path["key_id"], call.services.secret)
     return KeyIds([key.id])
@@ -124,16 +107,9 @@ async def list_views(call: AdminCall) -> KeyViews:
     return KeyViews([KeyViewed(one.viewed_at, one.os_user, one.host) for one in views[-VIEWS_MAX:]])
 
 
+_OF = NounRoutes(KEY, "keys")
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="keys",
-        name="list_keys",
-        summary="Keys of an account, or of all, the newest first.",
-        query=AccountQuery,
-        response=pages_of(KEY.View),
-        read=list_keys,
-    ),
+    _OF.list("Keys of an account, or of all, the newest first.", keys.page),
     Route(
         method="POST",
         path="keys",
@@ -157,33 +133,9 @@ ROUTES: tuple[Route, ...] = (
         scope="keys",
         finish=show_made,
     ),
-    Route(
-        method="GET",
-        path="keys/{key_id}",
-        name="show_key",
-        summary="One key, without its text.",
-        response=KEY.View,
-        read=show_one_key,
-    ),
-    Route(
-        method="PATCH",
-        path="keys/{key_id}",
-        name="set_key",
-        summary="Set what a key may do, and whether it works.",
-        body=KEY.Settings,
-        response=KEY.View,
-        change=set_key,
-        in_force=True,
-    ),
-    Route(
-        method="POST",
-        path="keys/{key_id}/revoke",
-        name="revoke_key",
-        summary="Refuse a key for good.",
-        response=KEY.View,
-        change=revoke_key,
-        in_force=True,
-    ),
+    _OF.show("One key, without its text.", store.show),
+    _OF.set("Set what a key may do, and whether it works.", keys.change),
+    _OF.do("revoke", "Refuse a key for good.", keys.revoke),
     Route(
         method="POST",
         path="keys/{key_id}/reveal",

@@ -30,7 +30,7 @@ async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(database
             account_logs=True,
             spend_cap_nano_usd=5,
         )
-        await accounts.set_limits(database, account_id, {"rpm_limit": 7})
+        await accounts.change(database, account_id, {"rpm_limit": 7})
         found = await found_by(database, issued.text)
         assert found is not None
         assert found.refusal is None
@@ -92,7 +92,7 @@ async def test_refusal_has_one_reason(database_url: str) -> None:
             return found.refusal
 
         assert await reason() is None
-        await accounts.set_enabled(database, account_id, enabled=False)
+        await accounts.change(database, account_id, {"enabled": False})
         assert await reason() == "account_inactive"
         await store.change(database, issued.id, {"enabled": False})
         assert await reason() == "disabled"
