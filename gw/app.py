@@ -7,6 +7,7 @@ all handlers, `gw/http` the server below. A path without a row is 404 `not_found
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypedDict
 
 from channels import families
@@ -26,7 +27,7 @@ from gw.api.credentials import AuthMode
 from gw.api.embeddings import EmbeddingsHandler
 from gw.api.endpoint import BodyKind, Endpoint, SoldBy
 from gw.api.images.handlers import EditsHandler, ImagesHandler
-from gw.api.knowledge import handlers as wiki
+from gw.api.knowledge import handlers as knowledge
 from gw.api.knowledge.download import DownloadHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp.handler import McpHandler
@@ -34,6 +35,20 @@ from gw.api.measured import ModerationsHandler, RerankHandler, TranscriptionsHan
 from gw.api.media_files import MediaFileHandler
 from gw.api.models import handlers
 from gw.api.models.public_catalog import PublicCatalog, PublicCatalogHandler
+from gw.api.reference import (
+    audio,
+    balance,
+    chat,
+    files,
+    images,
+    logs,
+    measured,
+    models,
+    videos,
+    wiki,
+)
+from gw.api.reference.document import document
+from gw.api.reference.handler import Description, DescriptionHandler
 from gw.api.services import Services
 from gw.api.videos.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
 from gw.api.videos.clip_templates import TemplateHandler, TemplatesHandler
@@ -50,6 +65,8 @@ _TASK = "([^/]+)"
 _GET, _POST, _BOTH = ("GET",), ("POST",), ("GET", "POST")
 _FILE = ("GET", "HEAD")
 
+# The route of the reference, which the configuration may turn off.
+DESCRIBED_AT = "openapi"
 # Twice a full batch of the longest sensible requests; more would only block the loop.
 MCP_BODY_BYTES_MAX = 256 * 1024
 
@@ -86,10 +103,17 @@ def routes() -> list[Endpoint]:
             CompletionsHandler,
             family=families.CHAT,
             agent_keys_allowed=True,
+            describes=chat.COMPLETIONS,
             **_CHAT,
         ),
         Endpoint(
-            "messages", r"/v1/messages", _POST, MessagesHandler, family=families.MESSAGES, **_CHAT
+            "messages",
+            r"/v1/messages",
+            _POST,
+            MessagesHandler,
+            family=families.MESSAGES,
+            describes=chat.MESSAGES,
+            **_CHAT,
         ),
         Endpoint(
             "count_tokens",
@@ -97,6 +121,7 @@ def routes() -> list[Endpoint]:
             _POST,
             CountTokensHandler,
             family=families.MESSAGES,
+            describes=chat.COUNT_TOKENS,
             **_COUNT,
         ),
         Endpoint(
@@ -105,6 +130,7 @@ def routes() -> list[Endpoint]:
             _BOTH,  # a GET opens a WebSocket
             ResponsesHandler,
             family=families.RESPONSES,
+            describes=chat.RESPONSES,
             **_CHAT,
         ),
         Endpoint(
@@ -113,6 +139,7 @@ def routes() -> list[Endpoint]:
             _POST,
             InputTokensHandler,
             family=families.RESPONSES,
+            describes=chat.INPUT_TOKENS,
             **_COUNT,
         ),
         Endpoint(
@@ -121,6 +148,7 @@ def routes() -> list[Endpoint]:
             _POST,
             CompactHandler,
             family=families.RESPONSES,
+            describes=chat.COMPACT,
             **_CHAT,
         ),
         Endpoint(
@@ -129,6 +157,7 @@ def routes() -> list[Endpoint]:
             _POST,
             GeminiHandler,
             family=families.GEMINI,
+            describes=chat.NATIVE,
             **_CHAT,
         ),
         Endpoint(
@@ -137,19 +166,29 @@ def routes() -> list[Endpoint]:
             _POST,
             NativeCountHandler,
             family=families.GEMINI,
+            describes=chat.NATIVE_COUNT,
             **_COUNT,
         ),
         # Model discovery
         Endpoint(
-            "models", r"/v1/models", _GET, handlers.ModelsHandler, auth="two_headers", limited=True
+            "models",
+            r"/v1/models",
+            _GET,
+            handlers.ModelsHandler,
+            auth="two_headers",
+            limited=True,
+            describes=models.LIST,
         ),
-        Endpoint("model", r"/v1/models/(.+)", _GET, handlers.ModelHandler, **_FREE),
+        Endpoint(
+            "model", r"/v1/models/(.+)", _GET, handlers.ModelHandler, describes=models.ONE, **_FREE
+        ),
         Endpoint(
             "native_models",
             r"/v1beta/models",
             _GET,
             handlers.NativeModelsHandler,
             family=families.GEMINI,
+            describes=models.NATIVE_LIST,
             **_FREE,
         ),
         Endpoint(
@@ -158,6 +197,7 @@ def routes() -> list[Endpoint]:
             _GET,
             handlers.NativeModelHandler,
             family=families.GEMINI,
+            describes=models.NATIVE_ONE,
             **_FREE,
         ),
         Endpoint(
@@ -167,17 +207,28 @@ def routes() -> list[Endpoint]:
             PublicCatalogHandler,
             auth="none",
             options={"catalog": PublicCatalog()},
+            describes=models.CATALOG,
         ),
         # Balance
-        Endpoint("key_balance", r"/v1/key/balance", _GET, BalanceHandler, **_FUNDS),
+        Endpoint(
+            "key_balance", r"/v1/key/balance", _GET, BalanceHandler, describes=balance.KEY, **_FUNDS
+        ),
         Endpoint(
             "billing_subscription",
             rf"{_BILLING}/subscription",
             _GET,
             SubscriptionHandler,
+            describes=balance.SUBSCRIPTION,
             **_FUNDS,
         ),
-        Endpoint("billing_usage", rf"{_BILLING}/usage", _GET, UsageHandler, **_FUNDS),
+        Endpoint(
+            "billing_usage",
+            rf"{_BILLING}/usage",
+            _GET,
+            UsageHandler,
+            describes=balance.USAGE,
+            **_FUNDS,
+        ),
         # Images
         Endpoint(
             "images",
@@ -185,6 +236,7 @@ def routes() -> list[Endpoint]:
             _POST,
             ImagesHandler,
             family=families.IMAGES,
+            describes=images.GENERATIONS,
             **_SOLD,
         ),
         Endpoint(
@@ -193,6 +245,7 @@ def routes() -> list[Endpoint]:
             _POST,
             EditsHandler,
             family=families.IMAGES,
+            describes=images.EDITS,
             **_UPLOAD,
         ),
         # Video generation
@@ -202,14 +255,23 @@ def routes() -> list[Endpoint]:
             _BOTH,
             VideosHandler,
             family=families.VIDEOS,
+            describes=videos.GENERATIONS,
             **_SOLD,
         ),
-        Endpoint("video", rf"/v1/videos/generations/{_TASK}", _GET, VideoHandler, **_FREE),
+        Endpoint(
+            "video",
+            rf"/v1/videos/generations/{_TASK}",
+            _GET,
+            VideoHandler,
+            describes=videos.ONE,
+            **_FREE,
+        ),
         Endpoint(
             "video_content",
             rf"/v1/videos/generations/{_TASK}/content",
             _FILE,
             ContentHandler,
+            describes=videos.CONTENT,
             **_LINKED,
         ),
         # Avatars and templates of smart edit
@@ -219,17 +281,40 @@ def routes() -> list[Endpoint]:
             _BOTH,
             AvatarsHandler,
             family=families.AVATARS,
+            describes=videos.AVATARS,
             **_SOLD,
         ),
         Endpoint(
-            "preset_avatars", r"/v1/videos/avatars/presets", _GET, PresetAvatarsHandler, **_FREE
+            "preset_avatars",
+            r"/v1/videos/avatars/presets",
+            _GET,
+            PresetAvatarsHandler,
+            describes=videos.PRESETS,
+            **_FREE,
         ),
         Endpoint(
-            "avatar", rf"/v1/videos/avatars/{_TASK}", ("GET", "DELETE"), AvatarHandler, **_FREE
+            "avatar",
+            rf"/v1/videos/avatars/{_TASK}",
+            ("GET", "DELETE"),
+            AvatarHandler,
+            describes=videos.AVATAR,
+            **_FREE,
         ),
-        Endpoint("clip_templates", r"/v1/videos/clip-templates", _GET, TemplatesHandler, **_FREE),
         Endpoint(
-            "clip_template", rf"/v1/videos/clip-templates/{_TASK}", _GET, TemplateHandler, **_FREE
+            "clip_templates",
+            r"/v1/videos/clip-templates",
+            _GET,
+            TemplatesHandler,
+            describes=videos.TEMPLATES,
+            **_FREE,
+        ),
+        Endpoint(
+            "clip_template",
+            rf"/v1/videos/clip-templates/{_TASK}",
+            _GET,
+            TemplateHandler,
+            describes=videos.TEMPLATE,
+            **_FREE,
         ),
         # Music
         Endpoint(
@@ -238,9 +323,17 @@ def routes() -> list[Endpoint]:
             _BOTH,
             MusicHandler,
             family=families.MUSIC_GENERATIONS,
+            describes=audio.MUSIC,
             **_SOLD,
         ),
-        Endpoint("music_task", rf"/v1/music/generations/{_TASK}", _GET, MusicTaskHandler, **_FREE),
+        Endpoint(
+            "music_task",
+            rf"/v1/music/generations/{_TASK}",
+            _GET,
+            MusicTaskHandler,
+            describes=audio.SONG,
+            **_FREE,
+        ),
         # Speech and voices
         Endpoint(
             "audio_speech",
@@ -248,15 +341,24 @@ def routes() -> list[Endpoint]:
             _BOTH,
             SpeechHandler,
             family=families.SPEECH,
+            describes=audio.SPEECH,
             **_SOLD,
         ),
-        Endpoint("speech_task", rf"/v1/audio/speech/{_TASK}", _GET, SpeechTaskHandler, **_FREE),
+        Endpoint(
+            "speech_task",
+            rf"/v1/audio/speech/{_TASK}",
+            _GET,
+            SpeechTaskHandler,
+            describes=audio.RECORDING,
+            **_FREE,
+        ),
         Endpoint(
             "audio_voices",
             r"/v1/audio/voices",
             _BOTH,
             VoicesHandler,
             family=families.VOICES,
+            describes=audio.VOICES,
             **_SOLD,
         ),
         # Recordings and documents read by a model
@@ -266,9 +368,18 @@ def routes() -> list[Endpoint]:
             _POST,
             TranscriptionsHandler,
             family=families.TRANSCRIPTIONS,
+            describes=measured.TRANSCRIPTIONS,
             **_UPLOAD,
         ),
-        Endpoint("rerank", r"/v1/rerank", _POST, RerankHandler, family=families.RERANK, **_SOLD),
+        Endpoint(
+            "rerank",
+            r"/v1/rerank",
+            _POST,
+            RerankHandler,
+            family=families.RERANK,
+            describes=measured.RERANK,
+            **_SOLD,
+        ),
         Endpoint(
             "moderations",
             r"/v1/moderations",
@@ -277,6 +388,7 @@ def routes() -> list[Endpoint]:
             family=families.MODERATIONS,
             limited=True,
             body="json",
+            describes=measured.MODERATIONS,
         ),
         # Transcript extraction
         Endpoint(
@@ -285,26 +397,101 @@ def routes() -> list[Endpoint]:
             _POST,
             TranscriptHandler,
             family=families.TRANSCRIPTS,
+            describes=audio.TRANSCRIPTS,
             **_SOLD,
         ),
         # Copies of results
-        Endpoint("media_file", r"/v1/media/([^/]+)", _FILE, MediaFileHandler, **_LINKED),
-        # Call logs
-        Endpoint("logs", r"/v1/logs", _GET, LogListHandler, **_LOGS),
-        Endpoint("logs_summary", r"/v1/logs/summary", _GET, SummaryHandler, **_LOGS),
-        Endpoint("log_detail", r"/v1/logs/([^/]+)", _GET, LogDetailHandler, **_LOGS),
-        # Knowledge bases
-        Endpoint("wiki_search", rf"{_WIKI}/search", _GET, wiki.SearchHandler),
-        Endpoint("wiki_kbs", rf"{_WIKI}/kbs", _GET, wiki.BasesHandler),
-        Endpoint("wiki_tags", rf"{_WIKI}/tags", _GET, wiki.TagsHandler),
-        Endpoint("wiki_tag", rf"{_WIKI}/tags/(.+)", _GET, wiki.TagHandler),
-        Endpoint("wiki_pages", rf"{_WIKI}/pages", _GET, wiki.PagesHandler),
-        Endpoint("wiki_page", rf"{_WIKI}/pages/([^/]+)", _GET, wiki.PageHandler),
         Endpoint(
-            "wiki_backlinks", rf"{_WIKI}/pages/([^/]+)/backlinks", _GET, wiki.BacklinksHandler
+            "media_file",
+            r"/v1/media/([^/]+)",
+            _FILE,
+            MediaFileHandler,
+            describes=files.MEDIA,
+            **_LINKED,
         ),
-        Endpoint("wiki_source", rf"{_WIKI}/pages/([^/]+)/source", _GET, wiki.PageSourceHandler),
-        Endpoint("wiki_download", rf"{_WIKI}/sources/(.+)", _FILE, DownloadHandler, **_LINKED),
+        # Call logs
+        Endpoint("logs", r"/v1/logs", _GET, LogListHandler, describes=logs.LIST, **_LOGS),
+        Endpoint(
+            "logs_summary",
+            r"/v1/logs/summary",
+            _GET,
+            SummaryHandler,
+            describes=logs.SUMMARY,
+            **_LOGS,
+        ),
+        Endpoint(
+            "log_detail",
+            r"/v1/logs/([^/]+)",
+            _GET,
+            LogDetailHandler,
+            describes=logs.DETAIL,
+            **_LOGS,
+        ),
+        # Knowledge bases
+        Endpoint(
+            "wiki_search",
+            rf"{_WIKI}/search",
+            _GET,
+            knowledge.SearchHandler,
+            describes=wiki.SEARCH,
+        ),
+        Endpoint(
+            "wiki_kbs",
+            rf"{_WIKI}/kbs",
+            _GET,
+            knowledge.BasesHandler,
+            describes=wiki.BASES,
+        ),
+        Endpoint(
+            "wiki_tags",
+            rf"{_WIKI}/tags",
+            _GET,
+            knowledge.TagsHandler,
+            describes=wiki.TAGS,
+        ),
+        Endpoint(
+            "wiki_tag",
+            rf"{_WIKI}/tags/(.+)",
+            _GET,
+            knowledge.TagHandler,
+            describes=wiki.TAGGED,
+        ),
+        Endpoint(
+            "wiki_pages",
+            rf"{_WIKI}/pages",
+            _GET,
+            knowledge.PagesHandler,
+            describes=wiki.PAGES,
+        ),
+        Endpoint(
+            "wiki_page",
+            rf"{_WIKI}/pages/([^/]+)",
+            _GET,
+            knowledge.PageHandler,
+            describes=wiki.PAGE,
+        ),
+        Endpoint(
+            "wiki_backlinks",
+            rf"{_WIKI}/pages/([^/]+)/backlinks",
+            _GET,
+            knowledge.BacklinksHandler,
+            describes=wiki.BACKLINKS,
+        ),
+        Endpoint(
+            "wiki_source",
+            rf"{_WIKI}/pages/([^/]+)/source",
+            _GET,
+            knowledge.PageSourceHandler,
+            describes=wiki.SOURCE,
+        ),
+        Endpoint(
+            "wiki_download",
+            rf"{_WIKI}/sources/(.+)",
+            _FILE,
+            DownloadHandler,
+            describes=wiki.DOWNLOAD,
+            **_LINKED,
+        ),
         Endpoint(
             "mcp",
             r"/mcp",
@@ -314,6 +501,7 @@ def routes() -> list[Endpoint]:
             challenge='Bearer realm="gateway"',
             body="json",
             body_bytes_max=MCP_BODY_BYTES_MAX,
+            describes=wiki.MCP,
         ),
         # Embeddings
         Endpoint(
@@ -322,14 +510,35 @@ def routes() -> list[Endpoint]:
             _POST,
             EmbeddingsHandler,
             family=families.EMBEDDINGS,
+            describes=chat.EMBEDDINGS,
             **_CHAT,
+        ),
+        # Reference
+        Endpoint(
+            DESCRIBED_AT,
+            r"/openapi.json",
+            _GET,
+            DescriptionHandler,
+            auth="none",
+            describes=files.DESCRIPTION,
+            options={"describe": description},
         ),
     ]
 
 
+@cache
+def description() -> Description:
+    """Return the reference of all endpoints, made once. Raises Undescribed."""
+    return Description(document(routes()))
+
+
 def make_application(services: Services) -> GatewayApplication:
-    """Build the application that the public listener serves. Raises MisstatedRow."""
-    endpoints = routes()
+    """Build the application that the public listener serves.
+
+    Raises MisstatedRow and Undescribed.
+    """
+    description()  # so that a row without one does not start
+    endpoints = [one for one in routes() if services.config.describe or one.route != DESCRIBED_AT]
     application = GatewayApplication(endpoints, services=services)
     services.metrics.routes_served(sorted({one.route for one in endpoints}))
     return application

@@ -6,13 +6,91 @@ status number that the gemini shape repeats.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import ujson
+from msgspec import Meta
 
 from channels.family import ErrorShape
 from gw.errors import GatewayError
 from metrics.log_redaction import without_keys
+
+_Message = Annotated[str, Meta(description="What is wrong, for people; its words may change.")]
+_Type = Annotated[str, Meta(description="The class of the error.")]
+_Code = Annotated[str, Meta(description="The error, for programs.")]
+_Param = Annotated[str | None, Meta(description="The member or parameter at fault, where known.")]
+
+
+class ChatErrorMembers(TypedDict):
+    """An error of the first shape."""
+
+    message: _Message
+    type: _Type
+    code: _Code
+    param: NotRequired[_Param]
+
+
+class ChatError(TypedDict):
+    """The body of an error in the first shape."""
+
+    error: Annotated[ChatErrorMembers, Meta(description="The error.")]
+
+
+class ImagesErrorMembers(TypedDict):
+    """An error of the first shape that always names a member, or null."""
+
+    message: _Message
+    type: _Type
+    code: _Code
+    param: _Param
+
+
+class ImagesError(TypedDict):
+    """The body of an error in the first shape, with `param`."""
+
+    error: Annotated[ImagesErrorMembers, Meta(description="The error.")]
+
+
+class MessagesErrorMembers(TypedDict):
+    """An error of the messages protocol."""
+
+    type: _Type
+    message: _Message
+    details: NotRequired[Annotated[Any, Meta(description="What the provider's libraries read.")]]
+
+
+class MessagesError(TypedDict):
+    """The body of an error of the messages protocol."""
+
+    type: Annotated[Literal["error"], Meta(description="Always `error`.")]
+    error: Annotated[MessagesErrorMembers, Meta(description="The error.")]
+
+
+class GeminiErrorMembers(TypedDict):
+    """An error of the native-content protocol."""
+
+    code: Annotated[int, Meta(description="The status of the response.")]
+    message: _Message
+    status: Annotated[str, Meta(description="The error, for programs.")]
+    details: NotRequired[Annotated[Any, Meta(description="What the provider's libraries read.")]]
+
+
+class GeminiError(TypedDict):
+    """The body of an error of the native-content protocol."""
+
+    error: Annotated[GeminiErrorMembers, Meta(description="The error.")]
+
+
+BODIES: Mapping[ErrorShape, Any] = MappingProxyType(
+    {
+        ErrorShape.CHAT: ChatError,
+        ErrorShape.IMAGES: ImagesError,
+        ErrorShape.MESSAGES: MessagesError,
+        ErrorShape.GEMINI: GeminiError,
+    }
+)
 
 
 def render(shape: ErrorShape, error: GatewayError) -> bytes:
@@ -31,25 +109,31 @@ def dumps(value: Any) -> bytes:
     return text.encode()
 
 
-def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any]:
+def _body(
+    shape: ErrorShape, error: GatewayError, message: str
+) -> ChatError | ImagesError | MessagesError | GeminiError:
     kind = error.kind
     if shape is ErrorShape.MESSAGES:
-        shown: dict[str, Any] = {"type": kind.messages_type, "message": message}
+        of_messages: MessagesErrorMembers = {"type": kind.messages_type, "message": message}
         if error.details is not None:
-            shown["details"] = error.details
-        return {"type": "error", "error": shown}
+            of_messages["details"] = error.details
+        return {"type": "error", "error": of_messages}
     if shape is ErrorShape.GEMINI:
-        shown = {"code": error.http_status, "message": message, "status": kind.gemini_status}
+        of_gemini: GeminiErrorMembers = {
+            "code": error.http_status,
+            "message": message,
+            "status": kind.gemini_status,
+        }
         details = _retry_info(error) if error.details is None else error.details
         if details is not None:
-            shown["details"] = details
-        return {"error": shown}
-    body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
+            of_gemini["details"] = details
+        return {"error": of_gemini}
+    shown: ChatErrorMembers = {"message": message, "type": kind.chat_type, "code": kind.code}
     if shape is ErrorShape.IMAGES:
-        body["param"] = error.param
-    elif error.upstream_param is not None:
-        body["param"] = error.upstream_param
-    return {"error": body}
+        return {"error": {**shown, "param": error.param}}
+    if error.upstream_param is not None:
+        shown["param"] = error.upstream_param
+    return {"error": shown}
 
 
 def _retry_info(error: GatewayError) -> list[dict[str, str]] | None:

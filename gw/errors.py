@@ -147,31 +147,34 @@ MODEL_NO_VISION = _final(
     400, BAD_REQUEST_TYPE, "model_no_vision", BAD_REQUEST_TYPE, "INVALID_ARGUMENT"
 )
 
-ERROR_TABLE: tuple[ErrorKind, ...] = (
-    MODEL_NOT_FOUND,
-    MODEL_NOT_ALLOWED,
-    INVALID_REQUEST,
-    TOOL_NOT_SUPPORTED,
-    INVALID_IDEMPOTENCY_KEY,
-    IDEMPOTENCY_KEY_REUSE,
-    IDEMPOTENCY_IN_FLIGHT,
-    IDEMPOTENCY_NOT_CACHED,
-    INVALID_API_KEY,
-    QUOTA_EXCEEDED,
-    PERMISSION_DENIED,
-    RATE_LIMIT_EXCEEDED,
-    INTERNAL_ERROR,
-    UPSTREAM_UNREACHABLE,
-    NO_CHANNEL_AVAILABLE,
-    UPSTREAM_TIMEOUT,
-    NOT_FOUND,
-    LOG_NOT_FOUND,
-    METHOD_NOT_ALLOWED,
-    UPGRADE_REQUIRED,
-    REQUEST_TOO_LARGE,
-    LOGS_RATE_LIMITED,
-    PREVIOUS_RESPONSE_NOT_FOUND,
-    MODEL_NO_VISION,
+# Each with its cause, for the reference.
+ERROR_TABLE: Mapping[ErrorKind, str] = MappingProxyType(
+    {
+        MODEL_NOT_FOUND: "no model of this name can be called",
+        MODEL_NOT_ALLOWED: "the key's list of models lacks this one",
+        INVALID_REQUEST: "a parameter, a header or the body is invalid; the message names it",
+        TOOL_NOT_SUPPORTED: "no channel of the model runs this built-in tool",
+        INVALID_IDEMPOTENCY_KEY: "the key is empty, too long, sent twice, or not printable ASCII",
+        IDEMPOTENCY_KEY_REUSE: "the key came with another request before",
+        IDEMPOTENCY_IN_FLIGHT: "the request under this key has not ended",
+        IDEMPOTENCY_NOT_CACHED: "it succeeded and was billed, but its response was too large",
+        INVALID_API_KEY: "the key is missing or not valid, or its account not active",
+        QUOTA_EXCEEDED: "the balance, or the rest of the key's cap, does not cover the request",
+        PERMISSION_DENIED: "the key, or the signature of the link, does not permit this",
+        RATE_LIMIT_EXCEEDED: "the account is at a limit of requests, which the message names",
+        INTERNAL_ERROR: "a fault of the gateway",
+        UPSTREAM_UNREACHABLE: "no connection to an upstream, or one that was lost",
+        NO_CHANNEL_AVAILABLE: "no channel for the request, or the gateway is busy or stopping",
+        UPSTREAM_TIMEOUT: "the upstream took longer than the endpoint's time",
+        NOT_FOUND: "there is nothing of this name for this key",
+        LOG_NOT_FOUND: "there is no call of this id that the key may see",
+        METHOD_NOT_ALLOWED: "the endpoint has other methods",
+        UPGRADE_REQUIRED: "there is no WebSocket here, or no hand-shake where there is one",
+        REQUEST_TOO_LARGE: "the body is larger than the endpoint takes",
+        LOGS_RATE_LIMITED: "the key has read its call logs as often as it may within a minute",
+        PREVIOUS_RESPONSE_NOT_FOUND: "the response to be continued is not kept by this WebSocket",
+        MODEL_NO_VISION: "the agent's model reads no images",
+    }
 )
 
 

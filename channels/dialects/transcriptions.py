@@ -12,6 +12,7 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +32,29 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _TEXT_FORMATS = frozenset(("text", "srt", "vtt"))
 _SETTINGS = frozenset(("language", "response_format", "temperature"))
 _NAMES = _SETTINGS | {"file", "model", "prompt", "stream"}
+# The parts of the form, for the reference.
+FORM: Mapping[str, Any] = {
+    "type": "object",
+    "description": "The parts that the gateway reads; others are forwarded.",
+    "required": ["model", "file"],
+    "properties": {
+        "file": {
+            "type": "string",
+            "contentMediaType": "application/octet-stream",
+            "description": "The recording.",
+        },
+        "model": {"type": "string", "description": "The model's id."},
+        "language": {"type": "string", "description": "The language that is spoken."},
+        "prompt": {"type": "string", "description": "What helps to understand it."},
+        "temperature": {"type": "string", "description": "A number, in the model's range."},
+        "response_format": {
+            "description": "The form of the text; `json` without it.",
+            "enum": list(FORMATS),
+        },
+        "stream": {"description": "`false`: there is no stream.", "enum": ["false"]},
+    },
+    "additionalProperties": True,
+}
 
 # A recording without a stated length: the fewest bytes of a second of speech, used for the hold,
 # and the usual number, used for the charge if no upstream states the length. Recordings of few

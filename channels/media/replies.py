@@ -8,9 +8,9 @@ are bounded and storable (`channels/storable_text.py`), and not redacted yet
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from channels.media.results import ImmediateResult, TaskResult
 
@@ -129,28 +129,28 @@ PollReply: TypeAlias = Polled | RateLimited | NotFound | Trouble | Unusable
 class Template(Struct, frozen=True, kw_only=True):
     """A template in the list."""
 
-    id: str
-    title: str | None = None
-    cover: str | None = None
-    has_title: bool = True
-    has_persona: bool = True
+    id: Annotated[str, Meta(description="The template's id.")]
+    title: Annotated[str | None, Meta(description="Its title.")] = None
+    cover: Annotated[str | None, Meta(description="A link to its picture.")] = None
+    has_title: Annotated[bool, Meta(description="Whether it shows a title.")] = True
+    has_persona: Annotated[bool, Meta(description="Whether it shows a speaker's card.")] = True
 
 
 class Canvas(Struct, frozen=True, kw_only=True):
     """The size of a template's picture, in pixels."""
 
-    width: int | None = None
-    height: int | None = None
-    ratio: str | None = None
+    width: Annotated[int | None, Meta(description="Pixels from left to right.")] = None
+    height: Annotated[int | None, Meta(description="Pixels from top to bottom.")] = None
+    ratio: Annotated[str | None, Meta(description="The shape, such as `9:16`.")] = None
 
 
 class Layer(Struct, frozen=True, kw_only=True):
     """One layer of a template."""
 
-    id: str | None = None
-    type: str | None = None
-    name: str | None = None
-    editable: bool = False
+    id: Annotated[str | None, Meta(description="The layer's id.")] = None
+    type: Annotated[str | None, Meta(description="What it shows.")] = None
+    name: Annotated[str | None, Meta(description="Its name.")] = None
+    editable: Annotated[bool, Meta(description="Whether a film may change it.")] = False
 
 
 class TemplateDetail(Template, frozen=True, kw_only=True):
@@ -164,8 +164,8 @@ class TemplateDetail(Template, frozen=True, kw_only=True):
 class PresetAvatar(Struct, frozen=True, kw_only=True):
     """An avatar that all accounts may use."""
 
-    id: str
-    name: str
+    id: Annotated[str, Meta(description="The avatar's id, for `avatar` of a film.")]
+    name: Annotated[str, Meta(description="Its name.")]
 
 
 class PresetVoice(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ All texts are bounded and storable (`channels/storable_text.py`), and not redact
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
@@ -29,12 +29,12 @@ class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
 class Track(Struct, frozen=True, kw_only=True):
     """A song. Members that the upstream omits are None."""
 
-    clip_id: str | None = None
-    title: str | None = None
-    duration_sec: int | float | None = None
-    audio_url: str | None = None
-    image_url: str | None = None
-    lyrics: str | None = None
+    clip_id: Annotated[str | None, Meta(description="The upstream's id of the song.")] = None
+    title: Annotated[str | None, Meta(description="Its title.")] = None
+    duration_sec: Annotated[int | float | None, Meta(description="Its seconds.")] = None
+    audio_url: Annotated[str | None, Meta(description="A link to the recording.")] = None
+    image_url: Annotated[str | None, Meta(description="A link to a picture.")] = None
+    lyrics: Annotated[str | None, Meta(description="Its words.")] = None
 
 
 class MusicResult(Struct, frozen=True, kw_only=True, tag="music"):
@@ -66,9 +66,9 @@ class VoiceResult(Struct, frozen=True, kw_only=True, tag="voice"):
 class Segment(Struct, frozen=True, kw_only=True):
     """A segment of a script with its start and end in seconds."""
 
-    start: int | float | None
-    end: int | float | None
-    text: str
+    start: Annotated[int | float | None, Meta(description="Where it begins, in seconds.")]
+    end: Annotated[int | float | None, Meta(description="Where it ends, in seconds.")]
+    text: Annotated[str, Meta(description="What is said.")]
 
 
 class TranscriptResult(Struct, frozen=True, kw_only=True, tag="transcript"):

@@ -7,7 +7,9 @@ are always current: the handlers wait for pending writes of every process.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Meta
 
 from actors.wallet.ledger import Spending
 from actors.wallet.money import format_usd
@@ -47,7 +49,52 @@ class Funds:
         return self.remaining_nano_usd + self.used_nano_usd
 
 
-def key_balance(funds: Funds, expires_at: float | None) -> dict[str, Any]:
+class KeyBalance(TypedDict):
+    """The money of a key; amounts are decimal strings in USD."""
+
+    object: Annotated[Literal["key.balance"], Meta(description="Always `key.balance`.")]
+    remaining_usd: Annotated[
+        str,
+        Meta(
+            description="What the key can still spend, at least 0: the account's balance without"
+            " open holds, or the rest of the key's cap if that is less."
+        ),
+    ]
+    used_usd: Annotated[str, Meta(description="What the key has spent.")]
+    total_usd: Annotated[str, Meta(description="The sum of both.")]
+    expires_at: Annotated[
+        str | None,
+        Meta(
+            description="When the key expires; null: never.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ]
+
+
+class Subscription(TypedDict):
+    """The balance as the limits of a subscription; amounts are numbers in USD."""
+
+    object: Annotated[
+        Literal["billing_subscription"], Meta(description="Always `billing_subscription`.")
+    ]
+    has_payment_method: Annotated[bool, Meta(description="Always true.")]
+    soft_limit_usd: Annotated[float, Meta(description="As `hard_limit_usd`.")]
+    hard_limit_usd: Annotated[float, Meta(description="What is left and what is spent together.")]
+    system_hard_limit_usd: Annotated[float, Meta(description="As `hard_limit_usd`.")]
+    access_until: Annotated[
+        int, Meta(description="When the key expires, in Unix seconds; 0: never.")
+    ]
+
+
+class BillingUsage(TypedDict):
+    """What the key has spent since it was made."""
+
+    object: Annotated[Literal["list"], Meta(description="Always `list`.")]
+    total_usage: Annotated[float, Meta(description="The sum, in cents of a USD.")]
+    daily_costs: Annotated[list[Any], Meta(description="Always empty.", max_length=0)]
+
+
+def key_balance(funds: Funds, expires_at: float | None) -> KeyBalance:
     """Return the body of `GET /v1/key/balance`. `expires_at` is in Unix seconds."""
     return {
         "object": "key.balance",
@@ -59,7 +106,7 @@ def key_balance(funds: Funds, expires_at: float | None) -> dict[str, Any]:
 
 
 def subscription(funds: Funds, expires_at: float | None) -> bytes:
-    """Return the body of the billing subscription.
+    """Return the body of the billing subscription, a `Subscription`.
 
     Amounts are JSON numbers, written digit by digit: rounding to a float would break the equation
     `hard_limit_usd - total_usage / 100 == remaining_usd`.
@@ -74,7 +121,7 @@ def subscription(funds: Funds, expires_at: float | None) -> bytes:
 
 
 def usage(funds: Funds) -> bytes:
-    """Return the body of the billing usage: cumulative, in cents."""
+    """Return the body of the billing usage, a `BillingUsage`."""
     cents = format_usd(funds.used_nano_usd * CENTS_PER_USD)
     return f'{{"object":"list","total_usage":{cents},"daily_costs":[]}}'.encode()
 

@@ -101,10 +101,12 @@ Waiting = Coroutine[Any, Any, None]
 class Check:
     """One reason to refuse a request.
 
-    `is_of_money`: it applies only to requests that cost money.
+    `is_of_money`: it applies only to requests that cost money. `refuses`: its errors, beside that
+    of an invalid path, which is the endpoint's own.
     """
 
     is_of_money: ClassVar[bool] = False
+    refuses: ClassVar[Sequence[errors.ErrorKind]]
 
     def applies(self, endpoint: Guarded) -> bool:
         """Whether the check applies to an endpoint."""
@@ -117,6 +119,8 @@ class Check:
 
 class KeyCheck(Check):
     """401 unless a good key is given (spec: Authentication 5)."""
+
+    refuses = (errors.INVALID_API_KEY,)
 
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.auth != "none"
@@ -150,6 +154,8 @@ class LogRateCheck(Check):
     is. The keeper of limits is always asked, because the count may include other processes.
     """
 
+    refuses = (errors.LOGS_RATE_LIMITED,)
+
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.log_rate
 
@@ -177,6 +183,8 @@ class LogRateCheck(Check):
 class KeyKindCheck(Check):
     """403 for an agent key on endpoints that accept none (spec: Authentication 8)."""
 
+    refuses = (errors.PERMISSION_DENIED,)
+
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.auth != "none" and not endpoint.agent_keys_allowed
 
@@ -189,6 +197,8 @@ class KeyKindCheck(Check):
 
 class LimitsCheck(Check):
     """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
+
+    refuses = (errors.RATE_LIMIT_EXCEEDED,)
 
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.limited
@@ -220,6 +230,7 @@ class FundsCheck(Check):
     """
 
     is_of_money = True
+    refuses = (errors.QUOTA_EXCEEDED,)
 
     def applies(self, endpoint: Guarded) -> bool:
         return endpoint.billed
@@ -242,6 +253,8 @@ class TextCheck(Check):
     Other bytes that are no UTF-8 are refused by those who read the value. Text of the body is the
     protocols' business (contract §7, Text from outside).
     """
+
+    refuses = (errors.INVALID_REQUEST,)
 
     def check(self, checked: Checked) -> None:
         if checked.path_args:

@@ -15,7 +15,7 @@ from gw.http.tornado.headers import KEY_HEADERS
 AuthMode = Literal["standard", "two_headers", "none"]
 
 # The second name of a role-named header is the one official client libraries send.
-_KEY_HEADERS: Mapping[AuthMode, Sequence[str]] = {
+HEADERS: Mapping[AuthMode, Sequence[str]] = {
     "standard": KEY_HEADERS,
     "two_headers": KEY_HEADERS[:1],
 }
@@ -29,7 +29,7 @@ def find_key(
     Later ones are ignored even if it is bad. `headers` must be case-insensitive. A repeated header
     is joined by a comma and is not a key.
     """
-    for name in _KEY_HEADERS[mode]:
+    for name in HEADERS[mode]:
         if key := headers.get(name, "").strip():
             return key, name
     for value in query.get("key", ()) if mode == "standard" else ():

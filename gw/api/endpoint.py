@@ -14,6 +14,7 @@ from typing import Any, Literal
 from channels.family import ErrorShape, Family
 from gw.api.checks import CHECKS, Check
 from gw.api.credentials import AuthMode
+from gw.api.reference.operation import Operation
 from gw.http.rows import refuse_faults
 from gw.http.tornado.handler import TornadoHandler, methods_of
 
@@ -51,6 +52,8 @@ class Endpoint:
     body: BodyKind = field(default="none", kw_only=True)  # of a POST
     body_bytes_max: int | None = field(default=None, kw_only=True)  # else the configuration's
     options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    # Each method in the reference; a row of the public table without one does not start.
+    describes: Sequence[Operation] = field(default=(), kw_only=True)
 
     protocol: str = field(init=False)
     shape: ErrorShape = field(init=False)

@@ -21,6 +21,7 @@ from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler, detached, guarded
 from gw.api.model_call import ModelCall
 from gw.api.services import MediaServices
+from gw.api.task_shapes import BegunTask
 from gw.api.videos.content_links import BASE_URL
 from gw.calls import media_calls
 from gw.calls.bills import Bill
@@ -129,7 +130,7 @@ class MediaSubmit:
     ) -> media_calls.SubmitCall:
         """Return the call that begins a job; it responds with `status`, or with `response_body`."""
         handler = self._handler
-        begun = {
+        begun: BegunTask = {
             "id": job_id,
             "status": status,
             "model": self.model.id,

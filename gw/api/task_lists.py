@@ -11,6 +11,7 @@ from channels.errors import InvalidRequest
 from channels.media.model import TaskKind
 from gw.api.handler import ApiHandler
 from gw.api.media_submit import media_of
+from gw.api.task_shapes import TaskError
 from gw.error_bodies import dumps
 from gw.errors import NOT_FOUND, GatewayError, invalid_request
 from gw.media.task_list import ListKind, read_list
@@ -62,8 +63,8 @@ async def polled(handler: ApiHandler, kind: TaskKind, task_id: str, shown: Shown
     return dumps(shown(job))
 
 
-def error_of(job: Job) -> dict[str, Any]:
-    """Return the member `error` of an unsuccessful job; empty for any other."""
+def error_of(job: Job) -> TaskError | None:
+    """Return the member `error` of an unsuccessful job; None of any other."""
     if job.error_code is None:
-        return {}
-    return {"error": {"code": job.error_code, "message": job.error_message}}
+        return None
+    return {"code": job.error_code, "message": job.error_message}

@@ -52,7 +52,7 @@ class Context:
 
 
 Work = Callable[[Context, Namespace], Awaitable[Result]]
-Check = Callable[[Namespace], object]
+Check = Callable[[Namespace], None]
 
 
 def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Result]:

@@ -25,6 +25,7 @@ NOUNS = {
     "serve": "gw.cli.serve",
     "check-config": "gw.cli.check_config",
     "matrix": "gw.cli.matrix",
+    "openapi": "gw.cli.openapi",
     "admin": "gw.cli.admin",
     "account": "gw.cli.account",
     "key": "gw.cli.key",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -102,7 +103,7 @@ def _text(record: CallRecord, whole: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _facts(pairs: list[dict[str, str]]) -> dict[str, str]:
+def _facts(pairs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {pair["k"]: pair["v"] for pair in pairs}
 
 

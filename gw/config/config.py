@@ -223,6 +223,9 @@ class Config:
     public_url: str = key(addresses.public_url(), "")
     """How clients reach this gateway, for links to what it serves itself; empty: scheme and host
     of the request."""
+    describe: bool = key(readers.flag(), True)
+    """Whether `GET /openapi.json` and its page in the console are served, the reference of the
+    public API."""
     data_dir: Path = key(readers.folder(), Path("./var"))
     """The folder of its own files. Relative paths start at the folder of the configuration."""
     database_url: str = key(addresses.engine_url(["postgresql", "postgres"]), "", is_secret=True)

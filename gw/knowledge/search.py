@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Meta
 
 from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base
@@ -201,7 +203,31 @@ def _hit(
     return Hit(base, page_id, title, summary, text, tags, confidence, needs_review, score)
 
 
-def found_body(text: str, offset: int, found: SearchResult) -> dict[str, Any]:
+class HitEntry(TypedDict):
+    """A page that was found."""
+
+    id: Annotated[str, Meta(description="The page's id.")]
+    title: Annotated[str, Meta(description="The page's title.")]
+    summary: Annotated[str, Meta(description="What the page is about.")]
+    snippet: Annotated[str, Meta(description="Text around the best match, found words in `**`.")]
+    tags: Annotated[list[str], Meta(description="Its tags.")]
+    confidence: Annotated[str, Meta(description="How sure it is, in its author's words.")]
+    needs_review: Annotated[bool, Meta(description="Whether somebody is to look at it.")]
+    score: Annotated[float, Meta(description="How well it fits; it only falls along the list.")]
+
+
+class FoundPages(TypedDict):
+    """A part of the pages that were found."""
+
+    query: Annotated[str, Meta(description="The words, as they were sent.")]
+    total_hits: Annotated[int, Meta(description="The number of pages that match.")]
+    offset: Annotated[int, Meta(description="How many better ones are left out.")]
+    returned: Annotated[int, Meta(description="The number of `results`.")]
+    has_more: Annotated[bool, Meta(description="Whether more follow.")]
+    results: Annotated[list[HitEntry], Meta(description="The pages, best first.")]
+
+
+def found_body(text: str, offset: int, found: SearchResult) -> FoundPages:
     """Return the body of one window of results."""
     return {
         "query": text,
@@ -213,7 +239,7 @@ def found_body(text: str, offset: int, found: SearchResult) -> dict[str, Any]:
     }
 
 
-def hit_entry(hit: Hit) -> dict[str, Any]:
+def hit_entry(hit: Hit) -> HitEntry:
     """Return a hit as JSON values."""
     return {
         "id": hit.id,

@@ -45,59 +45,103 @@ SCENES: Mapping[str, requests.ClipScene] = {
 }
 
 
-class _Material(Struct, gc=False):
-    type: requests.MaterialType
-    file_url: str
-    sound_switch: bool | None = None
+class ClipMaterial(Struct, gc=False):
+    """A picture or a film that is cut in."""
+
+    type: Annotated[requests.MaterialType, Meta(description="What the file is.")]
+    file_url: Annotated[str, Meta(description="An http or https URL of the file.")]
+    sound_switch: Annotated[bool | None, Meta(description="Whether its sound is kept.")] = None
 
 
-class _Music(Struct, gc=False):
-    mode: Literal["auto", "none", "custom"] | None = None
-    url: str | None = None
-    volume: Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)] | None = None
+class ClipMusic(Struct, gc=False):
+    """The music in the background."""
+
+    mode: Annotated[
+        Literal["auto", "none", "custom"] | None,
+        Meta(description="`custom`: that of `url`; without it the template's."),
+    ] = None
+    url: Annotated[
+        str | None, Meta(description="An http or https URL of the music, with `custom`.")
+    ] = None
+    volume: Annotated[
+        Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="How loud it is, 0 to 1."),
+    ] = None
 
 
-class _Card(Struct, gc=False):
-    name: Line | None = None
-    description: Line | None = None
+class ClipCard(Struct, gc=False):
+    """A card with the speaker's name."""
+
+    name: Annotated[Line | None, Meta(description="The name shown.")] = None
+    description: Annotated[Line | None, Meta(description="The text below it.")] = None
 
 
-class _Clip(Struct, gc=False, kw_only=True):
+class ClipBody(Struct, gc=False, kw_only=True):
     """The fields of every scene."""
 
     model: Model
-    style_id: Reference
-    title: Line | None = None
-    language: Word | None = None
-    bgm: _Music | None = None
-    cover_url: str | None = None
-    introduce_card: _Card | None = None
-    resolution: Word | None = None
-    ratio: Word | None = None
-    watermark: bool | None = None
-    portrait_auth: bool | None = None
+    style_id: Annotated[Reference, Meta(description="The id of the template.")]
+    title: Annotated[Line | None, Meta(description="The film's title; needed by `clip-news`.")] = (
+        None
+    )
+    language: Annotated[Word | None, Meta(description="The language of the subtitles.")] = None
+    bgm: Annotated[ClipMusic | None, Meta(description="The music in the background.")] = None
+    cover_url: Annotated[
+        str | None, Meta(description="An http or https URL of the first picture.")
+    ] = None
+    introduce_card: Annotated[ClipCard | None, Meta(description="Who speaks.")] = None
+    resolution: Annotated[Word | None, Meta(description="The size of the picture.")] = None
+    ratio: Annotated[Word | None, Meta(description="The shape of the picture.")] = None
+    watermark: Annotated[bool | None, Meta(description="Whether the film is marked.")] = None
+    portrait_auth: Annotated[
+        bool | None,
+        Meta(description="States that the person shown has agreed; kept, and not sent."),
+    ] = None
 
 
-_Materials = Annotated[list[_Material], Meta(min_length=1, max_length=MATERIALS_MAX)]
+_Materials = Annotated[
+    Annotated[list[ClipMaterial], Meta(min_length=1, max_length=MATERIALS_MAX)] | None,
+    Meta(description="Pictures and films that are cut in; needed by all but `clip-realman`."),
+]
+_Held = Annotated[
+    Seconds | None, Meta(description="Seconds to be held for; the real length is billed.")
+]
 
 
-class _RealMan(_Clip, gc=False, kw_only=True):
-    source_video_url: str | None = None
-    materials: _Materials | None = None
-    preprocess: Literal["roughCut", "sliceMerge"] | None = None
-    duration: Seconds | None = None
+class RealManBody(ClipBody, gc=False, kw_only=True):
+    """A film of a speaker, cut by a template: `clip-realman`."""
+
+    source_video_url: Annotated[
+        str | None, Meta(description="Required: an http or https URL of the film of a speaker.")
+    ] = None
+    materials: _Materials = None
+    preprocess: Annotated[
+        Literal["roughCut", "sliceMerge"] | None, Meta(description="How the film is cut before.")
+    ] = None
+    duration: _Held = None
 
 
-class _MixCut(_Clip, gc=False, kw_only=True):
-    audio_url: str | None = None
-    materials: _Materials | None = None
-    duration: Seconds | None = None
+class MixCutBody(ClipBody, gc=False, kw_only=True):
+    """Materials cut to a narration: `clip-mixcut`."""
+
+    audio_url: Annotated[
+        str | None, Meta(description="Required: an http or https URL of the narration.")
+    ] = None
+    materials: _Materials = None
+    duration: _Held = None
 
 
-class _News(_Clip, gc=False, kw_only=True):
-    materials: _Materials | None = None
-    material_composition: Literal["random", "order"] | None = None
-    duration: Number | None = None
+class NewsBody(ClipBody, gc=False, kw_only=True):
+    """Materials cut to news: `clip-news`."""
+
+    materials: _Materials = None
+    material_composition: Annotated[
+        Literal["random", "order"] | None,
+        Meta(description="The order of the materials; `random` without it."),
+    ] = None
+    duration: Annotated[
+        Number | None, Meta(description="Seconds of the film, moved to within 5 to 300.")
+    ] = None
 
 
 _MATERIALS_WORDS = f"an array of 1 to {MATERIALS_MAX} materials"
@@ -129,9 +173,9 @@ _WORDS = {
     "audio_url": "an http or https URL",
     "duration": SECONDS_WORDS,
 }
-_REALMAN = FieldTable(_RealMan, _WORDS)
-_MIXCUT = FieldTable(_MixCut, _WORDS)
-_NEWS = FieldTable(_News, _WORDS | {"duration": "a number of seconds"})
+_REALMAN = FieldTable(RealManBody, _WORDS)
+_MIXCUT = FieldTable(MixCutBody, _WORDS)
+_NEWS = FieldTable(NewsBody, _WORDS | {"duration": "a number of seconds"})
 
 
 def read_clip(body: bytes, scene: requests.ClipScene) -> requests.ClipVideo:
@@ -141,7 +185,7 @@ def read_clip(body: bytes, scene: requests.ClipScene) -> requests.ClipVideo:
     return _mix_cut(_MIXCUT.read(body)) if scene == "mixcut" else _news(_NEWS.read(body))
 
 
-def _real_man(read: _RealMan) -> requests.ClipVideo:
+def _real_man(read: RealManBody) -> requests.ClipVideo:
     return requests.ClipVideo(
         **_shared(read),
         scene="realman",
@@ -152,7 +196,7 @@ def _real_man(read: _RealMan) -> requests.ClipVideo:
     )
 
 
-def _mix_cut(read: _MixCut) -> requests.ClipVideo:
+def _mix_cut(read: MixCutBody) -> requests.ClipVideo:
     return requests.ClipVideo(
         **_shared(read),
         scene="mixcut",
@@ -162,7 +206,7 @@ def _mix_cut(read: _MixCut) -> requests.ClipVideo:
     )
 
 
-def _news(read: _News) -> requests.ClipVideo:
+def _news(read: NewsBody) -> requests.ClipVideo:
     if read.title is None or not read.title.strip():
         require("title", f"a string of 1 to {LINE_CHARACTERS_MAX} characters")
     duration = None
@@ -178,7 +222,7 @@ def _news(read: _News) -> requests.ClipVideo:
     )
 
 
-def _shared(read: _Clip) -> dict[str, Any]:
+def _shared(read: ClipBody) -> dict[str, Any]:
     """Return the validated fields of every scene."""
     card = read.introduce_card
     fields = {} if card is None else {"name": card.name, "description": card.description}
@@ -197,13 +241,13 @@ def _shared(read: _Clip) -> dict[str, Any]:
     }
 
 
-def _music(bgm: _Music) -> requests.BackgroundMusic:
+def _music(bgm: ClipMusic) -> requests.BackgroundMusic:
     link = required_url("bgm.url", bgm.url) if bgm.mode == "custom" else None
     return requests.BackgroundMusic(mode=bgm.mode, url=link, volume=bgm.volume)
 
 
 def _materials(
-    given: list[_Material] | None, *, required: bool = False
+    given: list[ClipMaterial] | None, *, required: bool = False
 ) -> tuple[requests.Material, ...]:
     if given is None:
         return require("materials", _MATERIALS_WORDS) if required else ()

@@ -14,7 +14,7 @@ from channels.media.requests import AvatarVideo, LipSyncVideo, MotionVideo
 from channels.storable_text import STORABLE, STORABLE_WORDS
 from gw.media import fields
 from gw.media.general_videos import VIDEO_WORDS, VideoBody
-from gw.media.video_content import read_items
+from gw.media.video_content import CONTENT_ITEM, read_items
 
 TEXT_CHARACTERS_MAX = 10_000
 TITLE_CHARACTERS_MAX = 20
@@ -24,27 +24,64 @@ QUALITIES = ("fast", "standard", "max")
 _URL_WORDS = "an http or https URL"
 
 
-class _SpeakingBody(VideoBody, gc=False, kw_only=True):
-    avatar: fields.Reference
-    audio_url: str | None = None
-    voice: fields.Reference | None = None
-    text: Annotated[str, Meta(min_length=1, max_length=TEXT_CHARACTERS_MAX)] | None = None
-    title: Annotated[str, Meta(max_length=TITLE_CHARACTERS_MAX, pattern=STORABLE)] | None = None
+class SpeakingBody(VideoBody, gc=False, kw_only=True):
+    """A speaking avatar: `dh-avatar`."""
+
+    avatar: Annotated[
+        fields.Reference,
+        Meta(description="A preset avatar, or an avatar of the account's own that is ready."),
+    ]
+    audio_url: Annotated[
+        str | None, Meta(description="An http or https URL of the recording that is spoken.")
+    ] = None
+    voice: Annotated[
+        fields.Reference | None,
+        Meta(description="The voice that speaks `text`: a preset or the account's own."),
+    ] = None
+    text: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=TEXT_CHARACTERS_MAX)] | None,
+        Meta(description="What is spoken, in place of a recording."),
+    ] = None
+    title: Annotated[
+        Annotated[str, Meta(max_length=TITLE_CHARACTERS_MAX, pattern=STORABLE)] | None,
+        Meta(description="The film's title."),
+    ] = None
 
 
-class _LipSyncBody(VideoBody, gc=False, kw_only=True):
-    source_video_url: str | None = None
-    audio_url: str | None = None
+class LipSyncBody(VideoBody, gc=False, kw_only=True):
+    """A film whose speaker says something else: `dh-lipsync` and its better tiers."""
+
+    source_video_url: Annotated[
+        str | None, Meta(description="Required: an http or https URL of the film.")
+    ] = None
+    audio_url: Annotated[
+        str | None, Meta(description="Required: an http or https URL of the recording.")
+    ] = None
 
 
-class _MotionBody(VideoBody, gc=False, kw_only=True):
-    content: list[Raw]
-    source_video_url: str | None = None
-    face_count: Annotated[int, Meta(ge=1, le=FACES_MAX)] | None = None
+class MotionBody(VideoBody, gc=False, kw_only=True):
+    """A film whose people are replaced: `dh-motion`."""
+
+    content: Annotated[
+        list[Raw],
+        Meta(
+            description=f"1 to {FACES_MAX} portraits, items of the kind `image_url`.",
+            extra_json_schema={"items": CONTENT_ITEM},
+        ),
+    ]
+    source_video_url: Annotated[
+        str | None, Meta(description="Required: an http or https URL of the film.")
+    ] = None
+    face_count: Annotated[
+        Annotated[int, Meta(ge=1, le=FACES_MAX)] | None,
+        Meta(
+            description="How many people are replaced; without it as many as there are portraits."
+        ),
+    ] = None
 
 
 _AVATAR = fields.FieldTable(
-    _SpeakingBody,
+    SpeakingBody,
     VIDEO_WORDS
     | {
         "avatar": fields.REFERENCE_WORDS,
@@ -55,10 +92,10 @@ _AVATAR = fields.FieldTable(
     },
 )
 _LIPSYNC = fields.FieldTable(
-    _LipSyncBody, VIDEO_WORDS | {"source_video_url": _URL_WORDS, "audio_url": _URL_WORDS}
+    LipSyncBody, VIDEO_WORDS | {"source_video_url": _URL_WORDS, "audio_url": _URL_WORDS}
 )
 _MOTION = fields.FieldTable(
-    _MotionBody,
+    MotionBody,
     VIDEO_WORDS
     | {
         "content": f"an array of 1 to {FACES_MAX} portraits",
@@ -117,7 +154,7 @@ def read_motion_video(body: bytes) -> MotionVideo:
     )
 
 
-def _check_speech(read: _SpeakingBody) -> None:
+def _check_speech(read: SpeakingBody) -> None:
     """Require exactly one of a recording and a text with its voice."""
     if read.audio_url is not None:
         if read.voice is not None or read.text is not None:

@@ -31,7 +31,14 @@ REFERENCE_CHARACTERS_MAX = 256
 LINE_CHARACTERS_MAX = 1000
 DURATION_SECONDS_MAX = 3600
 
-Model = Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
+Model = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=validation.MODEL_CHARACTERS_MAX,
+        description="The model's id.",
+    ),
+]
 Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=STORABLE)]
 Reference = Annotated[
     str, Meta(min_length=1, max_length=REFERENCE_CHARACTERS_MAX, pattern=STORABLE)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import VideoSpec, VideoTier
 from gw.media import fields
-from gw.media.video_content import IMAGES_MAX, read_items, role_of
+from gw.media.video_content import CONTENT_ITEM, IMAGES_MAX, read_items, role_of
 
 # The resolutions of a tier; only the lite one requires one.
 RESOLUTIONS: Mapping[VideoTier, tuple[str, ...]] = {
@@ -40,11 +41,22 @@ class VideoBody(Struct, gc=False, kw_only=True):
     """The fields common to every kind of video."""
 
     model: fields.Model
-    duration: fields.Seconds | None = None
-    resolution: fields.Word | None = None
-    ratio: fields.Word | None = None
-    watermark: bool | None = None
-    portrait_auth: bool | None = None
+    duration: Annotated[
+        fields.Seconds | None,
+        Meta(description="Seconds; digital humans need it. Without it 12 are held for."),
+    ] = None
+    resolution: Annotated[
+        fields.Word | None,
+        Meta(description="The size of the picture, such as `720p`; tiers differ."),
+    ] = None
+    ratio: Annotated[
+        fields.Word | None, Meta(description="The shape of the picture, such as `16:9`.")
+    ] = None
+    watermark: Annotated[bool | None, Meta(description="Whether the film is marked.")] = None
+    portrait_auth: Annotated[
+        bool | None,
+        Meta(description="States that the person shown has agreed; kept, and not sent."),
+    ] = None
 
 
 VIDEO_WORDS = {
@@ -57,16 +69,28 @@ VIDEO_WORDS = {
 }
 
 
-class _GeneralBody(VideoBody, gc=False, kw_only=True):
-    content: list[Raw]
-    video_mode: fields.Word | None = None
+class GeneralBody(VideoBody, gc=False, kw_only=True):
+    """A film of any other model; members that are not listed are forwarded."""
+
+    content: Annotated[
+        list[Raw],
+        Meta(
+            description=f"What the film is made of: at least one text, and {IMAGES_MAX} images at"
+            " most.",
+            extra_json_schema={"items": CONTENT_ITEM},
+        ),
+    ]
+    video_mode: Annotated[
+        fields.Word | None,
+        Meta(description="`extend`: the film in `content` goes on, else it is rewritten."),
+    ] = None
 
 
 _TABLE = fields.FieldTable(
-    _GeneralBody,
+    GeneralBody,
     VIDEO_WORDS | {"content": "an array of items", "video_mode": fields.WORD_WORDS},
 )
-_KNOWN = frozenset(_GeneralBody.__struct_fields__)
+_KNOWN = frozenset(GeneralBody.__struct_fields__)
 
 
 def read_general(body: bytes, spec: VideoSpec) -> GeneralVideo:
@@ -114,7 +138,7 @@ def _check_content(content: tuple[ContentItem, ...], spec: VideoSpec) -> None:
             fields.refuse(f"{at}.role:", f"this model takes no {role}")
 
 
-def _check_duration(read: _GeneralBody, spec: VideoSpec) -> None:
+def _check_duration(read: GeneralBody, spec: VideoSpec) -> None:
     if read.duration is None:
         return
     if spec.tier == "mini":

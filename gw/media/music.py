@@ -14,18 +14,30 @@ PROMPT_CHARACTERS_MAX = 200
 LYRICS_CHARACTERS_MAX = 3000
 
 
-class _SongBody(Struct, gc=False):
+class SongBody(Struct, gc=False):
+    """A request for songs."""
+
     model: fields.Model
-    prompt: Annotated[str, Meta(max_length=PROMPT_CHARACTERS_MAX)] | None = None
-    lyrics: Annotated[str, Meta(max_length=LYRICS_CHARACTERS_MAX)] | None = None
-    title: fields.Line | None = None
-    tags: fields.Line | None = None
-    negative_tags: fields.Line | None = None
-    instrumental: bool | None = None
+    prompt: Annotated[
+        Annotated[str, Meta(max_length=PROMPT_CHARACTERS_MAX)] | None,
+        Meta(
+            description="What the song is to be like; needed without `lyrics` and `instrumental`."
+        ),
+    ] = None
+    lyrics: Annotated[
+        Annotated[str, Meta(max_length=LYRICS_CHARACTERS_MAX)] | None,
+        Meta(description="The words of the song; `prompt` is then not used."),
+    ] = None
+    title: Annotated[fields.Line | None, Meta(description="The song's title.")] = None
+    tags: Annotated[fields.Line | None, Meta(description="Its styles.")] = None
+    negative_tags: Annotated[fields.Line | None, Meta(description="Styles to be avoided.")] = None
+    instrumental: Annotated[
+        bool | None, Meta(description="True: without a voice; `lyrics` are then not used.")
+    ] = None
 
 
 _SONG_TABLE = fields.FieldTable(
-    _SongBody,
+    SongBody,
     {
         "model": fields.MODEL_WORDS,
         "prompt": f"a string of at most {PROMPT_CHARACTERS_MAX} characters",

@@ -19,36 +19,63 @@ NAME_CHARACTERS_MAX = 20
 # The text of a cloned voice's sample.
 SAMPLE_CHARACTERS_MAX = 10_000
 
-_Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX, pattern=STORABLE)]
+_Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=NAME_CHARACTERS_MAX,
+        pattern=STORABLE,
+        description="The name by which people know it.",
+    ),
+]
 _NAME_WORDS = f"a string of 1 to {NAME_CHARACTERS_MAX} characters {STORABLE_WORDS}"
 _URL_WORDS = "an http or https URL"
 
 
-class _AvatarBody(Struct, gc=False):
+class AvatarBody(Struct, gc=False):
+    """An avatar to be made."""
+
     name: _Name
-    source_url: str
-    source_kind: requests.AvatarSource | None = None
+    source_url: Annotated[
+        str,
+        Meta(description="An http or https URL of a picture or a film of the person."),
+    ]
+    source_kind: Annotated[
+        requests.AvatarSource | None, Meta(description="What `source_url` is; `image` without it.")
+    ] = None
 
 
-class _VoiceBody(Struct, gc=False):
+class VoiceBody(Struct, gc=False):
+    """A voice to be cloned."""
+
     model: fields.Model
     name: _Name
-    audio_url: str
-    text: Annotated[str, Meta(max_length=SAMPLE_CHARACTERS_MAX)] | None = None
+    audio_url: Annotated[
+        str,
+        Meta(description="An http or https URL of a recording of the voice."),
+    ]
+    text: Annotated[
+        Annotated[str, Meta(max_length=SAMPLE_CHARACTERS_MAX)] | None,
+        Meta(description="What is spoken in a sample of the voice."),
+    ] = None
 
 
-class _TranscriptBody(Struct, gc=False):
-    url: str
-    model: fields.Model | None = None
-    language: fields.Word | None = None
+class TranscriptBody(Struct, gc=False):
+    """A video whose script is wanted."""
+
+    url: Annotated[str, Meta(description="A link to a short video, which the upstream fetches.")]
+    model: Annotated[
+        fields.Model | None, Meta(description="The model; without it the first of its kind.")
+    ] = None
+    language: Annotated[fields.Word | None, Meta(description="The language that is spoken.")] = None
 
 
 _AVATAR = fields.FieldTable(
-    _AvatarBody,
+    AvatarBody,
     {"name": _NAME_WORDS, "source_url": _URL_WORDS, "source_kind": "image or video"},
 )
 _VOICE = fields.FieldTable(
-    _VoiceBody,
+    VoiceBody,
     {
         "model": fields.MODEL_WORDS,
         "name": _NAME_WORDS,
@@ -57,7 +84,7 @@ _VOICE = fields.FieldTable(
     },
 )
 _TRANSCRIPT = fields.FieldTable(
-    _TranscriptBody, {"url": _URL_WORDS, "model": fields.MODEL_WORDS, "language": fields.WORD_WORDS}
+    TranscriptBody, {"url": _URL_WORDS, "model": fields.MODEL_WORDS, "language": fields.WORD_WORDS}
 )
 
 

@@ -15,22 +15,43 @@ ASYNC_INPUT_CHARACTERS_MAX = 50_000
 SPEED_LEAST, SPEED_MOST = 0.25, 4
 
 
-class _SpeechBody(Struct, gc=False):
+class SpeechBody(Struct, gc=False):
+    """A request for a recording."""
+
     model: fields.Model
-    input: Annotated[str, Meta(min_length=1, max_length=ASYNC_INPUT_CHARACTERS_MAX)]
-    voice: fields.Reference
-    response_format: AudioFormat | None = None
-    speed: (
+    input: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=ASYNC_INPUT_CHARACTERS_MAX,
+            description=f"What is to be spoken, {INPUT_CHARACTERS_MAX} characters at most unless"
+            " `async`; its characters are billed.",
+        ),
+    ]
+    voice: Annotated[
+        fields.Reference,
+        Meta(description="A preset voice, a voice of the account's own, or one of the upstream's."),
+    ]
+    response_format: Annotated[
+        AudioFormat | None, Meta(description="The form of the recording; `mp3` without it.")
+    ] = None
+    speed: Annotated[
         Annotated[int, Meta(ge=1, le=SPEED_MOST)]
         | Annotated[float, Meta(ge=SPEED_LEAST, le=SPEED_MOST)]
-        | None
-    ) = None
-    stream_format: Literal["audio"] | None = None
-    is_async: bool | None = field(default=None, name="async")
+        | None,
+        Meta(description="How fast it is spoken; 1 is usual."),
+    ] = None
+    stream_format: Annotated[
+        Literal["audio"] | None, Meta(description="`audio`: recordings are not served as events.")
+    ] = None
+    is_async: Annotated[
+        bool | None,
+        Meta(description="True: the response is a task, to be polled."),
+    ] = field(default=None, name="async")
 
 
 _SPEECH_TABLE = fields.FieldTable(
-    _SpeechBody,
+    SpeechBody,
     {
         "model": fields.MODEL_WORDS,
         "input": f"a string of 1 to {INPUT_CHARACTERS_MAX} characters, "

@@ -6,6 +6,7 @@ upstream may read the other one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
@@ -23,6 +24,30 @@ IMAGES_MAX = 10
 
 TYPES: tuple[ContentType, ...] = get_args(ContentType)
 _TYPE_WORDS = f"one of {', '.join(TYPES)}"
+
+# An item of `content`, for the reference.
+CONTENT_ITEM: Mapping[str, Any] = {
+    "type": "object",
+    "description": "A text, or a link by its kind.",
+    "required": ["type"],
+    "properties": {
+        "type": {"description": "The kind of the item.", "enum": list(TYPES)},
+        "text": {"type": "string", "description": "The text, of an item of the kind `text`."},
+        "role": {"type": "string", "description": "What the link is to the film."},
+        **{
+            kind: {
+                "type": "object",
+                "description": f"The link, of an item of the kind `{kind}`.",
+                "required": ["url"],
+                "properties": {
+                    "url": {"type": "string", "description": "It is fetched by the upstream."}
+                },
+            }
+            for kind in TYPES
+            if kind != "text"
+        },
+    },
+}
 
 
 def read_items(items: list[Raw], *, embeds_images: bool) -> tuple[ContentItem, ...]:

@@ -34,8 +34,23 @@ ROW = """\
             _POST,
             DialectHandler,
             family=families.TELEGRAPH,
+            describes=chat.TELEGRAM,
             **_CHAT,
         ),
+"""
+DESCRIPTION = """
+TELEGRAM = (
+    Operation(
+        name="send_telegram",
+        tag=TAG,
+        method="POST",
+        summary="Chat by telegraph.",
+        body=({"type": "object", "description": "A telegram."},),
+        examples={"a telegram": {"text": "Hello STOP"}},
+        responses=answers({"type": "object"}, "The response."),
+        timeout="chat",
+    ),
+)
 """
 WAYS = """\
     Translation("T13", "telegraph", _CHAT, "telegraph_to_chat", "telegraph_to_chat"),
@@ -50,6 +65,7 @@ ADDED = {
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
     ],
     "gw/app.py": [("        # Chat\n", ROW), ("from typing import TypedDict\n", IMPORT)],
+    "gw/api/reference/chat.py": [('TAG = "Chat"\n', DESCRIPTION)],
     "channels/translation/paths.py": [("_ROWS = (\n", WAYS)],
 }
 SENT = [

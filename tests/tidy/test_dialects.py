@@ -32,6 +32,7 @@ ENDPOINTS = {
     "gw/api/models/entries.py": {"gemini"},
     "gw/api/models/handlers.py": {"gemini"},
     "gw/api/chat/socket.py": {"responses"},
+    "gw/api/reference/chat.py": {"chat", "gemini", "messages", "responses"},  # its own words
     "gw/config/cautions.py": {"messages"},  # whose upstreams alone keep a cache for an hour
     "gw/setup/clients.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
@@ -66,6 +67,8 @@ WORDS = {
     "gw/demo/summary.py": "first calls to be pasted",
     "gw/console/playground.py": "a prompt in each protocol",
     "gw/api/admin/openapi.py": "a member of a document in OpenAPI",
+    "gw/api/reference/chat.py": "labels of examples",
+    "gw/api/reference/document.py": "a member of a document in OpenAPI",
     "gw/setup/clients.py": "words of clients' files",
     "gw/moving_in/litellm/configuration.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/litellm/names.py": "what LiteLLM calls a model's mode",

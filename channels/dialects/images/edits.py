@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from channels.dialects import multipart
 from channels.dialects.address import Address
@@ -23,6 +25,26 @@ class _EditsAddress(Address):
 
 EDITS = _EditsAddress(path=DIALECT.address.path, accept="application/json")
 _PICTURES = ("image", "image[]")
+# The parts of the form, for the reference.
+FORM: Mapping[str, Any] = {
+    "type": "object",
+    "description": "The parts that the gateway reads; others are forwarded.",
+    "required": ["model", "prompt", "image"],
+    "properties": {
+        **{
+            name: {"type": "string", "description": f"{members.ALLOWED[name].capitalize()}."}
+            for name in ("model", "prompt", "size", "n", "response_format", "stream")
+        },
+        "image": {
+            "type": "array",
+            "description": f"1 to {members.REFERENCES_MAX} files, as `image` or `image[]`.",
+            "items": {"type": "string", "contentMediaType": "application/octet-stream"},
+            "minItems": 1,
+            "maxItems": members.REFERENCES_MAX,
+        },
+    },
+    "additionalProperties": True,
+}
 _EDITS_NAMES = SETTINGS.union(members.ImagesBody.__struct_fields__, _PICTURES)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, NotRequired, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
-from channels.media.results import MusicResult
+from channels.media.results import MusicResult, Track
+from gw.api import task_shapes
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of
@@ -23,6 +25,29 @@ from gw.media.task_list import MUSIC
 SONG_STATES: Mapping[State, str] = MappingProxyType(
     {"queued": "processing", "running": "processing"}
 )
+
+
+class MusicTask(TypedDict):
+    """Songs that are made, or were."""
+
+    id: task_shapes.TaskId
+    status: Annotated[
+        str,
+        Meta(
+            description="`processing` until its end.",
+            extra_json_schema={"enum": list(MUSIC.states)},
+        ),
+    ]
+    model: task_shapes.TaskModel
+    created_at: task_shapes.SubmittedAt
+    tracks: NotRequired[Annotated[list[Track], Meta(description="The songs, on success.")]]
+    error: NotRequired[task_shapes.TaskFailure]
+
+
+class MusicTasks(TypedDict):
+    """A list of tasks."""
+
+    data: Annotated[list[MusicTask], Meta(description="The tasks, newest first.")]
 
 
 class MusicHandler(KeyedHandler):
@@ -53,9 +78,9 @@ class MusicTaskHandler(ApiHandler):
         self.write(await polled(self, "music", task_id, shown_song))
 
 
-def shown_song(job: Job) -> dict[str, Any]:
+def shown_song(job: Job) -> MusicTask:
     """Return a task as clients see it; missing members of a track are null."""
-    members: dict[str, Any] = {
+    members: MusicTask = {
         "id": job.id,
         "status": SONG_STATES.get(job.state, job.state),
         "model": job.model,
@@ -63,4 +88,6 @@ def shown_song(job: Job) -> dict[str, Any]:
     }
     if isinstance(job.result, MusicResult):
         members["tracks"] = msgspec.to_builtins(job.result.tracks)
-    return members | error_of(job)
+    if (error := error_of(job)) is not None:
+        members["error"] = error
+    return members

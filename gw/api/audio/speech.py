@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, NotRequired, TypedDict
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
 from channels.media.replies import Done
 from channels.media.results import SpeechAudio, SpeechResult
+from gw.api import task_shapes
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
 from gw.api.media_submit import MediaSubmit, media_of
@@ -27,9 +29,34 @@ from gw.media.task_list import SPEECH as SPEECH_LIST
 SHOWN: Mapping[State, str] = MappingProxyType({"queued": "pending", "running": "pending"})
 
 
-def shown(job: Job) -> dict[str, Any]:
+class SpeechTask(TypedDict):
+    """A recording that is made, or was."""
+
+    id: task_shapes.TaskId
+    status: Annotated[
+        str,
+        Meta(
+            description="`pending` until its end.",
+            extra_json_schema={"enum": list(SPEECH_LIST.states)},
+        ),
+    ]
+    model: task_shapes.TaskModel
+    created_at: task_shapes.SubmittedAt
+    characters: Annotated[int, Meta(description="The characters of its text, which are billed.")]
+    audio_url: NotRequired[Annotated[str, Meta(description="A link to the recording.")]]
+    expires_at: NotRequired[task_shapes.ExpiresAt]
+    error: NotRequired[task_shapes.TaskFailure]
+
+
+class SpeechTasks(TypedDict):
+    """A list of tasks."""
+
+    data: Annotated[list[SpeechTask], Meta(description="The tasks, newest first.")]
+
+
+def shown(job: Job) -> SpeechTask:
     """Return a task as clients see it."""
-    members: dict[str, Any] = {
+    members: SpeechTask = {
         "id": job.id,
         "status": SHOWN.get(job.state, job.state),
         "model": job.model,
@@ -41,7 +68,9 @@ def shown(job: Job) -> dict[str, Any]:
         members["audio_url"] = result.url
         if result.expires_at is not None:
             members["expires_at"] = int(result.expires_at)
-    return members | error_of(job)
+    if (error := error_of(job)) is not None:
+        members["error"] = error
+    return members
 
 
 class SpeechHandler(KeyedHandler):

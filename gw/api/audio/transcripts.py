@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from typing import Annotated, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from channels.families import TRANSCRIPTS
 from channels.media.replies import Done
-from channels.media.results import TranscriptResult
+from channels.media.results import Segment, TranscriptResult
 from channels.redaction import Redactor
 from gw.api.audio.voices import JSON
 from gw.api.keyed_handler import KeyedHandler
@@ -20,6 +22,17 @@ from gw.error_bodies import dumps
 from gw.media.registrations import read_transcript
 
 (ENDPOINT_TYPE,) = (one.name for one in TRANSCRIPTS.endpoint_types)
+
+
+class Script(TypedDict):
+    """What is said in a video."""
+
+    id: Annotated[str, Meta(description="The script's id, `task_id` in the call logs.")]
+    text: Annotated[str, Meta(description="All that is said.")]
+    title: Annotated[str | None, Meta(description="The video's title, if known.")]
+    language: Annotated[str | None, Meta(description="The language spoken, if known.")]
+    duration_sec: Annotated[int | float | None, Meta(description="Its seconds, if known.")]
+    segments: Annotated[list[Segment], Meta(description="The text in pieces, if known.")]
 
 
 class TranscriptHandler(KeyedHandler):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal, TypedDict
+
 import msgspec
+from msgspec import Meta
 
 from actors.catalogs import CatalogUnavailable
 from channels.media.replies import Done
@@ -18,6 +21,38 @@ from gw.media.registrations import read_voice
 from gw.voices import Voice, new_voice_id
 
 JSON = "application/json"
+
+
+_Id = Annotated[str, Meta(description="The voice's id, for `voice` of speech and films.")]
+_Name = Annotated[str, Meta(description="Its name.")]
+
+
+class ClonedVoice(TypedDict):
+    """A voice that was cloned."""
+
+    id: _Id
+    name: _Name
+    kind: Annotated[Literal["cloned"], Meta(description="Always `cloned`.")]
+    status: Annotated[Literal["ready"], Meta(description="Always `ready`.")]
+    created_at: Annotated[int, Meta(description="When it was cloned, in Unix seconds.")]
+
+
+class ListedVoice(TypedDict):
+    """A voice that the account may use."""
+
+    id: _Id
+    name: _Name
+    kind: Annotated[Literal["preset", "cloned"], Meta(description="`cloned`: the account's own.")]
+    language: Annotated[str | None, Meta(description="What it speaks, if known.")]
+    preview_url: Annotated[str | None, Meta(description="A link to a sample, if there is one.")]
+
+
+class Voices(TypedDict):
+    """The voices that the account may use."""
+
+    voices: Annotated[
+        list[ListedVoice], Meta(description="Presets, then its own voices, newest first.")
+    ]
 
 
 class VoicesHandler(KeyedHandler):
@@ -65,8 +100,14 @@ class VoicesHandler(KeyedHandler):
             call_id=self.call_id,
             created_at=now,
         )
-        shown = {"id": voice_id, "name": name, "kind": "cloned", "status": "ready"}
-        return Delivery(JSON, dumps({**shown, "created_at": int(now)}))
+        shown: ClonedVoice = {
+            "id": voice_id,
+            "name": name,
+            "kind": "cloned",
+            "status": "ready",
+            "created_at": int(now),
+        }
+        return Delivery(JSON, dumps(shown))
 
 
 _SHOWN = ("id", "name", "kind", "language", "preview_url")

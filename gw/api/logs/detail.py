@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
 
 from actors.wallet import receipt
 from actors.wallet.money import format_credits, format_usd
@@ -20,7 +22,15 @@ from gw.api.logs.record import CallRecord
 from gw.instants import format_instant
 from metrics.log_redaction import redact
 
-Pairs = list[dict[str, str]]
+
+class Pair(TypedDict):
+    """A fact and its name."""
+
+    k: Annotated[str, Meta(description="The name.")]
+    v: Annotated[str, Meta(description="The fact.")]
+
+
+Pairs = list[Pair]
 
 PASSED_OVER: Mapping[str, str] = MappingProxyType(
     {
@@ -273,5 +283,5 @@ def _instant(instant: datetime) -> str:
     return format_instant(instant, timespec="milliseconds")
 
 
-def _pair(name: str, text: str) -> dict[str, str]:
+def _pair(name: str, text: str) -> Pair:
     return {"k": name, "v": text}

@@ -10,7 +10,9 @@ it has seen end.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from actors.clock import Clock
 from gw.api.handler import ApiHandler
@@ -19,12 +21,57 @@ from gw.api.logs.cursor import LogCursor, PagePosition
 from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.record import find, read_ref
-from gw.api.logs.rows import CURRENCY, LogRow, Rendering
+from gw.api.logs.rows import CURRENCY, LogRow, Rendering, ShownJob, ShownRow
 from gw.api.logs.visibility import Scope, Visibility, of_scope, widest
 from gw.api.services import LogServices, until_settled
 from gw.error_bodies import dumps
 from gw.errors import LOG_NOT_FOUND, PERMISSION_DENIED, GatewayError
 from gw.instants import format_instant
+
+
+class LogPage(TypedDict):
+    """A page of the calls that the key may see."""
+
+    object: Annotated[Literal["list"], Meta(description="Always `list`.")]
+    currency: Annotated[str, Meta(description="Of `cost`: `points`, which are credits.")]
+    scope: Annotated[str, Meta(description="Whose calls these are: of the key or the account.")]
+    period_from: Annotated[
+        str, Meta(description="The window's begin.", extra_json_schema={"format": "date-time"})
+    ]
+    period_to: Annotated[
+        str,
+        Meta(
+            description="The window's end, which it excludes.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ]
+    data: Annotated[list[ShownRow], Meta(description="The calls, in the order requested.")]
+    has_more: Annotated[bool, Meta(description="Whether there is another page.")]
+    next_cursor: Annotated[
+        str | None, Meta(description="The `cursor` of the next page, null on the last.")
+    ]
+    in_flight: NotRequired[
+        Annotated[
+            list[ShownJob],
+            Meta(description="Tasks under way, on the first page with `include=in_flight`."),
+        ]
+    ]
+
+
+class LogDetail(TypedDict):
+    """One call in detail, as lists of facts, any of which may be empty."""
+
+    id: Annotated[int, Meta(description="The row's number.")]
+    kind: Annotated[
+        str | None,
+        Meta(description="`video`, `image`, `music` or `audio`; null for chat and retrieval."),
+    ]
+    request: Annotated[list[detail.Pair], Meta(description="The request's parameters.")]
+    upstream: Annotated[list[detail.Pair], Meta(description="What the upstream stated.")]
+    gateway: Annotated[
+        list[detail.Pair], Meta(description="What the gateway decided and computed.")
+    ]
+    request_note: Annotated[str | None, Meta(description="Why there are no parameters, or null.")]
 
 
 class LogsHandler(ApiHandler):
@@ -69,9 +116,7 @@ class LogListHandler(LogsHandler):
             body["in_flight"] = [rendering.job(job) for job in jobs]
         self.write(dumps(body))
 
-    def _page(
-        self, query: LogListQuery, found: list[LogRow], rendering: Rendering
-    ) -> dict[str, Any]:
+    def _page(self, query: LogListQuery, found: list[LogRow], rendering: Rendering) -> LogPage:
         rows, has_more = found[: query.limit], len(found) > query.limit
         next_cursor = None
         if has_more:
@@ -129,17 +174,14 @@ class LogDetailHandler(LogsHandler):
         if record is None:
             raise self.unknown_path()
         request, note = detail.request_pairs(record)
-        self.write(
-            dumps(
-                {
-                    "id": record.id,
-                    "kind": detail.kind_of(record),
-                    "request": request,
-                    "upstream": detail.upstream_pairs(record, self.services.current.redact),
-                    "gateway": detail.gateway_pairs(
-                        record, self.services.current.redact, logs.credits_per_usd
-                    ),
-                    "request_note": note,
-                }
-            )
-        )
+        body: LogDetail = {
+            "id": record.id,
+            "kind": detail.kind_of(record),
+            "request": request,
+            "upstream": detail.upstream_pairs(record, self.services.current.redact),
+            "gateway": detail.gateway_pairs(
+                record, self.services.current.redact, logs.credits_per_usd
+            ),
+            "request_note": note,
+        }
+        self.write(dumps(body))

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
+from msgspec import Meta
+
 from actors.wallet.money import format_credits
+from gw.api.logs.filters import STATUSES, UNIT_TYPES
 from gw.instants import format_instant
 
 CURRENCY = "points"  # the specification's name for credits
@@ -58,6 +61,98 @@ class InFlightJob:
     hold_nano_usd: int
 
 
+_At: dict[str, Any] = {"format": "date-time"}
+_KeyId = Annotated[str, Meta(description="The key of the call.")]
+_KeyName = Annotated[str | None, Meta(description="The key's name.")]
+_KeyPrefix = Annotated[str | None, Meta(description="The beginning of the key.")]
+_SubmittedAt = Annotated[
+    str, Meta(description="When the request reached the gateway.", extra_json_schema=_At)
+]
+_RequestId = Annotated[
+    str, Meta(description="The `x-gateway-trace` of the response to the request.")
+]
+_ErrorCode = Annotated[str | None, Meta(description="The error, for programs; null without one.")]
+_ErrorMessage = Annotated[
+    str | None, Meta(description="The error, for people, without hosts and keys.")
+]
+
+
+class ShownAttempt(TypedDict):
+    """A try on a channel that failed, after which another one was tried."""
+
+    seq: Annotated[int, Meta(description="The number of the try, from 1 on.")]
+    created_at: Annotated[str, Meta(description="When it began.", extra_json_schema=_At)]
+    latency_ms: Annotated[int, Meta(description="How long it took, in milliseconds.")]
+    error_code: _ErrorCode
+    error_message: _ErrorMessage
+
+
+class ShownRow(TypedDict):
+    """One call, written once when it has ended."""
+
+    object: Annotated[Literal["log"], Meta(description="Always `log`.")]
+    id: Annotated[int, Meta(description="The row's number, unique and never used again.")]
+    created_at: Annotated[
+        str, Meta(description="When the call ended; of a task its end.", extra_json_schema=_At)
+    ]
+    submitted_at: _SubmittedAt
+    key_id: _KeyId
+    key_name: _KeyName
+    key_prefix: _KeyPrefix
+    model: Annotated[str, Meta(description="The model's id; of a refused call as it was named.")]
+    status: Annotated[
+        str,
+        Meta(
+            description="`interrupted`: the client left, or the time ran out; `rejected`: refused"
+            " before anything was made, at no cost.",
+            extra_json_schema={"enum": list(STATUSES)},
+        ),
+    ]
+    error_code: _ErrorCode
+    error_message: _ErrorMessage
+    input_tokens: Annotated[int, Meta(description="Tokens of the input, cached ones included.")]
+    output_tokens: Annotated[int, Meta(description="Tokens of the output.")]
+    cached_tokens: Annotated[int, Meta(description="The cached part of the input.")]
+    unit_count: Annotated[
+        int | None, Meta(description="How many units were billed; null: billed by tokens.")
+    ]
+    unit_type: Annotated[
+        str | None,
+        Meta(
+            description="The unit of the price; null: billed by tokens.",
+            extra_json_schema={"enum": [*UNIT_TYPES, None]},
+        ),
+    ]
+    cost: Annotated[str, Meta(description="Credits charged, a decimal string.")]
+    latency_ms: Annotated[int, Meta(description="From the request to its end, in milliseconds.")]
+    request_id: _RequestId
+    task_id: Annotated[str | None, Meta(description="The id that the submission returned.")]
+    result_urls: Annotated[list[str], Meta(description="Links to the results.")]
+    result_expires_at: Annotated[
+        str | None, Meta(description="When these links expire.", extra_json_schema=_At)
+    ]
+    attempts_count: Annotated[
+        int | None, Meta(description="The number of `attempts`; null if they were not requested.")
+    ]
+    attempts: NotRequired[
+        Annotated[list[ShownAttempt], Meta(description="Failed tries, with `include=attempts`.")]
+    ]
+
+
+class ShownJob(TypedDict):
+    """A task that has not ended, and so has no row yet."""
+
+    object: Annotated[Literal["log.in_flight"], Meta(description="Always `log.in_flight`.")]
+    task_id: Annotated[str, Meta(description="The id that the submission returned.")]
+    request_id: _RequestId
+    submitted_at: _SubmittedAt
+    key_id: _KeyId
+    key_name: _KeyName
+    key_prefix: _KeyPrefix
+    model: Annotated[str | None, Meta(description="The model's id.")]
+    held: Annotated[str, Meta(description="Credits held for it, a decimal string.")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
     """How rows are shown: costs in credits, messages redacted once more."""
@@ -65,13 +160,13 @@ class Rendering:
     credits_per_usd: Decimal
     redact: Callable[[str], str]
 
-    def row(self, row: LogRow, *, with_attempts: bool) -> dict[str, Any]:
+    def row(self, row: LogRow, *, with_attempts: bool) -> ShownRow:
         """Return one row; `attempts` and their count only on request.
 
         The row's `detail` is never shown here, because it names channels.
         """
         attempts = row.attempts or ()
-        shown: dict[str, Any] = {
+        shown: ShownRow = {
             "object": "log",
             "id": row.id,
             "created_at": format_instant(row.created_at),
@@ -102,7 +197,7 @@ class Rendering:
             shown["attempts"] = [self._attempt(attempt) for attempt in attempts]
         return shown
 
-    def job(self, job: InFlightJob) -> dict[str, Any]:
+    def job(self, job: InFlightJob) -> ShownJob:
         """Return one job under way: the facts known before its row exists, and its hold."""
         return {
             "object": "log.in_flight",
@@ -116,7 +211,7 @@ class Rendering:
             "held": format_credits(job.hold_nano_usd, self.credits_per_usd),
         }
 
-    def _attempt(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
+    def _attempt(self, attempt: Mapping[str, Any]) -> ShownAttempt:
         return {
             "seq": attempt["seq"],
             "created_at": format_instant(datetime.fromtimestamp(attempt["created_at"], UTC)),

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
 
 from actors.store.database import Database
 from actors.store.queries import load
@@ -47,6 +49,61 @@ class CallSums:
     cached_tokens: int
 
 
+_At = {"format": "date-time"}
+_Requests = Annotated[int, Meta(description="The number of calls, rejected ones included.")]
+_Cost = Annotated[str, Meta(description="Credits charged, a decimal string.")]
+
+
+class ShownSums(TypedDict):
+    """The sums of some calls."""
+
+    requests: _Requests
+    cost: _Cost
+    input_tokens: Annotated[int, Meta(description="Tokens of input, cached ones included.")]
+    output_tokens: Annotated[int, Meta(description="Tokens of output.")]
+    cached_tokens: Annotated[int, Meta(description="The cached part of the input.")]
+
+
+class ShownDay(ShownSums):
+    """The sums of a day."""
+
+    date: Annotated[str, Meta(description="The day, in UTC.", extra_json_schema={"format": "date"})]
+
+
+class ShownModel(TypedDict):
+    """The sums of a model."""
+
+    model: Annotated[str, Meta(description="The model's id.")]
+    requests: _Requests
+    cost: _Cost
+    total_tokens: Annotated[int, Meta(description="Tokens of input and output.")]
+
+
+class LogSummary(TypedDict):
+    """The sums of the calls in a window."""
+
+    object: Annotated[Literal["logs.summary"], Meta(description="Always `logs.summary`.")]
+    currency: Annotated[str, Meta(description="Of `cost`: `points`, which are credits.")]
+    scope: Annotated[str, Meta(description="Whose calls these are: of the key or the account.")]
+    period_from: Annotated[str, Meta(description="The window's begin.", extra_json_schema=_At)]
+    period_to: Annotated[
+        str, Meta(description="The window's end, which it excludes.", extra_json_schema=_At)
+    ]
+    total: Annotated[ShownSums, Meta(description="The sums of all of them.")]
+    status_counts: Annotated[
+        dict[str, int],
+        Meta(
+            description="The number of calls by their status.",
+            extra_json_schema={"required": list(STATUSES)},
+        ),
+    ]
+    by_day: Annotated[list[ShownDay], Meta(description="By day, earliest first.")]
+    by_model: Annotated[
+        list[ShownModel],
+        Meta(description=f"By model, {MODELS_MAX} at most, those of the highest cost first."),
+    ]
+
+
 def read_summary_query(
     query: Mapping[str, Sequence[bytes]], *, see: Callable[[Scope], Visibility], now: datetime
 ) -> SummaryQuery:
@@ -85,7 +142,7 @@ async def read_sums(
 
 def show_summary(
     query: SummaryQuery, sums: Mapping[str, Sequence[CallSums]], credits_per_usd: Decimal
-) -> dict[str, Any]:
+) -> LogSummary:
     """Return the response's body; days ascend, models descend by cost."""
     by_status = {one.name: one.requests for one in sums["status"]}
     total = CallSums(
@@ -98,7 +155,7 @@ def show_summary(
     )
     models = sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, -one.requests, one.name))
 
-    def figures(one: CallSums) -> dict[str, Any]:
+    def figures(one: CallSums) -> ShownSums:
         return {
             "requests": one.requests,
             "cost": format_credits(one.cost_nano_usd, credits_per_usd),

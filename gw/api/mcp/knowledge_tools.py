@@ -91,11 +91,11 @@ class KnowledgeTools:
             names = await scope.named([(hit.base, hit.id) for hit in found.hits])
         self._metrics.searched(surface="mcp", result=found.match, seconds=seconds)
         body = found_body(text, offset, found)
-        body["results"] = [
+        results = [
             {**entry, "id": name, "kb_id": hit.base.kb_id}
             for entry, name, hit in zip(body["results"], names, found.hits, strict=True)
         ]
-        return body
+        return {**body, "results": results}
 
     async def read_page(self, arguments: Arguments) -> dict[str, Any]:
         name = text(arguments, "id")
@@ -179,7 +179,7 @@ async def _shown(scope: ReadScope, pages: Sequence[StoredPage]) -> list[dict[str
         if is_resolved
     ]
     names = iter(await scope.named([*((page.base, page.id) for page in pages), *linked]))
-    shown = [{**page_body(page), "id": next(names)} for page in pages]
+    shown: list[dict[str, Any]] = [{**page_body(page), "id": next(names)} for page in pages]
     for body, page in zip(shown, pages, strict=True):
         body["body_truncated"] = page.is_truncated
         body["outgoing_links"] = [

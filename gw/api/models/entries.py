@@ -3,14 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from channels.families import GEMINI
 from channels.registry import ModelSpec, Registry
 from gw.instants import format_instant, of_seconds
 
+_Id = Annotated[str, Meta(description="The model's id, as requests name it.")]
+_Name = Annotated[str, Meta(description="The model's name for people.")]
+_ContextSize = Annotated[int, Meta(description="The tokens of its context, if known.")]
 
-def first_entry(model: ModelSpec) -> dict[str, Any]:
+
+class ModelEntry(TypedDict):
+    """A model in the list."""
+
+    id: _Id
+    object: Annotated[Literal["model"], Meta(description="Always `model`.")]
+    created: Annotated[int, Meta(description="When the model was made, in Unix seconds.")]
+    owned_by: Annotated[str, Meta(description="Who makes the model.")]
+
+
+class ModelDetail(ModelEntry):
+    """One model, for clients of chat-completions and responses."""
+
+    display_name: _Name
+    context_length: NotRequired[_ContextSize]
+    context_window: NotRequired[_ContextSize]
+    max_completion_tokens: NotRequired[
+        Annotated[int, Meta(description="The most tokens that it writes, if known.")]
+    ]
+
+
+class MessagesModel(TypedDict):
+    """One model, for clients of the messages protocol."""
+
+    type: Annotated[Literal["model"], Meta(description="Always `model`.")]
+    id: _Id
+    display_name: _Name
+    created_at: Annotated[
+        str,
+        Meta(description="When the model was made.", extra_json_schema={"format": "date-time"}),
+    ]
+    lifecycle: Annotated[
+        Literal["active", "retired"],
+        Meta(description="`retired`: an entry that cannot be called."),
+    ]
+    max_input_tokens: Annotated[int | None, Meta(description="The tokens of its context.")]
+    max_tokens: Annotated[int | None, Meta(description="The most tokens that it writes.")]
+    capabilities: Annotated[None, Meta(description="Always null.")]
+
+
+class ListedModel(ModelEntry):
+    """A model in the list; with a version header it has members of the messages protocol too."""
+
+    type: NotRequired[Annotated[Literal["model"], Meta(description="Always `model`.")]]
+    display_name: NotRequired[_Name]
+    created_at: NotRequired[Annotated[str, Meta(description="When the model was made.")]]
+    lifecycle: NotRequired[
+        Annotated[Literal["active", "retired"], Meta(description="Whether it can be called.")]
+    ]
+    max_input_tokens: NotRequired[
+        Annotated[int | None, Meta(description="The tokens of its context.")]
+    ]
+    max_tokens: NotRequired[
+        Annotated[int | None, Meta(description="The most tokens that it writes.")]
+    ]
+    capabilities: NotRequired[Annotated[None, Meta(description="Always null.")]]
+
+
+class NativeModel(TypedDict):
+    """One model, for clients of native-content."""
+
+    name: Annotated[str, Meta(description="`models/` and the model's id.")]
+    version: Annotated[str, Meta(description="Always `001`.")]
+    displayName: _Name
+    inputTokenLimit: NotRequired[_ContextSize]
+    outputTokenLimit: NotRequired[
+        Annotated[int, Meta(description="The most tokens that it writes, if known.")]
+    ]
+    supportedGenerationMethods: Annotated[
+        list[str], Meta(description="The methods that it has on this protocol.")
+    ]
+
+
+def first_entry(model: ModelSpec) -> ModelEntry:
     """Return an entry of the specification's list."""
     return {
         "id": model.id,
@@ -21,7 +99,7 @@ def first_entry(model: ModelSpec) -> dict[str, Any]:
 
 
 def first_detail(model: ModelSpec) -> dict[str, Any]:
-    """Return one model for clients of chat-completions and responses.
+    """Return one model, a `ModelDetail`, for clients of chat-completions and responses.
 
     The sizes have the names read by such clients: `context_length`, `context_window`.
     """
@@ -33,7 +111,7 @@ def first_detail(model: ModelSpec) -> dict[str, Any]:
     return {**first_entry(model), "display_name": model.display_name, **_known(sizes)}
 
 
-def messages_entry(model: ModelSpec) -> dict[str, Any]:
+def messages_entry(model: ModelSpec) -> MessagesModel:
     """Return one model for clients of the messages protocol; a placeholder is shown as retired."""
     return {
         "type": "model",
@@ -50,7 +128,7 @@ def messages_entry(model: ModelSpec) -> dict[str, Any]:
 def native_entry(
     registry: Registry, model: ModelSpec, translations: Collection[str]
 ) -> dict[str, Any]:
-    """Return one model for clients of native-content, without methods if it cannot be called."""
+    """Return one model, a `NativeModel`, without methods if it cannot be called."""
     methods = ("generateContent", "countTokens")
     served = registry.reaches(model, {GEMINI.protocol, *translations})
     sizes = {"inputTokenLimit": model.context_size, "outputTokenLimit": model.max_output_tokens}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from channels.registry import ModelSpec
-from gw.api.models.entries import first_entry, messages_entry
+from gw.api.models.entries import ListedModel, NativeModel, first_entry, messages_entry
 from gw.errors import INVALID_REQUEST, GatewayError
 
 # The largest page and its default, in either protocol.
@@ -17,13 +19,38 @@ MESSAGES_PAGE, NATIVE_PAGE = 20, 50
 _DIGITS_MAX = 9
 
 
+class ModelList(TypedDict):
+    """The models that the key may use."""
+
+    object: Annotated[Literal["list"], Meta(description="Always `list`.")]
+    data: Annotated[list[ListedModel], Meta(description="The models, in the gateway's order.")]
+    has_more: NotRequired[
+        Annotated[bool, Meta(description="Of a page: whether there are more in its direction.")]
+    ]
+    first_id: NotRequired[
+        Annotated[str | None, Meta(description="Of a page: its first model, null if it is empty.")]
+    ]
+    last_id: NotRequired[
+        Annotated[str | None, Meta(description="Of a page: its last model, null if it is empty.")]
+    ]
+
+
+class NativeModelList(TypedDict):
+    """A page of the models that the key may use."""
+
+    models: Annotated[list[NativeModel], Meta(description="The models, in the gateway's order.")]
+    nextPageToken: NotRequired[
+        Annotated[str, Meta(description="The `pageToken` of the next page, if there is one.")]
+    ]
+
+
 def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
     """True when an allowlist of canonical ids lets the model through; None lets every model."""
     return allowed_models is None or model.id in allowed_models
 
 
 def model_list(models: Iterable[ModelSpec], *, for_messages: bool = False) -> dict[str, Any]:
-    """Return the specification's list, its entries with the members of the messages protocol."""
+    """Return a `ModelList`, its entries with the members of the messages protocol if asked."""
     more = messages_entry if for_messages else _nothing
     return {"object": "list", "data": [{**more(one), **first_entry(one)} for one in models]}
 

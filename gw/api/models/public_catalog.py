@@ -9,12 +9,74 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
-from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES, UNIT_PRICES
+from msgspec import Meta
+
+from channels.families import CHAT_PROTOCOLS, ENDPOINT_TYPES, PUBLIC_NAMES, UNIT_PRICES
 from channels.registry import CAPABILITIES, ModelSpec, Registry
 from gw.api.handler import ApiHandler
 from gw.error_bodies import dumps
+
+_Price = Annotated[
+    str | None,
+    Meta(description="USD per million tokens, a decimal string; null without such a price."),
+]
+
+
+class CatalogEntry(TypedDict):
+    """One model, with list prices."""
+
+    id: Annotated[str, Meta(description="The model's id, as requests name it.")]
+    display_name: Annotated[str, Meta(description="The model's name for people.")]
+    context_size: Annotated[int | None, Meta(description="The tokens of its context, if known.")]
+    input_price: _Price
+    output_price: _Price
+    cached_input_price: _Price
+    capabilities: Annotated[
+        dict[str, bool],
+        Meta(
+            description="What the model can do.",
+            extra_json_schema={
+                "properties": {name: {"type": "boolean"} for name in CAPABILITIES},
+                "required": list(CAPABILITIES),
+            },
+        ),
+    ]
+    callable: Annotated[bool, Meta(description="Whether it can be called; else `model_not_found`.")]
+    endpoint_type: Annotated[
+        str | None,
+        Meta(
+            description="The endpoint that serves the model; null: the chat endpoints.",
+            extra_json_schema={"x-words": list(ENDPOINT_TYPES)},
+        ),
+    ]
+    supported_protocols: Annotated[
+        list[str],
+        Meta(
+            description="The chat protocols that a channel of the model speaks itself.",
+            extra_json_schema={"x-words": [PUBLIC_NAMES[name] for name in CHAT_PROTOCOLS]},
+        ),
+    ]
+    unit_prices: NotRequired[
+        Annotated[
+            dict[str, Any],
+            Meta(
+                description="USD by the piece, decimal strings; `per_second_by_resolution` is an"
+                " object of them.",
+                extra_json_schema={"x-words": list(UNIT_PRICES)},
+            ),
+        ]
+    ]
+    price_multiplier: NotRequired[
+        Annotated[str, Meta(description="By which prices are multiplied, if that is not 1.")]
+    ]
+
+
+class PublicModels(TypedDict):
+    """The catalog of models."""
+
+    models: Annotated[list[CatalogEntry], Meta(description="Every model, in the gateway's order.")]
 
 
 class PublicCatalog:
@@ -25,14 +87,14 @@ class PublicCatalog:
         self._body = b""
 
     def body(self, registry: Registry) -> bytes:
-        """Return the catalog of `registry` as JSON."""
+        """Return the catalog of `registry` as JSON, a `PublicModels`."""
         if registry is not self._registry:
             self._body = dumps({"models": public_entries(registry)})
             self._registry = registry
         return self._body
 
 
-def public_entries(registry: Registry) -> list[dict[str, Any]]:
+def public_entries(registry: Registry) -> list[CatalogEntry]:
     """Return every model as the public catalog shows it (contract §5), in the file's order."""
     return [_entry(registry, model) for model in registry.models.values()]
 
@@ -52,8 +114,8 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
     return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
 
 
-def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def _entry(registry: Registry, model: ModelSpec) -> CatalogEntry:
+    entry: CatalogEntry = {
         "id": model.id,
         "display_name": model.display_name,
         "context_size": model.context_size,
@@ -69,7 +131,7 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
     if any(units.values()):
         entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
     if model.multiplier != 1:
-        entry["price_multiplier"] = _price(model.multiplier)
+        entry["price_multiplier"] = format(model.multiplier, "f")
     return entry
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.service import new_job_id
 from channels.families import AVATARS
+from channels.media.replies import PresetAvatar
 from channels.media.requests import AvatarRequest
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
@@ -29,6 +31,50 @@ LIST_MAX = 200
 SHOWN: Mapping[State, str] = MappingProxyType(
     {"queued": "pending", "running": "pending", "succeeded": "ready"}
 )
+
+
+_Id = Annotated[str, Meta(description="The avatar's id, for `avatar` of a film.")]
+
+
+class Avatar(TypedDict):
+    """An avatar of the account's own."""
+
+    id: _Id
+    name: Annotated[str, Meta(description="Its name.")]
+    source_kind: Annotated[str, Meta(description="What it is made of: `image` or `video`.")]
+    status: Annotated[
+        str,
+        Meta(
+            description="`ready`: films may use it.",
+            extra_json_schema={"enum": ["pending", "ready", "failed"]},
+        ),
+    ]
+    error: Annotated[str | None, Meta(description="Why it failed, if it did.")]
+    created_at: Annotated[
+        str,
+        Meta(description="When it was submitted.", extra_json_schema={"format": "date-time"}),
+    ]
+
+
+class Avatars(TypedDict):
+    """The account's avatars."""
+
+    avatars: Annotated[
+        list[Avatar], Meta(description=f"The avatars, newest first, {LIST_MAX} at most.")
+    ]
+
+
+class DeletedAvatar(TypedDict):
+    """An avatar that is no more."""
+
+    id: _Id
+    deleted: Annotated[Literal[True], Meta(description="Always true.")]
+
+
+class PresetAvatars(TypedDict):
+    """The avatars that every account may use."""
+
+    avatars: Annotated[list[PresetAvatar], Meta(description="The presets.")]
 
 
 class AvatarsHandler(KeyedHandler):
@@ -59,7 +105,7 @@ class AvatarsHandler(KeyedHandler):
         )
         await submit.run_detached(call, media.video_submit)
 
-    def _begun(self, job_id: str, request: AvatarRequest) -> dict[str, Any]:
+    def _begun(self, job_id: str, request: AvatarRequest) -> Avatar:
         return _record(
             job_id,
             {"name": request.name, "source_kind": request.source_kind},
@@ -85,7 +131,8 @@ class AvatarHandler(ApiHandler):
             raise _unknown()  # deleted by a concurrent request
         if job.state == "succeeded":
             await media.upstreams.cancel(job)
-        self.write(dumps({"id": avatar_id, "deleted": True}))
+        body: DeletedAvatar = {"id": avatar_id, "deleted": True}
+        self.write(dumps(body))
 
     async def _find(self, avatar_id: str) -> Job:
         jobs = media_of(self).jobs
@@ -106,7 +153,7 @@ class PresetAvatarsHandler(ApiHandler):
         self.write(dumps({"avatars": [msgspec.to_builtins(offer.item) for offer in offers]}))
 
 
-def shown(job: Job) -> dict[str, Any]:
+def shown(job: Job) -> Avatar:
     """Return an avatar as clients see it."""
     status = SHOWN.get(job.state, job.state)
     return _record(job.id, job.request, status, job.error_message, job.submitted_at)
@@ -114,7 +161,7 @@ def shown(job: Job) -> dict[str, Any]:
 
 def _record(
     avatar_id: str, fields: Mapping[str, Any], status: str, error: str | None, at: float
-) -> dict[str, Any]:
+) -> Avatar:
     return {
         "id": avatar_id,
         "name": fields["name"],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from actors.catalogs import CatalogUnavailable
 from channels.dialects.faults import described
-from channels.media.replies import Canvas, Template, TemplateDetail
+from channels.media.replies import Canvas, Layer, Template, TemplateDetail
 from channels.media.values import identifier
 from gw import errors
 from gw.api.failures import unavailable
@@ -16,6 +17,20 @@ from gw.api.handler import ApiHandler
 from gw.error_bodies import dumps
 from gw.media.clips import TEMPLATE_SCENES
 from gw.media.videos import CLIP
+
+
+class Templates(TypedDict):
+    """Templates of films."""
+
+    templates: Annotated[list[Template], Meta(description="The templates.")]
+
+
+class WholeTemplate(Template, frozen=True, kw_only=True):
+    """A template with its canvas and layers."""
+
+    scene: Annotated[str | None, Meta(description="The kind of film.")]
+    canvas: Annotated[Canvas, Meta(description="The size of its picture.")]
+    layers: Annotated[list[Layer], Meta(description="What lies upon it, lowest first.")]
 
 
 def require_clips(handler: ApiHandler) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn, NotRequired, TypedDict
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from actors.catalogs import CatalogUnavailable
@@ -17,7 +18,7 @@ from actors.jobs.service import new_job_id
 from actors.wallet.piece_prices import MediaPrice
 from channels.media.requests import AvatarVideo, Video
 from channels.media.results import VideoResult
-from gw.api import task_lists
+from gw.api import task_lists, task_shapes
 from gw.api.failures import unavailable
 from gw.api.handler import ApiHandler
 from gw.api.keyed_handler import KeyedHandler
@@ -36,9 +37,47 @@ from gw.upstream_errors import as_http_status
 ContentLink = Callable[[Job, float], str]
 
 
-def shown(job: Job, content_link: ContentLink) -> dict[str, Any]:
+class VideoTask(TypedDict):
+    """A film that is made, or was."""
+
+    id: task_shapes.TaskId
+    status: Annotated[
+        str,
+        Meta(
+            description="Where it is; the last four are final.",
+            extra_json_schema={"enum": list(task_list.VIDEOS.states)},
+        ),
+    ]
+    model: task_shapes.TaskModel
+    created_at: task_shapes.SubmittedAt
+    progress: NotRequired[
+        Annotated[
+            int,
+            Meta(ge=0, le=100, description="Per cent, before its end, if the upstream says so."),
+        ]
+    ]
+    video_url: NotRequired[
+        Annotated[str, Meta(description="A link to the film, on success; a list renews it.")]
+    ]
+    expires_at: NotRequired[task_shapes.ExpiresAt]
+    duration: NotRequired[
+        Annotated[int | float, Meta(description="The film's seconds, which are billed.")]
+    ]
+    output_files: NotRequired[
+        Annotated[list[Any], Meta(description="Further files, of models that make subtitles.")]
+    ]
+    error: NotRequired[task_shapes.TaskFailure]
+
+
+class VideoTasks(TypedDict):
+    """A list of tasks."""
+
+    data: Annotated[list[VideoTask], Meta(description="The tasks, newest first.")]
+
+
+def shown(job: Job, content_link: ContentLink) -> VideoTask:
     """Return the members of a task; `content_link` makes links to films that have none."""
-    members: dict[str, Any] = {
+    members: VideoTask = {
         "id": job.id,
         "status": job.state,
         "model": job.model,
@@ -55,7 +94,9 @@ def shown(job: Job, content_link: ContentLink) -> dict[str, Any]:
             members["duration"] = _seconds(result.milliseconds)
         if result.output_files:
             members["output_files"] = result.output_files
-    return members | task_lists.error_of(job)
+    if (error := task_lists.error_of(job)) is not None:
+        members["error"] = error
+    return members
 
 
 def _seconds(milliseconds: int) -> int | float:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -208,7 +209,7 @@ def figures(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def exact(line: dict[str, Any]) -> dict[str, Any]:
+def exact(line: Mapping[str, Any]) -> dict[str, Any]:
     return {**line, "cost": Decimal(line["cost"])}
 
 

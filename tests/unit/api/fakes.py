@@ -190,6 +190,7 @@ class FakeConfig:
     cors_origins: tuple[str, ...] = ()
     messages_versions: tuple[str, ...] = ("2023-06-01",)
     tls: object | None = None
+    describe: bool = True
     translations: frozenset[str] = frozenset()
     timeouts: Timeouts = TIMEOUTS
 

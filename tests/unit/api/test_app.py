@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from gw.api.endpoint import Endpoint
 from gw.api.handler import ApiHandler
-from gw.app import routes
+from gw.app import description, routes
 from tests.support.aio import run
 from tests.support.logs import logs
 from tests.support.rows import cases, each
@@ -37,6 +37,7 @@ def test_a_route_that_breaks_is_counted_as_the_gateways_own_failure(route: Endpo
     async def scene() -> None:
         world = World()
         method = "POST" if "POST" in route.methods else route.methods[0]
+        description()  # that of all rows is made once
         with patch("gw.app.routes", return_value=[route]):
             application = world.application()
         async with served(application) as address:

@@ -96,6 +96,7 @@ def test_every_guard_is_somewhere_and_the_page_shows_them() -> None:
 def test_nothing_else_is_open_to_strangers_and_agents() -> None:
     assert {row.route for row in routes() if row.auth == "none"} == {
         "media_file",
+        "openapi",
         "public_catalog",
         "video_content",
         "wiki_download",
