@@ -1,4 +1,4 @@
-"""The table of accounts as functions: create, list, show, limit, enable. The SQL is `accounts.sql`.
+"""Accounts: their members, each declared once, and their table as functions.
 
 Amounts are only read here; `actors/wallet/ledger.py` moves them. The database notifies running
 gateways of changed limits and disabled accounts.
@@ -9,97 +9,103 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict
+from typing import Annotated, Any
 
 from actors.store.database import Database
-from actors.store.queries import load, settings
+from actors.store.queries import load
 from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount, top_up
-
-SQL = load("gw", "accounts.sql")
+from gw.nouns import kinds
+from gw.nouns.member import Member, Setting
+from gw.nouns.noun import Changes, Noun
 
 # Granted at sign-up (spec: Account wallet).
 TRIAL_NANO_USD = 300_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """One account; the columns of `show` and `list` in their order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NamedAndLimited:
+    """What a new account and a stored one have in common."""
 
-    id: str
-    name: str
-    enabled: bool
-    balance_nano_usd: int
-    held_nano_usd: int
-    rpm_limit: int | None
-    concurrency_limit: int | None
-    created_at: datetime
-    default_model: str | None  # of agents without one
-    allowed_models: list[str] | None  # of agents; None: every model
+    name: Annotated[str, Member(kinds.LABEL, "as lists show it", is_positional=True)]
+    rpm_limit: Annotated[
+        int | None,
+        Setting(kinds.COUNT, "requests per minute", option="rpm", none="any", verb="limits"),
+    ] = None
+    concurrency_limit: Annotated[
+        int | None,
+        Setting(kinds.COUNT, "requests at a time", option="concurrency", none="any", verb="limits"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAccount(_NamedAndLimited):
+    """A new account, with its first credit."""
+
+    credit_nano_usd: Annotated[
+        int, Member(kinds.USD, "credit to begin with", name="credit_usd", before="rpm_limit")
+    ] = 0
+    with_trial: Annotated[
+        bool,
+        Member(kinds.FLAG, "grant the trial credit of 0.30 USD", name="trial", before="rpm_limit"),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account(_NamedAndLimited):
+    """An account as shown; amounts are decimal strings.
+
+    `default_model` and `allowed_models` apply to its agents; null is no default, and every model.
+    """
+
+    id: Annotated[str, Member(kinds.ID, before="name")]
+    enabled: Annotated[
+        bool, Setting(kinds.FLAG, has_option=False, has_field=False, before="rpm_limit")
+    ]
+    balance_nano_usd: Annotated[int, Member(kinds.USD, name="balance_usd", before="rpm_limit")]
+    held_nano_usd: Annotated[int, Member(kinds.USD, name="held_usd", before="rpm_limit")]
+    default_model: Annotated[
+        str | None,
+        Setting(kinds.MODEL_ID, "of agents that have none", has_field=False),
+    ]
+    allowed_models: Annotated[
+        list[str] | None,
+        Setting(kinds.MODELS, "may be repeated", option="allow", has_field=False),
+    ]
+    created_at: Annotated[datetime, Member(kinds.INSTANT)]
 
     @property
-    def available_nano_usd(self) -> int:
+    def available_nano_usd(
+        self,
+    ) -> Annotated[int, Member(kinds.USD, name="available_usd", before="rpm_limit")]:
         """The balance without open holds (contract §3)."""
         return self.balance_nano_usd - self.held_nano_usd
 
 
-class LimitChanges(TypedDict, total=False):
-    """Limits to set; an absent name leaves a limit alone, None removes it."""
-
-    rpm_limit: int | None
-    concurrency_limit: int | None
-
-
-class ModelChanges(TypedDict, total=False):
-    """The models of agents; an absent name leaves it alone, None is no default, or every model."""
-
-    default_model: str | None
-    allowed_models: list[str] | None
+ACCOUNT: Noun[NewAccount, Account] = Noun(
+    "Account",
+    NewAccount,
+    Account,
+    alias="a",
+    settings_doc="New settings of an account; absent members stay, null removes a limit.",
+)
+SQL = load("gw", "accounts.sql", ACCOUNT.sql)
 
 
-async def create(
-    database: Database,
-    name: str,
-    *,
-    rpm_limit: int | None = None,
-    concurrency_limit: int | None = None,
-    credit_nano_usd: int = 0,
-    with_trial: bool = False,
-) -> Account:
+async def create(database: Database, name: str, **settings: Any) -> Account:
     """Create an account with its first credits in one transaction. Raises StoreError."""
     async with database.transaction() as session:
-        return await insert(
-            session,
-            name,
-            rpm_limit=rpm_limit,
-            concurrency_limit=concurrency_limit,
-            credit_nano_usd=credit_nano_usd,
-            with_trial=with_trial,
-        )
+        return await insert(session, NewAccount(name=name, **settings))
 
 
-async def insert(
-    session: Session,
-    name: str,
-    *,
-    rpm_limit: int | None = None,
-    concurrency_limit: int | None = None,
-    credit_nano_usd: int = 0,
-    with_trial: bool = False,
-) -> Account:
-    """Like `create`, in the transaction of the caller. Raises StoreError."""
+async def insert(session: Session, new: NewAccount) -> Account:
+    """Create an account with its first credits; `session` is a transaction. Raises StoreError."""
     account_id = new_account_id()
-    row = {
-        "id": account_id,
-        "name": name,
-        "rpm_limit": rpm_limit,
-        "concurrency_limit": concurrency_limit,
-    }
-    await session.execute(SQL["insert"], row)
-    if with_trial:
+    await session.execute(SQL["insert"], {"id": account_id, **ACCOUNT.row_of(new)})
+    if new.with_trial:
         await top_up(session, account_id, TRIAL_NANO_USD, kind="trial")
-    if credit_nano_usd:
-        await top_up(session, account_id, credit_nano_usd, kind="topup")
+    if new.credit_nano_usd:
+        await top_up(session, account_id, new.credit_nano_usd, kind="topup")
     return await show(session, account_id)
 
 
@@ -123,31 +129,19 @@ async def show(database: Statements, account_id: str) -> Account:
     row = await database.fetch_one(SQL["show"], (account_id,))
     if row is None:
         raise UnknownAccount(account_id)
-    return Account(*row)
+    return ACCOUNT.of_row(row)
 
 
 async def list_all(database: Database) -> list[Account]:
     """Return every account, oldest first."""
-    return [Account(*row) for row in await database.fetch_all(SQL["list"])]
+    return [ACCOUNT.of_row(row) for row in await database.fetch_all(SQL["list"])]
 
 
-async def set_limits(database: Statements, account_id: str, changes: LimitChanges) -> None:
-    """Set the limits that `changes` names. Raises UnknownAccount."""
-    params = settings(changes, LimitChanges.__annotations__)
-    if not await database.execute(SQL["limit"], {"id": account_id, **params}):
-        raise UnknownAccount(account_id)
-
-
-async def set_models(database: Statements, account_id: str, changes: ModelChanges) -> None:
-    """Set the models named by `changes`, in canonical ids. Raises UnknownAccount."""
-    params = settings(changes, ModelChanges.__annotations__)
-    if not await database.execute(SQL["set_models"], {"id": account_id, **params}):
-        raise UnknownAccount(account_id)
-
-
-async def set_enabled(database: Statements, account_id: str, *, enabled: bool) -> None:
-    """Enable or disable all keys of the account. Raises UnknownAccount."""
-    if not await database.execute(SQL["enable"], {"id": account_id, "enabled": enabled}):
+async def change(database: Statements, account_id: str, changes: Changes) -> None:
+    """Set the fields named by `changes`; a disabled account's keys are. Raises UnknownAccount."""
+    if not await database.execute(
+        SQL["change"], {"id": account_id, **ACCOUNT.settings_of(changes)}
+    ):
         raise UnknownAccount(account_id)
 
 

@@ -1,7 +1,6 @@
 -- insert --
 -- Insert an account without money.
-INSERT INTO accounts (id, name, rpm_limit, concurrency_limit)
-VALUES (%(id)s, %(name)s, %(rpm_limit)s, %(concurrency_limit)s)
+INSERT INTO accounts (id, {{new_columns}}) VALUES (%(id)s, {{new_values}})
 
 -- insert_once --
 -- Insert an account without money, unless its id exists.
@@ -10,36 +9,25 @@ ON CONFLICT (id) DO NOTHING
 
 -- show --
 -- One account.
-SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
-       allowed_models
-FROM accounts WHERE id = %s
+SELECT {{columns}}
+FROM accounts a WHERE id = %s
 
 -- list --
 -- All accounts, the oldest first.
-SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
-       allowed_models
-FROM accounts ORDER BY created_at, id
+SELECT {{columns}}
+FROM accounts a ORDER BY created_at, id
 
--- limit --
--- Set limits, as far as given; null is no limit.
-UPDATE accounts SET
-    rpm_limit = CASE WHEN %(set_rpm_limit)s THEN %(rpm_limit)s::integer ELSE rpm_limit END,
-    concurrency_limit = CASE WHEN %(set_concurrency_limit)s THEN %(concurrency_limit)s::integer
-                             ELSE concurrency_limit END
-WHERE id = %(id)s
+-- newest_first --
+-- Accounts, the newest first.
+SELECT {{columns}}
+FROM accounts a WHERE %(at)s::timestamptz IS NULL OR (created_at, id) < (%(at)s, %(id)s)
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
--- enable --
--- Enable or disable an account, and so its keys. Whoever is signed in as the owner of a disabled one is signed out.
+-- change --
+-- Change settings, as far as given. Whoever is signed in as the owner of an account that is disabled is signed out.
 WITH signed_out AS (
-    DELETE FROM console_sessions WHERE account_id = %(id)s AND NOT %(enabled)s
+    DELETE FROM console_sessions WHERE account_id = %(id)s AND %(set_enabled)s AND NOT %(enabled)s::boolean
 ), taken_back AS (
-    DELETE FROM console_links WHERE account_id = %(id)s AND NOT %(enabled)s
+    DELETE FROM console_links WHERE account_id = %(id)s AND %(set_enabled)s AND NOT %(enabled)s::boolean
 )
-UPDATE accounts SET enabled = %(enabled)s WHERE id = %(id)s
-
--- set_models --
--- Set the default model of the account's agents, and the models it may call, as far as given.
-UPDATE accounts SET
-    default_model = CASE WHEN %(set_default_model)s THEN %(default_model)s ELSE default_model END,
-    allowed_models = CASE WHEN %(set_allowed_models)s THEN %(allowed_models)s::text[] ELSE allowed_models END
-WHERE id = %(id)s
+UPDATE accounts SET {{settings}} WHERE id = %(id)s

@@ -19,18 +19,27 @@ from types import MappingProxyType
 from typing import Any
 
 HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
+PART = re.compile(r"\{\{([a-z_]+)\}\}")
 
 
 class QueryFileFault(Exception):
     """A malformed query file; the message names file and query."""
 
 
-def load(package: str, filename: str) -> Mapping[str, str]:
+def load(
+    package: str, filename: str, parts: Mapping[str, str] = MappingProxyType({})
+) -> Mapping[str, str]:
     """Return the queries of `filename` in the folder of `package`, by name.
 
-    Raises QueryFileFault.
+    `{{name}}` in them is one of `parts`: lists of columns that the code declares. Raises
+    QueryFileFault.
     """
-    return parse(files(package).joinpath(filename).read_text(encoding="utf-8"), filename)
+    text = files(package).joinpath(filename).read_text(encoding="utf-8")
+    try:
+        whole = PART.sub(lambda found: parts[found[1]], text)
+    except KeyError as error:
+        raise QueryFileFault(f"{filename}: there is no part {error}") from error
+    return parse(whole, filename)
 
 
 def parse(text: str, filename: str) -> Mapping[str, str]:

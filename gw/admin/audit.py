@@ -17,8 +17,8 @@ from actors.store.queries import load
 from actors.store.session import Statements
 from actors.wallet.storable import to_json
 from gw.admin.pagination import Page, PageQuery, page_of
-from gw.admin.values import Instant
 from gw.keys.views import Viewer
+from gw.nouns.values import Instant
 
 SQL = load("gw.admin", "admin.sql")
 

@@ -14,14 +14,14 @@ from actors.store.session import Session, Statements
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.refusals import Invalid, Refused
-from gw.admin.values import Instant
 from gw.knowledge import bases
 from gw.knowledge.bases import BaseRecord
 from gw.knowledge.folder import Folder
 from gw.knowledge.importing import Imported, ImportTarget, import_folder
 from gw.knowledge.removal import clean_up, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
+from gw.nouns.refused import Invalid, Refused
+from gw.nouns.values import Instant
 
 
 class BaseView(Struct, frozen=True):

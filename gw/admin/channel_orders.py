@@ -18,7 +18,7 @@ from actors.store.session import Session, Statements
 from channels.registry import ChannelSpec, Registry
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.refusals import Refused
+from gw.nouns.refused import Refused
 from metrics.logs import EventLog
 
 RETRY_SECONDS = 1.0

@@ -25,7 +25,7 @@ from actors.process import ProcessIdentity
 from actors.store.database import Database
 from channels.registry import ChannelSpec, Registry
 from gw.admin import channel_orders
-from gw.admin.values import Instant
+from gw.nouns.values import Instant
 from metrics.prometheus import Metrics
 
 # The timeout of the processes' reports, and the time for which they are cached.

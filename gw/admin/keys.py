@@ -8,125 +8,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
-from actors.wallet.money import format_usd
 from gw import accounts
 from gw.admin import audit, pagination
-from gw.admin.audit import SQL, Actor, Noted
-from gw.admin.refusals import Invalid, Refused, refusal_of
-from gw.admin.values import Instant
+from gw.admin.audit import Actor, Noted
+from gw.admin.refusals import refusal_of
 from gw.agents import table
-from gw.cursors import Position
 from gw.keys import issue, key_requests, store, views
 from gw.keys.hashing import KeyHasher
-from gw.keys.issue import KeyWish, NotRevealable
-from gw.keys.key_requests import KeyRequest
+from gw.keys.issue import NotRevealable
+from gw.keys.key import KEY, KeyRecord, KeyWish
+from gw.keys.key_requests import REQUEST, KeyRequest, KeyRequestWish
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret
+from gw.nouns.noun import Changes
+from gw.nouns.refused import Invalid, Refused
 
 
-class KeyView(Struct, frozen=True):
-    """A key without its text; amounts are decimal strings.
-
-    `status` is the result of authentication, without the account's state: active, revoked, disabled
-    or expired. `allowed_models`: null is every model.
-    """
-
-    id: str
-    account_id: str
-    name: str
-    kind: str
-    agent_id: str | None
-    user: str
-    requested_by: str | None
-    prefix: str
-    status: str
-    enabled: bool
-    revealable: bool
-    allowed_models: list[str] | None
-    expires_at: Instant | None
-    account_logs: bool
-    spend_cap_usd: str | None
-    spent_usd: str
-    last_used_at: Instant | None
-    created_at: Instant
-    revoked_at: Instant | None
-
-
-class KeyWithText(KeyView, frozen=True):
+class KeyWithText(KEY.View):  # type: ignore[name-defined, misc]
     """A key with its text, returned only by its creation and by a reveal."""
 
     key: str
 
 
-def view(key: store.KeyRecord) -> KeyView:
-    """Return a key as shown."""
-    cap = key.spend_cap_nano_usd
-    return KeyView(
-        id=key.id,
-        account_id=key.account_id,
-        name=key.name,
-        kind=key.kind,
-        agent_id=key.agent_id,
-        user=key.user,
-        requested_by=key.requested_by,
-        prefix=key.prefix,
-        status=status(key, datetime.now(UTC)),
-        enabled=key.enabled,
-        revealable=key.is_revealable,
-        allowed_models=key.allowed_models,
-        expires_at=key.expires_at,
-        account_logs=key.account_logs,
-        spend_cap_usd=None if cap is None else format_usd(cap),
-        spent_usd=format_usd(key.spent_nano_usd),
-        last_used_at=key.last_used_at,
-        created_at=key.created_at,
-        revoked_at=key.revoked_at,
-    )
-
-
-def with_text(key: store.KeyRecord, text: str) -> KeyWithText:
+def with_text(key: KeyRecord, text: str) -> KeyWithText:
     """Return a key with its text."""
-    return KeyWithText(**structs.asdict(view(key)), key=text)
+    return KeyWithText(**structs.asdict(KEY.view(key)), key=text)
 
 
-def status(key: store.KeyRecord, now: datetime) -> str:
-    """Return the result of authentication with this key, without the account's state."""
-    if key.revoked_at is not None:
-        return "revoked"
-    if not key.enabled:
-        return "disabled"
-    if key.expires_at is not None and key.expires_at <= now:
-        return "expired"
-    return "active"
-
-
-class KeyQuery(pagination.PageQuery, frozen=True):
-    """The query of a list of keys."""
-
-    account_id: str | None = None
-
-
-async def page(database: Statements, query: KeyQuery) -> pagination.Page[KeyView]:
+async def page(database: Statements, query: pagination.AccountQuery) -> pagination.Page[KeyRecord]:
     """Return a page of one or all accounts' keys, newest first. Raises UnknownAccount, Invalid."""
-    if query.account_id is not None:
-        await accounts.show(database, query.account_id)
-    params = {"account": query.account_id, **pagination.after_position(query)}
-    rows = await database.fetch_all(SQL["page_of_keys"], params)
-    found = [view(store.KeyRecord(*row)) for row in rows]
-    return pagination.page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
-
-
-async def show(database: Statements, key_id: str) -> KeyView:
-    """Return one key. Raises UnknownKey."""
-    return view(await store.show(database, key_id))
+    return await pagination.newest(database, store.SQL["newest_first"], KEY, query)
 
 
 def check_wish(wish: KeyWish) -> None:
@@ -137,7 +55,7 @@ def check_wish(wish: KeyWish) -> None:
         _check_fence(has_models=wish.allowed_models is not None, reads_logs=wish.account_logs)
 
 
-def check_changes(changes: store.KeyChanges, key: store.KeyRecord) -> None:
+def check_changes(changes: Changes, key: KeyRecord) -> None:
     """Raise Invalid for changes that `key` does not allow: an agent's key is restricted.
 
     Its restrictions cannot be removed, and other keys cannot get them.
@@ -166,7 +84,7 @@ def _check_fence(*, has_models: bool, reads_logs: bool) -> None:
 
 async def create(
     session: Session, actor: Actor, wish: KeyWish, secret: Secret
-) -> tuple[store.KeyRecord, str]:
+) -> tuple[KeyRecord, str]:
     """Create a key; its text is returned only here and by a reveal.
 
     Raises UnknownAccount, Invalid, WrongSecret.
@@ -201,20 +119,20 @@ async def create_all(
     secret: Secret,
     *,
     place: Callable[[int], str],
-) -> list[store.KeyRecord]:
+) -> list[KeyRecord]:
     """Create keys, all or, if one is refused, none; `with_texts` returns their texts.
 
     `place` says in an error which wish was refused, by its index. Raises WishRefused, WrongSecret.
     """
     await _check_wishes(session, wishes, place)
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    made: list[store.KeyRecord] = []
+    made: list[KeyRecord] = []
     for start in range(0, len(wishes), KEYS_AT_ONCE_MAX):
         part = wishes[start : start + KEYS_AT_ONCE_MAX]
         issued = await issue.issue_keys(session, part, hasher=hasher, sealer=sealer)
         found = await store.show_all(session, [one.id for one in issued])
         made += [key for key, _ in found]
-        noted = [Noted(key.id, key.account_id, _created(key)) for key, _ in found]
+        noted = [Noted(key.id, key.account_id, KEY.noted_new(key)) for key, _ in found]
         await audit.note_all(session, actor, "key.create", noted)
     return made
 
@@ -247,13 +165,13 @@ async def _check_wishes(
 
 async def with_texts(
     session: Session, key_ids: Sequence[str], secret: Secret
-) -> list[tuple[store.KeyRecord, str]]:
+) -> list[tuple[KeyRecord, str]]:
     """Return stored keys with their texts, which is for who has just made them.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
     """
     sealer = KeySealer(secret)
-    shown: list[tuple[store.KeyRecord, str]] = []
+    shown: list[tuple[KeyRecord, str]] = []
     for key, sealed in await store.show_all(session, key_ids):
         if sealed is None:
             raise NotRevealable(key.id)
@@ -261,16 +179,14 @@ async def with_texts(
     return shown
 
 
-async def note_revealed(session: Session, actor: Actor, keys: Sequence[store.KeyRecord]) -> None:
+async def note_revealed(session: Session, actor: Actor, keys: Sequence[KeyRecord]) -> None:
     """Record that the texts of these keys are about to be shown again."""
     await views.note_views(session, [key.id for key in keys], actor.viewer)
     noted = [Noted(key.id, key.account_id, {}) for key in keys]
     await audit.note_all(session, actor, "key.reveal", noted)
 
 
-async def import_hash(
-    session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes
-) -> store.KeyRecord:
+async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes) -> KeyRecord:
     """Store a key by its hash. Raises UnknownAccount, Invalid, HashIsTaken."""
     check_wish(wish)
     await _check_agent(session, wish.account_id, wish.agent_id)
@@ -278,9 +194,7 @@ async def import_hash(
     return await _made(session, actor, "key.import", key_id)
 
 
-async def change(
-    session: Session, actor: Actor, key_id: str, changes: store.KeyChanges
-) -> store.KeyRecord:
+async def change(session: Session, actor: Actor, key_id: str, changes: Changes) -> KeyRecord:
     """Set the members named by `changes`.
 
     A key that an operator disables is locked: its account's owner does not enable it. Raises
@@ -288,17 +202,17 @@ async def change(
     """
     before = await store.show(session, key_id)
     check_changes(changes, before)
-    set_too: store.KeyChanges = {}
+    set_too: Changes = {}
     if "enabled" in changes:
         if actor.kind != "owner":
-            set_too = {"locked": not changes["enabled"]}
+            set_too = {"is_locked": not changes["enabled"]}
         elif changes["enabled"] and await store.is_locked(session, key_id):
             raise store.KeyIsLocked(key_id)
     await store.change(session, key_id, {**changes, **set_too})
-    return await _noted(session, actor, "key.set", key_id, _shown(changes))
+    return await _noted(session, actor, "key.set", key_id, KEY.noted(changes))
 
 
-async def revoke(session: Session, actor: Actor, key_id: str) -> store.KeyRecord:
+async def revoke(session: Session, actor: Actor, key_id: str) -> KeyRecord:
     """Revoke a key for good. Raises UnknownKey."""
     await store.revoke(session, key_id)
     return await _noted(session, actor, "key.revoke", key_id, {})
@@ -306,7 +220,7 @@ async def revoke(session: Session, actor: Actor, key_id: str) -> store.KeyRecord
 
 async def reveal(
     session: Session, actor: Actor, key_id: str, secret: Secret
-) -> tuple[store.KeyRecord, str]:
+) -> tuple[KeyRecord, str]:
     """Return the text of a stored key, and record the view in the list of the key too.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
@@ -315,36 +229,20 @@ async def reveal(
     return await _noted(session, actor, "key.reveal", key_id, {}), text
 
 
-async def request_key(
-    session: Session,
-    actor: Actor,
-    *,
-    account_id: str,
-    agent_id: str,
-    name: str,
-    requested_by: str,
-    spend_cap_nano_usd: int,
-) -> KeyRequest:
+async def request_key(session: Session, actor: Actor, wish: KeyRequestWish) -> KeyRequest:
     """Store a request for a key of an agent. Raises UnknownAccount, Invalid."""
-    await _check_agent(session, account_id, agent_id)
-    request = await key_requests.request_key(
-        session,
-        account_id=account_id,
-        agent_id=agent_id,
-        name=name,
-        requested_by=requested_by,
-        spend_cap_nano_usd=spend_cap_nano_usd,
-    )
-    details = {"agent_id": agent_id, "name": name, "requested_by": requested_by}
+    await _check_agent(session, wish.account_id, wish.agent_id)
+    request = await key_requests.request_key(session, wish)
+    details = REQUEST.noted_new(request)
     await audit.note(
-        session, actor, "key.request", request.id, account_id=account_id, details=details
+        session, actor, "key.request", request.id, account_id=request.account_id, details=details
     )
     return request
 
 
 async def approve(
     session: Session, actor: Actor, request_id: str, secret: Secret
-) -> tuple[store.KeyRecord, str]:
+) -> tuple[KeyRecord, str]:
     """Create the requested key. Raises UnknownRequest, RequestIsDecided, WrongSecret."""
     issued = await key_requests.approve_request(
         session,
@@ -377,38 +275,16 @@ def _no_agent(account_id: str, agent_id: str) -> Invalid:
     return Invalid(f"the account {account_id} has no agent {agent_id}")
 
 
-async def _made(session: Session, actor: Actor, action: str, key_id: str) -> store.KeyRecord:
+async def _made(session: Session, actor: Actor, action: str, key_id: str) -> KeyRecord:
     key = await store.show(session, key_id)
-    details = _created(key)
+    details = KEY.noted_new(key)
     await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
     return key
-
-
-def _created(key: store.KeyRecord) -> dict[str, Any]:
-    """Return a new key as the audit trail stores it, without its text."""
-    return {
-        "name": key.name,
-        "kind": key.kind,
-        "agent_id": key.agent_id,
-        "allowed_models": key.allowed_models,
-        "expires_at": key.expires_at,
-        "account_logs": key.account_logs,
-        "spend_cap_usd": view(key).spend_cap_usd,
-    }
 
 
 async def _noted(
     session: Session, actor: Actor, action: str, key_id: str, details: dict[str, Any]
-) -> store.KeyRecord:
+) -> KeyRecord:
     key = await store.show(session, key_id)
     await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
     return key
-
-
-def _shown(changes: store.KeyChanges) -> dict[str, Any]:
-    """Return changes as the audit trail stores them."""
-    shown: dict[str, Any] = {**changes}
-    if "spend_cap_nano_usd" in shown:
-        cap = shown.pop("spend_cap_nano_usd")
-        shown["spend_cap_usd"] = None if cap is None else format_usd(cap)
-    return shown

@@ -21,8 +21,8 @@ from actors.wallet.storable import to_json
 from actors.wallet.verify import STATEMENT_SECONDS, VerifyReport, verify
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.refusals import Refused
-from gw.admin.values import Instant
+from gw.nouns.refused import Refused
+from gw.nouns.values import Instant
 from metrics.logs import EventLog
 
 # How long the response to a request waits for the end of a verification; most are shorter.

@@ -7,8 +7,10 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
-from gw import cursors
-from gw.admin.refusals import Invalid
+from actors.store.session import Statements
+from gw import accounts, cursors
+from gw.nouns.noun import Noun
+from gw.nouns.refused import Invalid
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 200
@@ -16,6 +18,7 @@ CURSOR_CHARACTERS_MAX = 400
 
 T = TypeVar("T")
 P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Page(Struct, Generic[T], frozen=True):
@@ -41,11 +44,29 @@ class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
             raise Invalid("cursor: this is none of this list") from None
 
 
-def after_position(query: PageQuery) -> dict[str, Any]:
+class AccountQuery(PageQuery, frozen=True):
+    """The query of a page of what one account has, or all have."""
+
+    account_id: str | None = None
+
+
+def _after(query: PageQuery) -> dict[str, Any]:
     """Return the parameters of a statement that lists by age. Raises Invalid."""
     position = query.position(cursors.Position)
     at, last_id = (None, None) if position is None else (position.at, position.id)
     return {"at": at, "id": last_id, "limit": query.limit + 1}
+
+
+async def newest(
+    database: Statements, statement: str, noun: Noun[Any, R], query: PageQuery
+) -> Page[R]:
+    """Return a page of the noun's records, the newest first. Raises UnknownAccount, Invalid."""
+    account_id = query.account_id if isinstance(query, AccountQuery) else None
+    if account_id is not None:
+        await accounts.show(database, account_id)
+    rows = await database.fetch_all(statement, {"account": account_id, **_after(query)})
+    found: list[Any] = [noun.of_row(row) for row in rows]
+    return page_of(found, query.limit, lambda one: cursors.Position(one.created_at, one.id))
 
 
 def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:
@@ -53,6 +74,16 @@ def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page
     kept = list(rows[:limit])
     cursor = cursors.write_position(position(kept[-1])) if len(rows) > limit else None
     return Page(kept, cursor)
+
+
+def shown(page: Page[T], view: Callable[[T], P]) -> Page[P]:
+    """Return a page of views."""
+    return Page([view(row) for row in page.data], page.next_cursor)
+
+
+def pages_of(view: type[Struct]) -> Any:
+    """Return the type of a page of a view that is made from a declaration."""
+    return Page[view]  # type: ignore[valid-type]
 
 
 def page_in_order(rows: Sequence[T], query: PageQuery, name: Callable[[T], str]) -> Page[T]:

@@ -26,13 +26,13 @@ from channels.registry import Registry
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.refusals import Invalid, Refused
-from gw.admin.values import Instant
 from gw.config.faults import FaultReport, Mark
 from gw.config.mappings import attempt, mapping
 from gw.config.nodes import Scalar, Unreadable
 from gw.config.prices import FACTOR, PRICE
 from gw.config.yaml_source import parse
+from gw.nouns.refused import Invalid, Refused
+from gw.nouns.values import Instant
 
 SQL = load("gw.admin", "prices.sql")
 # The current and future prices of one account, which are read with each of its keys.

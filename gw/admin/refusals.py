@@ -1,8 +1,4 @@
-"""The refusals of an operator's request: one table for the command line, the admin API and pages.
-
-`Invalid` is a fault of the request itself; `Refused`, or an exception of the room that refused
-it, is a conflict with the current state.
-"""
+"""The refusals of an operator's request as messages: one table for commands, admin API, pages."""
 
 from __future__ import annotations
 
@@ -17,19 +13,7 @@ from gw.keys.issue import NotRevealable
 from gw.keys.key_requests import RequestIsDecided, UnknownRequest
 from gw.keys.sealing import WrongSecret
 from gw.knowledge.bases import UnknownBase
-
-
-class Refused(Exception):
-    """A valid request was refused; `code` is the reason in one word."""
-
-    def __init__(self, message: str, code: str, *, http_status: int = 409) -> None:
-        super().__init__(message)
-        self.code = code
-        self.http_status = http_status
-
-
-class Invalid(Exception):
-    """The request is invalid, whatever the state of the database."""
+from gw.nouns.refused import Invalid, Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from channels.media.model import TaskKind
 from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.admin.pagination import Page, PageQuery, page_of
-from gw.admin.refusals import Refused
-from gw.admin.values import Instant
+from gw.nouns.refused import Refused
+from gw.nouns.values import Instant
 
 
 class TaskView(Struct, frozen=True):

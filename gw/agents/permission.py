@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from channels.registry import ModelSpec, Registry
 from gw.keys.principal import Agent
+from gw.nouns.values import chat_model
 
 
 class AgentRefused(Exception):
@@ -17,14 +18,6 @@ class AgentRefused(Exception):
     def __init__(self, outcome: str, message: str) -> None:
         super().__init__(message)
         self.outcome = outcome
-
-
-def chat_model(registry: Registry, name: str) -> ModelSpec | None:
-    """Return the callable chat model of an id or alias, or None."""
-    model = registry.resolve(name)
-    if model is None or not model.callable or model.endpoint_type is not None:
-        return None
-    return model
 
 
 def effective_model(

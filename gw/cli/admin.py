@@ -6,6 +6,7 @@ The functions are in `gw/admin/tokens.py`; the API itself is `gw/api/admin/`.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,9 +14,10 @@ import msgspec
 from gw.admin import audit, tokens
 from gw.admin.audit import AuditQuery
 from gw.admin.pagination import PAGE_MAX
-from gw.admin.tokens import SCOPES
+from gw.admin.tokens import TOKEN
 from gw.cli import arguments
-from gw.cli.context import Context, with_database
+from gw.cli.arguments import Verb, option
+from gw.cli.context import Context
 from gw.cli.failures import UsageFault
 from gw.cli.output import Result, sheet, table
 
@@ -29,47 +31,39 @@ TRAIL_COLUMNS = ("at", "actor_kind", "actor", "origin", "action", "object", "det
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
     verbs = arguments.add_noun(nouns, "admin", "tokens of the admin API, and the audit trail")
-    token = arguments.add_noun(verbs, "token", "make, list and revoke tokens of the admin API")
-    text = "make a token and print it, once"
-    create_ = arguments.add_command(token, "create", text, with_database(create))
-    create_.add_argument(
-        "--name", metavar="NAME", type=arguments.label, required=True, help="who uses it"
-    )
-    create_.add_argument("--scope", choices=SCOPES, required=True, help="read changes nothing")
-    arguments.add_command(token, "list", "list all tokens", with_database(list_))
-    revoke_ = arguments.add_command(
-        token, "revoke", "refuse a token for good", with_database(revoke)
-    )
-    revoke_.add_argument("id", metavar="ID", type=arguments.identifier, help="of the token, adm_…")
-
+    text = "make, list and revoke tokens of the admin API"
+    arguments.add_verbs(verbs, "token", text, _token_verbs())
     text = "list what was changed, by whom, when and from where, the newest first"
-    audit_ = arguments.add_command(verbs, "audit", text, with_database(trail, check=check_trail))
-    audit_.add_argument(
-        "--account", metavar="ID", type=arguments.identifier, help="of this account"
-    )
-    audit_.add_argument(
+    of_object = option(
         "--object", metavar="ID", type=arguments.identifier, help="of this key, agent, …"
     )
-    audit_.add_argument(
-        "--limit", metavar="N", type=arguments.count, default=PAGE_MAX, help=f"at most {PAGE_MAX}"
-    )
+    of_account = arguments.account_of("of this account", required=False)
+    options = [of_account, of_object, arguments.limit(PAGE_MAX)]
+    arguments.add_verb(verbs, Verb("audit", text, trail, options, check_trail))
+
+
+def _token_verbs() -> Iterator[Verb]:
+    yield Verb("create", "make a token and print it, once", create, [TOKEN.add_options])
+    yield Verb("list", "list all tokens", list_)
+    yield Verb("revoke", "refuse a token for good", revoke, [arguments.id_of("token, adm_…")])
 
 
 async def create(context: Context, options: Namespace) -> Result:
+    new = TOKEN.of_options(options, None)
     async with context.change() as (session, actor):
-        token_id, text = await tokens.create(session, actor, options.name, options.scope)
-    record = {"id": token_id, "token": text, "name": options.name, "scope": options.scope}
+        token_id, text = await tokens.create(session, actor, new)
+    record = {"id": token_id, "token": text, "name": new.name, "scope": new.scope}
     return Result(record, f"{sheet(record)}\n\nThe token is not shown again.")
 
 
 async def list_(context: Context, options: Namespace) -> Result:
-    records = msgspec.to_builtins(await tokens.list_all(context.database))
+    records = [TOKEN.record(one) for one in await tokens.list_all(context.database)]
     return Result({"tokens": records}, table(records, TOKEN_COLUMNS))
 
 
 async def revoke(context: Context, options: Namespace) -> Result:
     async with context.change() as (session, actor):
-        record = msgspec.to_builtins(await tokens.revoke(session, actor, options.id))
+        record = TOKEN.record(await tokens.revoke(session, actor, options.id))
     return Result(record, sheet(record))
 
 

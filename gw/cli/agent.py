@@ -6,114 +6,101 @@ The table is `gw/agents/table.py`.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gw import accounts as accounts
+from gw import accounts
 from gw.admin import agents as admin
-from gw.admin.values import read_chat_model
 from gw.agents import table
-from gw.agents.table import AgentChanges, AgentRecord
+from gw.agents.agent import AGENT_NOUN, AgentRecord
 from gw.api.logs.agent_usage import read_usage
-from gw.cli import agent_options
+from gw.api.logs.parameters import Parameters
+from gw.api.logs.window import Window, read_window
+from gw.cli import arguments
 from gw.cli.agent_results import agent_list_result, agent_result, usage_result
-from gw.cli.arguments import add_command, add_noun, identifier
-from gw.cli.context import Context, with_database
+from gw.cli.arguments import Verb, option
+from gw.cli.context import Context
+from gw.cli.failures import UsageFault
 from gw.cli.output import Result
+from gw.cli.settings import setting, switching
+from gw.errors import GatewayError
 
 if TYPE_CHECKING:
-    from gw.cli.arguments import Parser, Subparsers
+    from gw.cli.arguments import Subparsers
 
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = add_noun(nouns, "agent", "make and change agents, and see what they cost")
+    text = "make and change agents, and see what they cost"
+    arguments.add_verbs(nouns, "agent", text, _verbs())
 
-    create_ = add_command(verbs, "create", "make an agent", with_database(create))
-    create_.add_argument(
-        "--account", metavar="ID", type=identifier, required=True, help="whose agent it is"
-    )
-    agent_options.add_create_options(create_)
 
+def _verbs() -> Iterator[Verb]:
+    with_id = arguments.id_of("agent, agent_…")
+    yield Verb("create", "make an agent", create, [AGENT_NOUN.add_options])
     text = "change an agent; what is not given stays"
-    set_parser = add_command(verbs, "set", text, with_database(set_, check=agent_options.check_set))
-    _with_id(set_parser)
-    agent_options.add_set_options(set_parser)
-
-    list_parser = add_command(verbs, "list", "list agents", with_database(list_))
-    list_parser.add_argument("--account", metavar="ID", type=identifier, help="of this one alone")
-    _with_id(add_command(verbs, "show", "show an agent", with_database(show)))
-    _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
-    _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
-
-    text = "what the keys of an agent have cost, revoked ones too"
-    usage_ = add_command(
-        verbs, "usage", text, with_database(usage, check=agent_options.check_usage)
+    yield setting(AGENT_NOUN, admin.change, _result, with_id, text)
+    of_account = arguments.account_of("of this one alone", required=False)
+    yield Verb("list", "list agents", list_, [of_account])
+    yield Verb("show", "show an agent", show, [with_id])
+    yield from switching(
+        admin.change,
+        _result,
+        with_id,
+        enable="let its keys work again",
+        disable="refuse all its keys",
     )
-    _with_id(usage_)
-    usage_.add_argument("--period", metavar="P", help="today, 7d, 30d (default), this_month, all")
-    usage_.add_argument("--from", dest="since", metavar="TIME", help="a date or an RFC 3339 time")
-    usage_.add_argument("--to", dest="until", metavar="TIME", help="likewise; both or none")
+    yield Verb(
+        "usage",
+        "what the keys of an agent have cost, revoked ones too",
+        usage,
+        [
+            with_id,
+            option("--period", metavar="P", help="today, 7d, 30d (default), this_month, all"),
+            option("--from", dest="since", metavar="TIME", help="a date or an RFC 3339 time"),
+            option("--to", dest="until", metavar="TIME", help="likewise; both or none"),
+        ],
+        check=read_window_of,
+    )
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    wish = table.NewAgent(
-        account_id=options.account,
-        name=options.name,
-        user_name=options.user,
-        system_prompt=agent_options.read_prompt(options.system_prompt),
-        model=read_chat_model(options.model, context.config.registry),
-        temperature=options.temperature,
-        web_search=options.web_search,
-        image_generation=options.image_generation,
-        kbs=list(dict.fromkeys(options.kb or ())),
-    )
+    wish = AGENT_NOUN.of_options(options, context.config.registry)
     async with context.change() as (session, actor):
         return _result(context, await admin.create(session, actor, wish))
-
-
-async def set_(context: Context, options: Namespace) -> Result:
-    return await _change(context, options, agent_options.read_changes(context, options))
 
 
 async def list_(context: Context, options: Namespace) -> Result:
     if options.account is not None:
         await accounts.show(context.database, options.account)
     found = await table.list_all(context.database, options.account)
-    return agent_list_result(found, context.config.agents.default_model)
+    platform_default = context.config.agents.default_model
+    return agent_list_result([one.on(platform_default) for one in found])
 
 
 async def show(context: Context, options: Namespace) -> Result:
     return _result(context, await table.show(context.database, options.id))
 
 
-async def enable(context: Context, options: Namespace) -> Result:
-    return await _change(context, options, {"enabled": True})
-
-
-async def disable(context: Context, options: Namespace) -> Result:
-    return await _change(context, options, {"enabled": False})
-
-
 async def usage(context: Context, options: Namespace) -> Result:
     agent = await table.show(context.database, options.id)
-    window, now = agent_options.read_window_of(options), datetime.now(UTC)
+    window, now = read_window_of(options), datetime.now(UTC)
     sums = await read_usage(
         context.database, account_id=agent.account_id, agent_id=agent.id, window=window, now=now
     )
     return usage_result(agent, window, sums, context.config.credits_per_usd)
 
 
-async def _change(context: Context, options: Namespace, changes: AgentChanges) -> Result:
-    async with context.change() as (session, actor):
-        changed = await admin.change(session, actor, options.id, changes)
-    await context.in_force()
-    return _result(context, changed)
+def read_window_of(options: Namespace) -> Window:
+    """Return the window, parsed like that of the call log. Raises UsageFault."""
+    asked = {"period": options.period, "from": options.since, "to": options.until}
+    query = {name: [text.encode()] for name, text in asked.items() if text is not None}
+    try:
+        return read_window(Parameters(query), datetime.now(UTC))
+    except GatewayError as refused:
+        raise UsageFault(refused.message) from refused
 
 
 def _result(context: Context, agent: AgentRecord) -> Result:
-    return agent_result(agent, context.config.agents.default_model)
-
-
-def _with_id(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", type=identifier, help="of the agent, agent_…")
+    return agent_result(agent.on(context.config.agents.default_model))

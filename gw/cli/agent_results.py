@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
-
-import msgspec
 
 from actors.wallet.money import format_credits, format_usd
-from gw.admin import agents as admin
-from gw.agents.table import AgentRecord
+from gw.agents.agent import AGENT_NOUN, AgentRecord
 from gw.api.logs.agent_usage import KeyUsage, total
 from gw.api.logs.filters import STATUSES
 from gw.api.logs.window import Window
@@ -21,16 +17,14 @@ COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enable
 KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
 
 
-def agent_result(agent: AgentRecord, platform_default: str) -> Result:
+def agent_result(agent: AgentRecord) -> Result:
     """One agent."""
-    record: dict[str, Any] = msgspec.to_builtins(admin.view(agent, platform_default))
-    return Result(record, sheet(record))
+    return Result(AGENT_NOUN.record(agent), sheet(AGENT_NOUN.told(agent)))
 
 
-def agent_list_result(agents: Sequence[AgentRecord], platform_default: str) -> Result:
+def agent_list_result(agents: Sequence[AgentRecord]) -> Result:
     """Several agents."""
-    views = [admin.view(agent, platform_default) for agent in agents]
-    records: list[dict[str, Any]] = msgspec.to_builtins(views)
+    records = [AGENT_NOUN.record(agent) for agent in agents]
     return Result({"agents": records}, table(records, COLUMNS))
 
 

@@ -1,26 +1,24 @@
 """Parses command lines: the parser common to all commands, and the types of values.
 
 Every option with a value uses one of the readers below, which raise ArgumentTypeError with the
-fault. The options are defined in the file of each noun.
+fault; those of a noun's members are made from their declaration (`gw/nouns/noun.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from gw.admin import values
-from gw.admin.refusals import Invalid
+from gw.cli.context import Check, Work, with_database
 from gw.cli.failures import UsageFault
-from gw.instants import NotAnInstant, read_instant
+from gw.nouns import values
+from gw.nouns.member import as_option
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]
-
-T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,57 +75,60 @@ def add_command(
     return parser
 
 
-def _reader(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a reader of values that raises the parser's error."""
-
-    def reader(text: str) -> T:
-        try:
-            return read(text)
-        except Invalid as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return reader
+label = as_option(values.label)
+user_name = as_option(values.user_name)
+identifier = as_option(values.identifier)
+usd = as_option(values.usd)
+reason = as_option(values.read_reason)
+usd_or_more = as_option(values.usd_or_more)
+count = as_option(values.count)
+instant = as_option(values.instant)
 
 
-label = _reader(values.label)
-user_name = _reader(values.user_name)
-identifier = _reader(values.identifier)
-usd = _reader(values.usd)
-reason = _reader(values.read_reason)
-usd_or_more = _reader(values.usd_or_more)
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command of a noun: what it runs, once its options are checked, and what adds them."""
+
+    name: str
+    text: str
+    run: Work
+    options: Sequence[Callable[[Parser], object]] = ()
+    check: Check | None = None
 
 
-def count(text: str) -> int:
-    """Read an integer from 1."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= values.COUNT_MAX):
-        raise argparse.ArgumentTypeError(f"{text!a} is not a whole number from 1 on")
-    return int(text)
+def add_verbs(nouns: Subparsers, name: str, text: str, verbs: Iterable[Verb]) -> None:
+    """Add a noun with commands that use the database."""
+    parsers = add_noun(nouns, name, text)
+    for verb in verbs:
+        add_verb(parsers, verb)
 
 
-def temperature(text: str) -> float:
-    """Read a sampling temperature from 0 to 2."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 2:  # also refuses NaN
-        raise argparse.ArgumentTypeError(f"{text!a} is not a number from 0 to 2")
-    return value
+def add_verb(commands: Subparsers, verb: Verb) -> None:
+    """Add a command that uses the database."""
+    run = with_database(verb.run, check=verb.check)
+    parser = add_command(commands, verb.name, verb.text, run)
+    for add in verb.options:
+        add(parser)
 
 
-def instant(text: str) -> datetime:
-    """Read an RFC 3339 time, such as 2027-01-31T12:00:00Z, possibly in the past."""
-    try:
-        return read_instant(text, is_exact=True)
-    except NotAnInstant as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!a} is not an RFC 3339 time such as 2027-01-31T12:00:00Z"
-        ) from error
+def option(*names: str, **settings: Any) -> Callable[[Parser], object]:
+    """Return what adds one option or operand."""
+    return lambda parser: parser.add_argument(*names, **settings)
 
 
-def or_none(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """Read `none` as None and any other text with `read`."""
-    return lambda text: None if text == "none" else read(text)
+def id_of(text: str) -> Callable[[Parser], object]:
+    """Return what adds the id of an object."""
+    return option("id", metavar="ID", type=identifier, help=f"of the {text}")
+
+
+def limit(most: int) -> Callable[[Parser], object]:
+    """Return what adds the length of a list, which is not longer than `most`."""
+    return option("--limit", metavar="N", type=count, default=most, help=f"at most {most}")
+
+
+def account_of(text: str, *, required: bool = True) -> Callable[[Parser], object]:
+    """Return what adds the option of an account."""
+    return option("--account", metavar="ID", type=identifier, required=required, help=text)
 
 
 def sha256_hex(text: str) -> bytes:

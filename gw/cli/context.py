@@ -52,7 +52,7 @@ class Context:
 
 
 Work = Callable[[Context, Namespace], Awaitable[Result]]
-Check = Callable[[Namespace], None]
+Check = Callable[[Namespace], object]
 
 
 def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Result]:

@@ -15,13 +15,13 @@ from actors.store.embedded.errors import EmbeddedFault
 from actors.store.errors import SessionsNotKept, StoreError
 from actors.store.schema import MigrationFault
 from gw.admin import refusals
-from gw.admin.refusals import Invalid, Refused
 from gw.cli.output import print_line, to_json
 from gw.config.faults import ConfigFaults, fault_records
 from gw.keys.secret_file import SecretFault
 from gw.keys.store import CapIsNeeded
 from gw.knowledge.exporting import ExportRefused
 from gw.knowledge.pages import FolderFaults
+from gw.nouns.refused import Invalid, Refused
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2

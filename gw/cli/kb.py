@@ -20,7 +20,8 @@ from gw.admin.audit import Actor
 from gw.admin.bases import BaseView
 from gw.api.knowledge.services import make_sources
 from gw.cli import arguments
-from gw.cli.context import Context, with_database
+from gw.cli.arguments import Verb, option
+from gw.cli.context import Context
 from gw.cli.failures import CommandRefused, UsageFault
 from gw.cli.output import Result, sheet, table
 from gw.keys.principal import OWNER
@@ -51,57 +52,60 @@ def kb_id(text: str) -> str:
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = arguments.add_noun(nouns, "kb", "import, grant, export and remove knowledge bases")
+    text = "import, grant, export and remove knowledge bases"
+    arguments.add_verbs(nouns, "kb", text, _verbs())
 
-    text = "make a base what a folder of Markdown says, all or nothing"
-    into = with_database(import_base, check=check_import)
-    import_ = _base(arguments.add_command(verbs, "import", text, into))
-    import_.add_argument(
-        "--name", metavar="TEXT", type=arguments.label, help="what the base is called"
-    )
-    import_.add_argument(
-        "--restricted",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="only users it is granted to may read it (default: as it is)",
-    )
-    import_.add_argument("--keep", action="store_true", help="keep pages that have no file")
-    import_.add_argument("folder", metavar="DIR", type=Path, help="of Markdown files")
 
-    list_parser = arguments.add_command(
-        verbs, "list", "list the bases of an account", with_database(list_)
+def _verbs() -> Iterator[Verb]:
+    of_account = arguments.account_of("whose base it is")
+    base = [
+        of_account,
+        option("--kb", metavar="KB", type=kb_id, help="a named base"),
+        option(
+            "--user",
+            metavar="NAME",
+            type=arguments.user_name,
+            help=f"whose personal base (default: {OWNER})",
+        ),
+    ]
+    yield Verb(
+        "import",
+        "make a base what a folder of Markdown says, all or nothing",
+        import_base,
+        [
+            *base,
+            option("--name", metavar="TEXT", type=arguments.label, help="what the base is called"),
+            option(
+                "--restricted",
+                action=argparse.BooleanOptionalAction,
+                default=None,
+                help="only users it is granted to may read it (default: as it is)",
+            ),
+            option("--keep", action="store_true", help="keep pages that have no file"),
+            option("folder", metavar="DIR", type=Path, help="of Markdown files"),
+        ],
+        check_import,
     )
-    _account(list_parser)
+    yield Verb("list", "list the bases of an account", list_, [of_account])
     text = "show a base, and its links that lead nowhere"
-    _base(arguments.add_command(verbs, "show", text, with_database(show, check=check_base)))
-
+    yield Verb("show", text, show, base, check_base)
+    into = option("folder", metavar="DIR", type=Path, help="new, or empty")
     text = "write the pages and sources of a base into a new or empty folder"
-    export_ = _base(
-        arguments.add_command(verbs, "export", text, with_database(export, check=check_base))
-    )
-    export_.add_argument("folder", metavar="DIR", type=Path, help="new, or empty")
+    yield Verb("export", text, export, [*base, into], check_base)
+    page = option("--page", metavar="PAGE", help="the id or an alias of a page")
+    yield Verb("remove", "remove a base, or one page of it", remove, [*base, page], check_base)
+    named = option("--kb", metavar="KB", type=kb_id, required=True, help="a named base")
+    yield Verb("grant", "let others read a base", grant, [of_account, named, _add_grantee])
+    yield Verb("revoke", "take a grant back", revoke, [of_account, named, _add_grantee])
 
-    text = "remove a base, or one page of it"
-    remove_ = _base(
-        arguments.add_command(verbs, "remove", text, with_database(remove, check=check_base))
-    )
-    remove_.add_argument("--page", metavar="PAGE", help="the id or an alias of a page")
 
-    for name, text, run in (
-        ("grant", "let others read a base", grant),
-        ("revoke", "take a grant back", revoke),
-    ):
-        parser = arguments.add_command(verbs, name, text, with_database(run))
-        _account(parser)
-        parser.add_argument("--kb", metavar="KB", type=kb_id, required=True, help="a named base")
-        parser.set_defaults(user=None)
-        whom = parser.add_mutually_exclusive_group(required=True)
-        whom.add_argument(
-            "--to-user", metavar="NAME", type=arguments.user_name, help="of this account"
-        )
-        whom.add_argument(
-            "--to-account", metavar="ID", type=arguments.identifier, help="all users of it"
-        )
+def _add_grantee(parser: Parser) -> None:
+    parser.set_defaults(user=None)
+    whom = parser.add_mutually_exclusive_group(required=True)
+    whom.add_argument("--to-user", metavar="NAME", type=arguments.user_name, help="of this account")
+    whom.add_argument(
+        "--to-account", metavar="ID", type=arguments.identifier, help="all users of it"
+    )
 
 
 def check_base(options: Namespace) -> None:
@@ -252,21 +256,3 @@ def _target(options: Namespace) -> ImportTarget:
 
 def _sources(context: Context) -> SourceStore:
     return make_sources(context.config)
-
-
-def _account(parser: Parser) -> None:
-    parser.add_argument(
-        "--account", metavar="ID", type=arguments.identifier, required=True, help="whose base it is"
-    )
-
-
-def _base(parser: Parser) -> Parser:
-    _account(parser)
-    parser.add_argument("--kb", metavar="KB", type=kb_id, help="a named base")
-    parser.add_argument(
-        "--user",
-        metavar="NAME",
-        type=arguments.user_name,
-        help=f"whose personal base (default: {OWNER})",
-    )
-    return parser

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.files import bounded, read_regular
-from gw.admin.refusals import Invalid, Refused
 from gw.cli.arguments import Parser
 from gw.cli.failures import LineFault, LineFaults
+from gw.keys.key import KEY
+from gw.nouns.kinds import FLAG
+from gw.nouns.refused import Invalid, Refused
 
 # Keys of one file, which are made in one transaction, and its length.
 ROWS_MAX = 10_000
@@ -29,10 +31,11 @@ FAULTS_MAX = 20
 SEPARATOR = ";"
 STANDARD_INPUT = "-"
 
-_VALUES = ("account", "name", "kind", "user", "agent", "expires", "spend_cap_usd")
-_SWITCHES = ("allow_none", "account_logs")
+_OPTIONS = [one for one in KEY.new if one.is_option]
+_NEEDED = [one.dest for one in _OPTIONS if one.is_required]
+_SWITCHES = ("allow_none", *(one.dest for one in _OPTIONS if one.kind is FLAG))
 _MODELS = "allow"
-MEMBERS = (*_VALUES, _MODELS, *_SWITCHES)
+MEMBERS = (*(one.dest for one in _OPTIONS if one.kind is not FLAG), *_SWITCHES)
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -44,17 +47,13 @@ class Row:
     options: Namespace
 
 
-def read_rows(
-    path: str,
-    parser: Parser,
-    defaults: Namespace,
-    *,
-    check: Callable[[Namespace], None],
-) -> list[Row]:
+def read_rows(path: str, defaults: Namespace, *, check: Callable[[Namespace], None]) -> list[Row]:
     """Return the keys of a file. `defaults` are the options given beside it.
 
     Raises LineFaults, with all that is wrong in the file; Invalid if it cannot be read at all.
     """
+    parser = Parser(prog="gw key create")
+    KEY.add_options(parser, is_needed=False)
     rows: list[Row] = []
     faults: list[LineFault] = []
     for line, record in _records(_text(path)):
@@ -166,7 +165,7 @@ def _options(record: Record, parser: Parser, defaults: Namespace) -> Namespace:
     if _MODELS in record or "allow_none" in record:
         options.allow, options.allow_none = None, False
     parser.parse_args(words, options)
-    for name in ("account", "name"):
+    for name in _NEEDED:
         if getattr(options, name) is None:
             raise Invalid(f"{name}: it is needed")
     return options
@@ -182,7 +181,7 @@ def _words(name: str, value: Any) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise Invalid(f"{name}: it is a list of models")
         return [f"{option}={one}" for one in value] or ["--allow-none"]
-    if name not in _VALUES:
+    if name not in MEMBERS:
         raise Invalid(f"{name!a} is no member of a key: there are {', '.join(MEMBERS)}")
     if not isinstance(value, str):
         raise Invalid(f"{name}: it is text")

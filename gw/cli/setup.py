@@ -21,7 +21,7 @@ from gw.cli.context import Context, opened, read_config
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result
 from gw.config.config import Config
-from gw.keys.issue import KeyWish
+from gw.keys.key import KeyWish
 from gw.setup.client import NO_KEY, Access, ClientSetup, models_for
 from gw.setup.clients import CLIENTS
 

@@ -6,6 +6,7 @@ The functions are in `gw/admin/tasks.py`.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +19,8 @@ from channels.media.model import TASK_KINDS
 from gw.admin import tasks
 from gw.admin.audit import Actor
 from gw.cli import arguments
-from gw.cli.context import Context, with_database
+from gw.cli.arguments import Verb, option
+from gw.cli.context import Context
 from gw.cli.output import Result, sheet, table
 from gw.config.live import LiveConfig
 from gw.media_services import endings_of
@@ -27,32 +29,30 @@ from metrics.prometheus import Metrics
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
 
-ID_HELP = "of the task, as its submission returned it"
 COLUMNS = ("id", "kind", "status", "account", "model", "channel", "created_at")
 
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = arguments.add_noun(nouns, "tasks", "look at asynchronous tasks and cancel them")
-    list_ = arguments.add_command(
-        verbs, "list", "list tasks, the newest first", with_database(list_tasks)
+    arguments.add_verbs(nouns, "tasks", "look at asynchronous tasks and cancel them", _verbs())
+
+
+def _verbs() -> Iterator[Verb]:
+    with_id = arguments.id_of("task, as its submission returned it")
+    yield Verb(
+        "list",
+        "list tasks, the newest first",
+        list_tasks,
+        [
+            arguments.account_of("of this account", required=False),
+            option("--status", choices=STATES, help="in this state"),
+            option("--kind", choices=TASK_KINDS, help="of this kind"),
+            arguments.limit(store.LIST_MAX),
+        ],
     )
-    list_.add_argument("--account", metavar="ID", type=arguments.identifier, help="of this account")
-    list_.add_argument("--status", choices=STATES, help="in this state")
-    list_.add_argument("--kind", choices=TASK_KINDS, help="of this kind")
-    list_.add_argument(
-        "--limit",
-        metavar="N",
-        type=arguments.count,
-        default=store.LIST_MAX,
-        help=f"at most so many ({store.LIST_MAX}, which is the most)",
-    )
-    text = "show a task, its channel and what the upstream calls it"
-    show_ = arguments.add_command(verbs, "show", text, with_database(show))
-    show_.add_argument("id", metavar="ID", type=arguments.identifier, help=ID_HELP)
+    yield Verb("show", "show a task, its channel and what the upstream calls it", show, [with_id])
     text = "cancel an unfinished task: it is refunded in full, and its upstream asked to stop"
-    cancel_ = arguments.add_command(verbs, "cancel", text, with_database(cancel))
-    cancel_.add_argument("id", metavar="ID", type=arguments.identifier, help=ID_HELP)
+    yield Verb("cancel", text, cancel, [with_id])
 
 
 async def list_tasks(context: Context, options: Namespace) -> Result:

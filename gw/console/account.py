@@ -8,10 +8,8 @@ from typing import Any
 
 from actors.store.queries import load
 from actors.wallet.money import format_usd
-from gw.accounts import Account
+from gw.accounts import ACCOUNT, NewAccount
 from gw.admin import accounts as handled
-from gw.admin import values
-from gw.admin.refusals import Invalid
 from gw.api.logs.summary import read_sums
 from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window, read_window
@@ -22,8 +20,9 @@ from gw.console.plots import days_plot, models_plot
 from gw.console.texts import TEXTS
 from gw.cursors import Position, write_position
 from gw.instants import format_instant, midnight
+from gw.nouns import values
 
-SQL = load("gw.console", "account.sql")
+SQL = load("gw.console", "account.sql", ACCOUNT.sql)
 PAGE = 50
 DAYS = 30
 # The lines of a portion of a statement, which is written in portions.
@@ -47,7 +46,7 @@ class AccountsHandler(ConsoleHandler):
             "search": search and f"%{escaped(search)}%",
         }
         found = await self.services.database.fetch_all(SQL["accounts"], params)
-        rows = [Account(*row) for row in found]
+        rows = [ACCOUNT.of_row(row) for row in found]
         more = rows[PAGE - 1] if len(rows) > PAGE else None
         self.page(
             "accounts.html",
@@ -59,12 +58,11 @@ class AccountsHandler(ConsoleHandler):
     async def on_post(self) -> None:
         name, credit = self.field("name"), self.field("credit")
         async with change(self) as (transaction, actor):
-            made = await handled.create(
-                transaction,
-                actor,
-                values.label(name),
+            new = NewAccount(
+                name=values.label(name),
                 credit_nano_usd=values.usd_or_more(credit) if credit else 0,
             )
+            made = await handled.create(transaction, actor, new)
         self.redirect(f"/accounts/{made.id}", status=303)
 
 
@@ -97,6 +95,7 @@ class AccountHandler(ConsoleHandler):
         self.page(
             "account.html",
             account=account,
+            form=ACCOUNT.form,
             total=total,
             days=sorted(sums["day"], key=lambda one: one.name, reverse=True),
             models=sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, one.name)),
@@ -125,15 +124,9 @@ class AccountHandler(ConsoleHandler):
                 reason = self.field("reason")
                 await handled.correct(transaction, actor, account_id, amount, reason=reason)
             elif act == "limits":
-                await handled.change(
-                    transaction,
-                    actor,
-                    account_id,
-                    {
-                        "rpm_limit": limit(self.field("rpm")),
-                        "concurrency_limit": limit(self.field("concurrency")),
-                    },
-                )
+                registry = self.services.current.registry
+                limits = ACCOUNT.of_form(self, ACCOUNT.form, registry)
+                await handled.change(transaction, actor, account_id, limits)
             elif act in ("enable", "disable"):
                 await handled.change(transaction, actor, account_id, {"enabled": act == "enable"})
             else:
@@ -175,16 +168,6 @@ class StatementHandler(ConsoleHandler):
             if len(rows) < PORTION:
                 return
             after = rows[-1][:3]
-
-
-def limit(text: str) -> int | None:
-    """Return a limit of a form; None if empty. Raises Invalid."""
-    if not text:
-        return None
-    is_number = text.isascii() and text.isdigit() and len(text) <= 10
-    if not is_number or not 1 <= int(text) <= values.COUNT_MAX:
-        raise Invalid(TEXTS("error.number", text=text[:40]))
-    return int(text)
 
 
 def escaped(text: str) -> str:

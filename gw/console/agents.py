@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gw.admin import agents as handled
-from gw.admin.agents import AgentQuery
+from gw.admin.pagination import AccountQuery
 from gw.agents import table
 from gw.agents.table import UnknownAgent
 from gw.console.changes import change, in_force, in_words
@@ -14,12 +14,13 @@ class AgentsHandler(ConsoleHandler):
     """Agents, and whether each can be called."""
 
     async def on_get(self) -> None:
-        query = AgentQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
+        query = AccountQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
         with in_words():
-            page = await handled.page(
-                self.services.database, query, self.services.current.config.agents.default_model
-            )
-        self.page("agents.html", agents=page.data, cursor=page.next_cursor)
+            page = await handled.page(self.services.database, query)
+        default = self.services.current.config.agents.default_model
+        self.page(
+            "agents.html", agents=[one.on(default) for one in page.data], cursor=page.next_cursor
+        )
 
     async def on_post(self) -> None:
         """Enable or disable an agent."""

@@ -6,8 +6,8 @@ from msgspec import structs
 
 from gw.admin import audit
 from gw.admin.audit import AuditEntry, AuditQuery
-from gw.admin.refusals import Invalid
 from gw.console.pages import ConsoleHandler
+from gw.nouns.refused import Invalid
 
 
 class AuditHandler(ConsoleHandler):

@@ -25,7 +25,7 @@ from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
 from gw.instants import format_instant
 from gw.keys import store as keys
-from gw.keys.store import KeyRecord
+from gw.keys.key import KeyRecord
 
 # A CSV file is read in portions of so many rows, and has at most CSV_ROWS_MAX.
 PORTION = 200
@@ -109,9 +109,7 @@ class CallsHandler(ListedHandler):
 
     async def _keys(self, account_id: str, chosen: str) -> list[KeyRecord]:
         """Return the keys to choose from: the newest, and the one that is chosen."""
-        found = await keys.list_of_account(
-            self.services.database, account_id, limit=KEYS_SHOWN, newest_first=True
-        )
+        found = await keys.list_newest(self.services.database, account_id, limit=KEYS_SHOWN)
         if chosen and all(one.id != chosen for one in found):
             with suppress(keys.UnknownKey):
                 one = await keys.show(self.services.database, chosen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gw.console.pages import ConsoleHandler
-from gw.keys.store import KeyRecord
+from gw.keys.key import KeyRecord
 from gw.setup.client import NO_KEY, Access, ClientSetup, models_for
 from gw.setup.clients import CLIENTS
 

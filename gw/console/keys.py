@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
-from gw import instants
 from gw.accounts import Account
 from gw.admin import keys as handled
-from gw.admin import values
-from gw.admin.keys import status
-from gw.admin.refusals import Invalid
 from gw.agents import table
 from gw.console.changes import change, in_force
 from gw.console.client_setups import setups
@@ -18,13 +11,15 @@ from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
 from gw.cursors import Position, write_position
 from gw.keys import store
-from gw.keys.issue import KeyWish
+from gw.keys.key import KEY, KeyRecord, KeyWish
 from gw.keys.key_requests import list_pending_requests
 from gw.keys.principal import AGENT
-from gw.keys.store import KeyChanges, KeyRecord, UnknownKey
+from gw.keys.store import UnknownKey
+from gw.nouns.member import Member
+from gw.nouns.noun import Changes
+from gw.nouns.refused import Invalid
 
 PAGE = 100
-MODELS_TICKED_MAX = 2000
 
 
 class KeysPage(ConsoleHandler):
@@ -41,32 +36,9 @@ class KeysPage(ConsoleHandler):
             self.refuse(404, "error.not_found")
         return account, key
 
-    def read_settings(self) -> dict[str, Any]:
-        """Parse a form: name, models, expiry, cap, logs. Raises Invalid, Refused."""
-        cap = self.field("cap")
-        return {
-            "name": values.label(self.field("name")),
-            "allowed_models": self._models(),
-            "expires_at": self._expiry(),
-            "spend_cap_nano_usd": values.usd_or_more(cap) if cap else None,
-            "account_logs": self.field("account_logs") == "on",
-        }
-
-    def _models(self) -> list[str] | None:
-        if self.field("which") != "some":
-            return None
-        ticked = self.get_body_arguments("model")[:MODELS_TICKED_MAX]
-        return values.canonical_models(ticked, self.services.current.registry)
-
-    def _expiry(self) -> datetime | None:
-        text = self.field("expires")
-        if not text:
-            return None
-        try:
-            day = instants.read_date(text)
-            return instants.read_instant(text) if day is None else instants.midnight(day)
-        except instants.NotAnInstant as error:
-            raise Invalid(TEXTS("error.day", text=text[:40])) from error
+    def read_settings(self, key: KeyRecord | None = None) -> Changes:
+        """Parse the form of a new key or of this one. Raises Invalid, Refused."""
+        return KEY.of_form(self, form_of(key), self.services.current.registry)
 
     def show_key(self, account: Account, key: KeyRecord, *, text: str | None, is_new: bool) -> None:
         """Show a key; its text only in the response to a form, which is never cached."""
@@ -74,9 +46,10 @@ class KeysPage(ConsoleHandler):
             "key.html",
             account=account,
             key=key,
-            status=status(key, self.now),
+            status=key.status_at(self.now),
             text=text,
             is_new=is_new,
+            form=form_of(key),
             models=model_names(self),
             setups=setups(self, key, text),
         )
@@ -89,15 +62,14 @@ class KeysHandler(KeysPage):
         account = await self.account(account_id)
         database = self.services.database
         after = self.after()
-        found = await store.list_of_account(
-            database, account_id, limit=PAGE + 1, after=after, newest_first=True
-        )
+        found = await store.list_newest(database, account_id, limit=PAGE + 1, after=after)
         more = found[PAGE - 1] if len(found) > PAGE else None
         self.page(
             "keys.html",
             account=account,
-            keys=[(key, status(key, self.now)) for key in found[:PAGE]],
+            keys=[(key, key.status_at(self.now)) for key in found[:PAGE]],
             after=write_position(Position(more.created_at, more.id)) if more else None,
+            form=form_of(None),
             models=model_names(self),
             agents=await table.list_all(database, account_id),
         )
@@ -105,11 +77,11 @@ class KeysHandler(KeysPage):
     async def on_post(self, account_id: str) -> None:
         account = await self.account(account_id)
         async with change(self) as (transaction, actor):
-            settings = self.read_settings()
             agent_id = self.field("agent") or None
-            if agent_id is not None:
-                settings["kind"] = AGENT
-            wish = KeyWish(account_id=account_id, agent_id=agent_id, **settings)
+            kind = "console" if agent_id is None else AGENT
+            wish = KeyWish(
+                account_id=account_id, agent_id=agent_id, kind=kind, **self.read_settings()
+            )
             key, text = await handled.create(transaction, actor, wish, self.services.secret)
         self.show_key(account, key, text=text, is_new=True)
 
@@ -140,18 +112,13 @@ class KeyHandler(KeysPage):
         await in_force(self)
         self.redirect(f"/accounts/{account_id}/keys/{key_id}", status=303)
 
-    def _changes(self, act: str, key: KeyRecord) -> KeyChanges:
+    def _changes(self, act: str, key: KeyRecord) -> Changes:
         """Return the changes of the button's form. Raises Invalid, Refused."""
         if act in ("enable", "disable"):
             return {"enabled": act == "enable"}
         if act != "set":
             self.refuse(400, "error.request")
-        settings = self.read_settings()
-        if key.kind == AGENT:
-            del settings["allowed_models"], settings["account_logs"]
-        changes: KeyChanges = {}
-        changes.update(settings)  # type: ignore[typeddict-item]
-        return changes
+        return self.read_settings(key)
 
 
 class RequestsHandler(KeysPage):
@@ -182,6 +149,13 @@ class RequestsHandler(KeysPage):
             self.redirect("/requests", status=303)
             return
         self.show_key(await self.account(key.account_id), key, text=text, is_new=True)
+
+
+def form_of(key: KeyRecord | None) -> list[Member]:
+    """Return the members in the form of a new key or of this one."""
+    # Models and logs of an agent's key are its account's business.
+    fixed = ("allowed_models", "account_logs") if key and key.kind == AGENT else ()
+    return [one for one in KEY.form if one.field not in fixed]
 
 
 def model_names(handler: ConsoleHandler) -> list[str]:

@@ -18,17 +18,17 @@ from actors.wallet.money import format_usd
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from gw.admin import audit
-from gw.admin.keys import status
-from gw.admin.refusals import Invalid
 from gw.console.calls import find_seen
 from gw.console.changes import change
 from gw.console.pages import ConsoleHandler
 from gw.console.texts import TEXTS
 from gw.error_bodies import dumps
 from gw.keys import store
+from gw.keys.key import KeyRecord
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer
-from gw.keys.store import KeyRecord, UnknownKey
+from gw.keys.store import UnknownKey
+from gw.nouns.refused import Invalid
 
 SQL = load("gw.console", "playground.sql")
 PROTOCOLS = ("chat-completions", "messages", "responses", "native-content")
@@ -56,7 +56,7 @@ class PlaygroundHandler(ConsoleHandler):
 
 def may_play(key: KeyRecord, handler: ConsoleHandler) -> bool:
     """Whether the playground may call with this key."""
-    return key.is_revealable and key.kind != AGENT and status(key, handler.now) == "active"
+    return key.is_revealable and key.kind != AGENT and key.status_at(handler.now) == "active"
 
 
 class PlayHandler(ConsoleHandler):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from actors.wallet.money import format_usd
 from gw.console.texts import TEXTS
 from gw.instants import format_instant
+from gw.nouns.member import Member
 
 
 def usd_text(nano_usd: int) -> str:
@@ -44,3 +45,11 @@ class Renderer:
     def state(self, word: str) -> str:
         """Return the text of a state."""
         return TEXTS.get(f"state.{word}", word)
+
+    def member(self, page: str, member: Member) -> str:
+        """Return the label of a form's field: the page's text, or else the member's name."""
+        return TEXTS.get(f"{page}.{member.form}", member.name.replace("_", " ").capitalize())
+
+    def null(self, page: str, member: Member) -> str:
+        """Return what an empty field of a form means."""
+        return TEXTS.get(f"{page}.no_{member.form}", "")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gw.admin import tokens, values
-from gw.admin.tokens import SCOPES
+from gw.admin import tokens
+from gw.admin.tokens import SCOPES, NewToken
 from gw.console.changes import change
 from gw.console.pages import ConsoleHandler
+from gw.nouns import values
 
 TOKENS_PAGE = 100
 
@@ -27,8 +28,8 @@ class TokensHandler(ConsoleHandler):
         if act != "create" or scope is None:
             self.refuse(400, "error.request")
         async with change(self) as (transaction, actor):
-            name = values.label(self.field("name"))
-            _, text = await tokens.create(transaction, actor, name, scope)
+            new = NewToken(name=values.label(self.field("name")), scope=scope)
+            _, text = await tokens.create(transaction, actor, new)
         await self._show(text)
 
     async def _show(self, text: str | None) -> None:

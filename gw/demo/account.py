@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.store.database import Database
-from actors.wallet.money import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD, format_usd
 from gw import accounts
+from gw.accounts import NewAccount
 from gw.admin import accounts as admin_accounts
 from gw.admin import keys as admin_keys
 from gw.admin.audit import Actor
 from gw.keys import store as keys
-from gw.keys.issue import KeyWish
+from gw.keys.key import KeyWish
 from gw.keys.secret import Secret
 
 NAME = "demo"
@@ -33,15 +34,13 @@ async def open_account(database: Database, secret: Secret) -> DemoKey:
     found = [a for a in await accounts.list_all(database) if a.name == NAME and a.enabled]
     actor = Actor.of_this_process()
     async with database.transaction() as session:
-        account_id = (
-            found[0].id if found else (await admin_accounts.create(session, actor, NAME)).id
-        )
-        if not found or found[0].available_nano_usd <= 0:
-            await admin_accounts.top_up(session, actor, account_id, CREDIT_NANO_USD)
-    wish = KeyWish(account_id=account_id, name=NAME, account_logs=True)
+        new = NewAccount(name=NAME)
+        account = found[0] if found else await admin_accounts.create(session, actor, new)
+        if account.available_nano_usd <= 0:
+            account = await admin_accounts.top_up(session, actor, account.id, CREDIT_NANO_USD)
+    wish = KeyWish(account_id=account.id, name=NAME, account_logs=True)
     key_id, text = await find_or_issue(database, secret, wish)
-    balance_usd = (await admin_accounts.show(database, account_id)).balance_usd
-    return DemoKey(text, key_id, account_id, balance_usd)
+    return DemoKey(text, key_id, account.id, format_usd(account.balance_nano_usd))
 
 
 async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tuple[str, str]:

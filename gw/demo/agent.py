@@ -11,10 +11,10 @@ from gw.admin import agents as admin_agents
 from gw.admin import bases
 from gw.admin.audit import Actor
 from gw.agents import table
-from gw.agents.table import NewAgent
+from gw.agents.agent import NewAgent
 from gw.api.knowledge.services import make_sources
 from gw.demo.account import NAME, find_or_issue
-from gw.keys.issue import KeyWish
+from gw.keys.key import KeyWish
 from gw.keys.principal import AGENT, OWNER
 from gw.knowledge.bases import PERSONAL
 from gw.knowledge.folder import read_folder
@@ -70,7 +70,7 @@ async def _agent(gateway: Gateway, account_id: str) -> str:
     wanted = NewAgent(
         account_id=account_id,
         name=NAME,
-        user_name=OWNER,
+        user=OWNER,
         system_prompt=SYSTEM_PROMPT,
         model="demo-large",
         temperature=None,

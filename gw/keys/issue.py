@@ -9,13 +9,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from actors.store.session import Statements
 from gw.keys import store
 from gw.keys.hashing import KeyHasher
+from gw.keys.key import KeyWish
 from gw.keys.key_text import PREFIX, new_key_text, shown_prefix
-from gw.keys.principal import OWNER
 from gw.keys.sealing import KeySealer
 from gw.keys.store import NewKeyRow
 from gw.keys.views import Viewer, note_view
@@ -23,22 +22,6 @@ from gw.keys.views import Viewer, note_view
 
 class NotRevealable(Exception):
     """Only the hash of the key is stored, so it cannot be revealed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyWish:
-    """The members of a new key (spec: API key)."""
-
-    account_id: str
-    name: str
-    kind: str = "console"
-    agent_id: str | None = None
-    allowed_models: Sequence[str] | None = None  # canonical ids; None: every model
-    expires_at: datetime | None = None
-    account_logs: bool = False
-    spend_cap_nano_usd: int | None = None
-    user: str = OWNER
-    requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +70,7 @@ async def import_hash(database: Statements, wish: KeyWish, *, sha256: bytes) -> 
     Raises UnknownAccount, HashIsTaken.
     """
     key_id = new_key_id()
-    await store.insert(database, _row(wish, key_id=key_id, prefix=PREFIX, legacy_hash=sha256))
+    await store.insert(database, NewKeyRow(wish=wish, id=key_id, prefix=PREFIX, legacy_hash=sha256))
     return key_id
 
 
@@ -122,38 +105,10 @@ def new_key_id() -> str:
 def _sealed_row(
     wish: KeyWish, issued: IssuedKey, hasher: KeyHasher, sealer: KeySealer
 ) -> NewKeyRow:
-    return _row(
-        wish,
-        key_id=issued.id,
+    return NewKeyRow(
+        wish=wish,
+        id=issued.id,
         prefix=shown_prefix(issued.text),
         lookup_hash=hasher.lookup_hash(issued.text),
         sealed=sealer.seal(issued.text, key_id=issued.id),
-    )
-
-
-def _row(
-    wish: KeyWish,
-    *,
-    key_id: str,
-    prefix: str,
-    lookup_hash: bytes | None = None,
-    legacy_hash: bytes | None = None,
-    sealed: bytes | None = None,
-) -> NewKeyRow:
-    return NewKeyRow(
-        id=key_id,
-        account_id=wish.account_id,
-        name=wish.name,
-        kind=wish.kind,
-        agent_id=wish.agent_id,
-        prefix=prefix,
-        lookup_hash=lookup_hash,
-        legacy_hash=legacy_hash,
-        sealed=sealed,
-        allowed_models=wish.allowed_models,
-        expires_at=wish.expires_at,
-        account_logs=wish.account_logs,
-        spend_cap_nano_usd=wish.spend_cap_nano_usd,
-        user_name=wish.user,
-        requested_by=wish.requested_by,
     )

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
+from actors.store.queries import load
 from actors.store.session import Statements
-from gw.keys import issue
 from gw.keys.hashing import KeyHasher
+from gw.keys.issue import IssuedKey, issue_key, new_key_id
+from gw.keys.key import KeyWish
 from gw.keys.principal import AGENT
 from gw.keys.sealing import KeySealer
-from gw.keys.store import SQL
 from gw.keys.views import Viewer
+from gw.nouns import kinds
+from gw.nouns.member import Member
+from gw.nouns.noun import Noun
 
 
 class UnknownRequest(Exception):
@@ -26,35 +31,40 @@ class RequestIsDecided(Exception):
     """The request was approved or rejected before."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRequest:
-    """A request; the columns of `request` and `requests` in their order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRequestWish:
+    """A new request for a key of an agent of the account."""
 
-    id: str
-    account_id: str
-    agent_id: str
-    name: str
-    requested_by: str
-    spend_cap_nano_usd: int
-    status: str  # pending, approved, rejected
-    created_at: datetime
-    decided_at: datetime | None
-    decided_by: str | None
+    account_id: Annotated[
+        str, Member(kinds.ID, "of the account, acct_…", option="account", is_noted=False)
+    ]
+    agent_id: Annotated[str, Member(kinds.ID, "which it speaks for", option="agent")]
+    name: Annotated[str, Member(kinds.LABEL, "as lists show it")]
+    requested_by: Annotated[str, Member(kinds.LABEL, "as the approver sees it")]
+    spend_cap_nano_usd: Annotated[
+        int, Member(kinds.USD, "what it may spend in all", name="spend_cap_usd", is_noted=False)
+    ]
 
 
-async def request_key(
-    store: Statements,
-    *,
-    account_id: str,
-    agent_id: str,
-    name: str,
-    requested_by: str,
-    spend_cap_nano_usd: int,
-) -> KeyRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRequest(KeyRequestWish):
+    """A request. `status`: pending, approved or rejected."""
+
+    id: Annotated[str, Member(kinds.ID, before="account_id")]
+    status: Annotated[str, Member(kinds.TEXT)]
+    created_at: Annotated[datetime, Member(kinds.INSTANT)]
+    decided_at: Annotated[datetime | None, Member(kinds.INSTANT)]
+    decided_by: Annotated[str | None, Member(kinds.TEXT)]
+
+
+REQUEST: Noun[KeyRequestWish, KeyRequest] = Noun("Request", KeyRequestWish, KeyRequest, alias="r")
+SQL = load("gw.keys", "key_requests.sql", REQUEST.sql)
+
+
+async def request_key(store: Statements, wish: KeyRequestWish) -> KeyRequest:
     """Store a request for a key of an agent, which must belong to this account."""
-    request_id = issue.new_key_id()
-    params = (request_id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
-    await store.execute(SQL["ask"], params)
+    request_id = new_key_id()
+    await store.execute(SQL["ask"], {"id": request_id, **REQUEST.row_of(wish)})
     return await show_request(store, request_id)
 
 
@@ -63,12 +73,13 @@ async def show_request(store: Statements, request_id: str) -> KeyRequest:
     row = await store.fetch_one(SQL["request"], (request_id,))
     if row is None:
         raise UnknownRequest(request_id)
-    return KeyRequest(*row)
+    return REQUEST.of_row(row)
 
 
 async def list_requests(store: Statements, account_id: str) -> list[KeyRequest]:
     """Return the requests of an account, oldest first."""
-    return [KeyRequest(*row) for row in await store.fetch_all(SQL["requests"], (account_id,))]
+    rows = await store.fetch_all(SQL["requests"], (account_id,))
+    return [REQUEST.of_row(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +108,13 @@ async def list_pending_requests(
 
 async def approve_request(
     store: Statements, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
-) -> issue.IssuedKey:
+) -> IssuedKey:
     """Create the requested key; `store` is a transaction.
 
     Raises UnknownRequest, RequestIsDecided, WrongSecret.
     """
     request = await _decide(store, request_id, "approved", viewer)
-    wish = issue.KeyWish(
+    wish = KeyWish(
         account_id=request.account_id,
         name=request.name,
         kind=AGENT,
@@ -111,7 +122,7 @@ async def approve_request(
         spend_cap_nano_usd=request.spend_cap_nano_usd,
         requested_by=request.requested_by,
     )
-    return await issue.issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
+    return await issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
 
 
 async def reject_request(store: Statements, request_id: str, *, viewer: Viewer) -> KeyRequest:

@@ -7,21 +7,23 @@ A running gateway is notified of each change by the database, whichever process 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from sys import intern
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
 from actors.store.errors import ConstraintViolated
-from actors.store.queries import load, settings
+from actors.store.queries import load
 from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 from gw.keys.agreed_prices import AgreedPrices
+from gw.keys.key import KEY, KeyRecord, KeyWish
 from gw.keys.principal import Agent, Principal, RefusalReason
+from gw.nouns.noun import Changes
 
-SQL = load("gw.keys", "keys.sql")
+SQL = load("gw.keys", "keys.sql", KEY.sql)
 
 ACCOUNT_MISSING = "keys_account_id_fkey"
 HASH_TAKEN = "keys_legacy_hash_once"
@@ -75,59 +77,23 @@ class Reading:
 class NewKeyRow:
     """A new row; exactly one of the two hashes is set, `sealed` only with the keyed one."""
 
+    wish: KeyWish
     id: str
-    account_id: str
-    name: str
-    kind: str
-    agent_id: str | None
     prefix: str
-    lookup_hash: bytes | None
-    legacy_hash: bytes | None
-    sealed: bytes | None
-    allowed_models: Sequence[str] | None
-    expires_at: datetime | None
-    account_logs: bool
-    spend_cap_nano_usd: int | None
-    user_name: str
-    requested_by: str | None
+    lookup_hash: bytes | None = None
+    legacy_hash: bytes | None = None
+    sealed: bytes | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
-    """A key as its owner sees it; the columns of `show` and `list` in their order."""
-
-    id: str
-    account_id: str
-    name: str
-    kind: str
-    agent_id: str | None
-    prefix: str
-    is_revealable: bool
-    allowed_models: list[str] | None
-    expires_at: datetime | None
-    enabled: bool
-    revoked_at: datetime | None
-    account_logs: bool
-    spend_cap_nano_usd: int | None
-    spent_nano_usd: int
-    last_used_at: datetime | None
-    created_at: datetime
-    user: str
-    requested_by: str | None
-    is_locked: bool = False  # disabled by an operator
-
-
-class KeyChanges(TypedDict, total=False):
-    """The columns to set by `change`; an absent name leaves its column alone, None clears it."""
-
-    name: str
-    kind: str
-    allowed_models: Sequence[str] | None
-    expires_at: datetime | None
-    enabled: bool
-    locked: bool
-    account_logs: bool
-    spend_cap_nano_usd: int | None
+    def params(self) -> dict[str, Any]:
+        """Return the columns."""
+        return {
+            **KEY.row_of(self.wish),
+            "id": self.id,
+            "prefix": self.prefix,
+            "lookup_hash": self.lookup_hash,
+            "legacy_hash": self.legacy_hash,
+            "sealed": self.sealed,
+        }
 
 
 async def find(store: Statements, hashes: Mapping[bytes, bytes]) -> dict[bytes, Reading]:
@@ -155,18 +121,18 @@ async def find(store: Statements, hashes: Mapping[bytes, bytes]) -> dict[bytes, 
 
 async def insert(store: Statements, key: NewKeyRow) -> None:
     """Store a new key. Raises UnknownAccount, HashIsTaken, TooManyKeys."""
-    row = {field.name: getattr(key, field.name) for field in fields(key)}
-    row["allowed_models"] = None if key.allowed_models is None else list(key.allowed_models)
+    account_id = key.wish.account_id
+    params = {**key.params(), "most": KEYS_OF_ACCOUNT_MAX}
     try:
-        is_stored = await store.execute(SQL["insert"], {**row, "most": KEYS_OF_ACCOUNT_MAX})
+        is_stored = await store.execute(SQL["insert"], params)
     except ConstraintViolated as error:
         if error.constraint_name == ACCOUNT_MISSING:
-            raise UnknownAccount(key.account_id) from error
+            raise UnknownAccount(account_id) from error
         if error.constraint_name == HASH_TAKEN:
             raise HashIsTaken(key.id) from error
         raise
     if not is_stored:
-        raise TooManyKeys(key.account_id)
+        raise TooManyKeys(account_id)
 
 
 async def insert_all(store: Statements, keys: Sequence[NewKeyRow]) -> None:
@@ -175,8 +141,9 @@ async def insert_all(store: Statements, keys: Sequence[NewKeyRow]) -> None:
     for key in keys:
         assert key.lookup_hash is not None
         assert key.sealed is not None
-        row = {field.name: getattr(key, field.name) for field in fields(key)}
-        rows.append({**row, "lookup_hash": key.lookup_hash.hex(), "sealed": key.sealed.hex()})
+        rows.append(
+            {**key.params(), "lookup_hash": key.lookup_hash.hex(), "sealed": key.sealed.hex()}
+        )
     await store.execute(SQL["insert_many"], {"rows": msgspec.json.encode(rows).decode()})
 
 
@@ -198,7 +165,10 @@ async def show_all(
 ) -> list[tuple[KeyRecord, bytes | None]]:
     """Return keys with their sealed texts, in the order of the ids. Raises UnknownKey."""
     rows = await store.fetch_all(SQL["show_many"], (list(key_ids),))
-    found = {row[1]: (KeyRecord(*row[1:]), row[0] and bytes(row[0])) for row in rows}
+    found = {}
+    for sealed, *row in rows:
+        key = KEY.of_row(row)
+        found[key.id] = (key, sealed and bytes(sealed))
     for key_id in key_ids:
         if key_id not in found:
             raise UnknownKey(key_id)
@@ -210,31 +180,46 @@ async def show(store: Statements, key_id: str) -> KeyRecord:
     row = await store.fetch_one(SQL["show"], (key_id,))
     if row is None:
         raise UnknownKey(key_id)
-    return KeyRecord(*row)
+    return KEY.of_row(row)
 
 
 async def list_of_account(
-    store: Statements,
-    account_id: str,
-    *,
-    limit: int,
-    after: tuple[datetime, str] | None = None,
-    newest_first: bool = False,
+    store: Statements, account_id: str, *, limit: int, after: tuple[datetime, str] | None = None
 ) -> list[KeyRecord]:
     """Return keys of an account after the one of an instant and id, oldest first.
 
     Empty for an unknown account.
     """
-    at, last_id = after or (None, None)
+    return await _list(store, "oldest_first", account_id, limit, after)
+
+
+async def list_newest(
+    store: Statements,
+    account_id: str | None,
+    *,
+    limit: int,
+    after: tuple[datetime, str] | None = None,
+) -> list[KeyRecord]:
+    """Return keys of one or all accounts after the one of an instant and id, newest first."""
+    return await _list(store, "newest_first", account_id, limit, after)
+
+
+async def _list(
+    store: Statements,
+    statement: str,
+    account_id: str | None,
+    limit: int,
+    position: tuple[datetime, str] | None,
+) -> list[KeyRecord]:
+    at, last_id = position or (None, None)
     params = {"account": account_id, "at": at, "id": last_id, "limit": limit}
-    statement = SQL["newest_first" if newest_first else "oldest_first"]
-    return [KeyRecord(*row) for row in await store.fetch_all(statement, params)]
+    return [KEY.of_row(row) for row in await store.fetch_all(SQL[statement], params)]
 
 
-async def change(store: Statements, key_id: str, changes: KeyChanges) -> None:
-    """Set the columns named by `changes`. Raises UnknownKey, KeyIsRevoked, CapIsNeeded."""
+async def change(store: Statements, key_id: str, changes: Changes) -> None:
+    """Set the fields named by `changes`. Raises UnknownKey, KeyIsRevoked, CapIsNeeded."""
     try:
-        touched = await store.execute(SQL["change"], {"id": key_id, **_params(changes)})
+        touched = await store.execute(SQL["change"], {"id": key_id, **KEY.settings_of(changes)})
     except ConstraintViolated as error:
         if error.constraint_name == REQUESTED_WITHOUT_CAP:
             raise CapIsNeeded(key_id) from error
@@ -357,10 +342,3 @@ def _agent(
         allowed_models=None if allowed_models is None else frozenset(allowed_models),
         **others,
     )
-
-
-def _params(changes: KeyChanges) -> dict[str, Any]:
-    params = settings(changes, KeyChanges.__annotations__)
-    if changes.get("allowed_models") is not None:
-        params["allowed_models"] = list(changes["allowed_models"] or ())
-    return params

@@ -13,7 +13,8 @@ from actors.store.database import Database
 from actors.store.session import Session
 from gw import accounts as accounts
 from gw.keys.hashing import KeyHasher
-from gw.keys.issue import KeyWish, issue_key
+from gw.keys.issue import issue_key
+from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret
 from gw.moving_in.plan import PlannedAccount
@@ -67,7 +68,7 @@ async def _book(
             wish = KeyWish(
                 account_id=account.id,
                 name=key.name,
-                allowed_models=key.models,
+                allowed_models=None if key.models is None else list(key.models),
                 expires_at=key.expires_at,
                 spend_cap_nano_usd=key.spend_cap_nano_usd,
             )

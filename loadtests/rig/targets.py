@@ -29,7 +29,8 @@ from actors.wallet.money import NANO_PER_USD
 from gw import accounts
 from gw.config.load import load
 from gw.keys.hashing import KeyHasher
-from gw.keys.issue import KeyWish, issue_key
+from gw.keys.issue import issue_key
+from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
 from loadtests.rig.machine import Cores, Placement, available_cores, children, pin, place, tree

@@ -11,9 +11,10 @@ from typing import Any
 from actors.store.database import Database
 from gw import accounts
 from gw.agents import table as agents
-from gw.agents.table import NewAgent
+from gw.agents.agent import NewAgent
 from gw.keys.hashing import KeyHasher
-from gw.keys.issue import IssuedKey, KeyWish, issue_key
+from gw.keys.issue import IssuedKey, issue_key
+from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
 from loadtests.rig.client import NANO_PER_USD, Client
@@ -21,13 +22,13 @@ from loadtests.rig.client import NANO_PER_USD, Client
 PERSONA = 'You are "Ahoy", a harbour master.\n'
 AGENT: dict[str, Any] = {
     "name": "harbour",
-    "user_name": "owner",
+    "user": "owner",
     "system_prompt": PERSONA,
     "model": "sim-model",
     "temperature": None,
     "web_search": False,
     "image_generation": False,
-    "kbs": (),
+    "kbs": [],
 }
 
 

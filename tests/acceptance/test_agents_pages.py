@@ -99,7 +99,7 @@ def test_a_base_that_its_user_may_not_read_ends_the_agents_calls(
     of = ("--account", tenant.account, "--kb", "log")
     write_base(h, tenant, tmp_path / "log", PAGES, "--kb", "log", "--restricted")
     h.gw("kb", "grant", *of, "--to-user", "ann")
-    agent = h.agent(tenant, user_name="ann", kbs=["log", "default"])
+    agent = h.agent(tenant, user="ann", kbs=["log", "default"])
     assert agent.client.chat(messages=[ASK]).status == 200
     h.gw("kb", "revoke", *of, "--to-user", "ann")
     for content in (ASK["content"], "zebra", ""):

@@ -17,8 +17,8 @@ from actors.changes import SQL as CHANGES_SQL
 from actors.store.errors import StoreUnavailable
 from actors.wallet.neighbours import CHANNEL as NEIGHBOURS_CHANNEL
 from gw.accounts import SQL as ACCOUNT_SQL
+from gw.keys.key import KeyRecord
 from gw.keys.store import SQL as KEY_SQL
-from gw.keys.store import KeyRecord
 from tests.unit.keys.fakes import FakeKeyTable, Row
 
 BACKOFF_SECONDS = (0.05, 1.0)
@@ -86,7 +86,7 @@ class KeyTables:
             assert params["set_enabled"]
             rows = [row for row in self._rows(params["id"]) if not row.is_revoked]
             return self._change(rows, is_enabled=params["enabled"])
-        elif sql == ACCOUNT_SQL["limit"]:
+        elif sql == ACCOUNT_SQL["change"]:
             tenant = self.tenants[params["id"]]
             for name in LIMITS:
                 if params[f"set_{name}"]:

@@ -4,16 +4,17 @@ As on the command line, each change is followed by the question whether every pr
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, cast
+from typing import cast
 
 from actors.changes import HEARD_CHANNEL, heard_by_all
 from actors.store.database import Database
 from actors.store.errors import StoreUnavailable
-from gw.accounts import LimitChanges, set_limits
+from gw import accounts
 from gw.keys import store
+from gw.keys.key import KeyWish
 from gw.keys.store import KeyIsRevoked, NewKeyRow, UnknownKey
 from tests.simulation.clients import Credential
 from tests.simulation.keys import Subscription
@@ -69,7 +70,7 @@ class Operator:
         """Every account has a key before the beginning."""
         for account in self._accounts:
             made = self._drawn(account)
-            self._network.store.keys.insert(_row(made))
+            self._network.store.keys.insert(_row(made).params())
             self._network.store.open_account(account, made.key_id)
             self.credentials.append(made)
 
@@ -97,7 +98,7 @@ class Operator:
             made.cap_nano_usd = chance.randint(0, CAP_NANO_USD)
         self.credentials.append(made)  # its holder may be too early
         self._note(f"{made.key_id} is made")
-        await store.insert(self._reach(), NewKeyRow(**_row(made)))
+        await store.insert(self._reach(), _row(made))
 
     async def _revoke(self) -> None:
         one = self._chance.choice(self.credentials)
@@ -126,21 +127,21 @@ class Operator:
 
     async def _limit(self) -> None:
         account, chance = self._chance.choice(self._accounts), self._chance
-        changes: LimitChanges = {}
+        changes: dict[str, int | None] = {}
         if chance.random() < 0.7:
             changes["rpm_limit"] = chance.choice(RPM)
         if chance.random() < 0.7:
             changes["concurrency_limit"] = chance.choice(CONCURRENCY)
         self._note(f"limits of {account}: {changes}")
-        await set_limits(cast(Database, self._reach()), account, changes)
+        await accounts.change(cast(Database, self._reach()), account, changes)
 
     async def restore(self, account: str) -> Credential:
         """A good key of an account without limits, known to every process."""
         reach, made = self._reach(), self._drawn(account)
         self.credentials.append(made)
-        await store.insert(reach, NewKeyRow(**_row(made)))
-        unlimited: LimitChanges = {"rpm_limit": None, "concurrency_limit": None}
-        await set_limits(cast(Database, reach), account, unlimited)
+        await store.insert(reach, _row(made))
+        unlimited = {"rpm_limit": None, "concurrency_limit": None}
+        await accounts.change(cast(Database, reach), account, unlimited)
         assert await heard_by_all(cast(Database, reach), token="restored")
         return made
 
@@ -160,22 +161,17 @@ class Operator:
         return Credential(f"key{len(self.credentials) + 1}", account, text)
 
 
-def _row(made: Credential) -> Mapping[str, Any]:
+def _row(made: Credential) -> NewKeyRow:
     expires_at = made.expires_at
-    return {
-        "id": made.key_id,
-        "account_id": made.account,
-        "name": made.key_id,
-        "kind": "console",
-        "agent_id": None,
-        "prefix": made.text[:20],
-        "lookup_hash": HASHER.lookup_hash(made.text),
-        "legacy_hash": None,
-        "sealed": None,
-        "allowed_models": None,
-        "expires_at": None if expires_at is None else datetime.fromtimestamp(expires_at, UTC),
-        "account_logs": False,
-        "spend_cap_nano_usd": made.cap_nano_usd,
-        "user_name": "owner",
-        "requested_by": None,
-    }
+    wish = KeyWish(
+        account_id=made.account,
+        name=made.key_id,
+        expires_at=None if expires_at is None else datetime.fromtimestamp(expires_at, UTC),
+        spend_cap_nano_usd=made.cap_nano_usd,
+    )
+    return NewKeyRow(
+        wish=wish,
+        id=made.key_id,
+        prefix=made.text[:20],
+        lookup_hash=HASHER.lookup_hash(made.text),
+    )

@@ -13,8 +13,8 @@ from hashlib import sha256
 
 from actors.store.session import Session
 from gw.admin.audit import SQL
-from gw.admin.refusals import Invalid, Refused
 from gw.idempotency.store import KEPT_DAYS
+from gw.nouns.refused import Invalid, Refused
 
 _KEY = re.compile(r"[!-~]{1,255}")
 

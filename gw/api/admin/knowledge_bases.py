@@ -10,11 +10,10 @@ from actors.store.session import Session
 from gw.admin import bases
 from gw.admin.bases import BaseView, Removed
 from gw.admin.pagination import Page, PageQuery, page_in_order
-from gw.admin.values import identifier
-from gw.api.admin.member_types import Id, User
 from gw.api.admin.table import AdminCall, Route
 from gw.knowledge.bases import PERSONAL
 from gw.knowledge.importing import ImportTarget
+from gw.nouns.values import Id, User, identifier
 
 
 class OneBase(Struct, frozen=True, forbid_unknown_fields=True):

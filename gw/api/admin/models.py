@@ -12,8 +12,8 @@ from msgspec import Struct
 from actors.routing import serving_protocols
 from channels.registry import ModelSpec
 from gw.admin.pagination import Page, PageQuery, page_in_order
-from gw.admin.refusals import Refused
 from gw.api.admin.table import AdminCall, Route
+from gw.nouns.refused import Refused
 
 
 class BoundChannel(Struct, frozen=True):

@@ -21,12 +21,13 @@ from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
 from gw.admin import tokens
 from gw.admin.audit import Actor
-from gw.admin.refusals import Invalid, Refused, refusal_of
-from gw.admin.tokens import TokenView
+from gw.admin.refusals import refusal_of
+from gw.admin.tokens import Token
 from gw.api.admin import table
 from gw.api.admin.idempotency import once, read_key
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
+from gw.nouns.refused import Invalid, Refused
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -154,7 +155,7 @@ class AdminApi:
         )
         return await self._carry_out(route, call, request)
 
-    async def _authenticate(self, request: AdminRequest) -> TokenView:
+    async def _authenticate(self, request: AdminRequest) -> Token:
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         token = None
         if scheme.lower() == "bearer":

@@ -72,7 +72,7 @@ async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -
     ):
         account = await accounts.create(database, "tests")
         for number in range(20):
-            await accounts.set_enabled(database, account.id, enabled=number % 2 == 0)
+            await accounts.change(database, account.id, {"enabled": number % 2 == 0})
             assert await heard_by_all(database, token=f"t{number}", timeout_seconds=30)
             expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
             assert a == b == expected

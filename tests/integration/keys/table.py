@@ -6,7 +6,8 @@ from actors.store.database import Database
 from gw import accounts as accounts
 from gw.keys import store
 from gw.keys.hashing import KeyHasher, legacy_hash
-from gw.keys.issue import IssuedKey, KeyWish, issue_key
+from gw.keys.issue import IssuedKey, issue_key
+from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret
 

@@ -10,11 +10,12 @@ from actors.clock import SystemClock
 from actors.store.database import Database
 from gw import accounts
 from gw.agents import table as agents
-from gw.agents.table import NewAgent
+from gw.agents.agent import NewAgent
 from gw.keys import store
 from gw.keys.cache import KeyCache
 from gw.keys.hashing import KeyHasher, legacy_hash
-from gw.keys.issue import KeyWish, import_hash, issue_key
+from gw.keys.issue import import_hash, issue_key
+from gw.keys.key import KeyWish
 from gw.keys.key_text import new_key_text
 from gw.keys.last_use import LastUse
 from gw.keys.principal import KeyRefused
@@ -83,7 +84,7 @@ async def disable(world: Running) -> None:
 
 
 async def disable_account(world: Running) -> None:
-    await accounts.set_enabled(world.other, world.account_id, enabled=False)
+    await accounts.change(world.other, world.account_id, {"enabled": False})
 
 
 async def remove(world: Running) -> None:
@@ -94,7 +95,7 @@ async def remove(world: Running) -> None:
 
 async def move(world: Running) -> None:
     closed = await accounts.create(world.other, "Bob")
-    await accounts.set_enabled(world.other, closed.id, enabled=False)
+    await accounts.change(world.other, closed.id, {"enabled": False})
     moved = "UPDATE keys SET account_id = %s WHERE id = %s"
     await world.other.execute(moved, (closed.id, world.key_id))
 
@@ -122,7 +123,7 @@ async def test_edited_key_and_limited_account_are_seen(database_url: str) -> Non
     async with running(database_url) as world:
         assert (await world.cache.authenticate(world.text)).allowed_models is None
         await store.change(world.other, world.key_id, {"allowed_models": []})
-        await accounts.set_limits(world.other, world.account_id, {"concurrency_limit": 3})
+        await accounts.change(world.other, world.account_id, {"concurrency_limit": 3})
 
         async def is_so() -> bool:
             principal = await world.cache.authenticate(world.text)
@@ -136,7 +137,7 @@ async def test_changed_agent_and_its_organisations_models_are_seen(database_url:
         agent = NewAgent(
             account_id=world.account_id,
             name="n",
-            user_name="ann",
+            user="ann",
             system_prompt="Be brief.",
             model=None,
             temperature=None,
@@ -152,7 +153,7 @@ async def test_changed_agent_and_its_organisations_models_are_seen(database_url:
         assert (found.id, found.user, found.kbs) == (agent_id, "ann", ("default", "a,b"))
         assert (found.image_generation, found.enabled, found.allowed_models) == (True, True, None)
         await agents.change(world.other, agent_id, {"enabled": False, "temperature": 0.25})
-        await accounts.set_models(
+        await accounts.change(
             world.other, world.account_id, {"allowed_models": [], "default_model": "m"}
         )
 

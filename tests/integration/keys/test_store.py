@@ -9,7 +9,8 @@ from actors.wallet.ledger import BalanceOutOfRange
 from gw import accounts
 from gw.keys import store
 from gw.keys.hashing import legacy_hash
-from gw.keys.issue import KeyWish, import_hash
+from gw.keys.issue import import_hash
+from gw.keys.key import KeyWish
 from gw.keys.key_text import new_key_text
 from gw.keys.store import UnknownKey
 from tests.integration.keys.table import HASHER, account_in, found_by, issue
@@ -29,7 +30,7 @@ async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(database
             account_logs=True,
             spend_cap_nano_usd=5,
         )
-        await accounts.set_limits(database, account_id, {"rpm_limit": 7})
+        await accounts.change(database, account_id, {"rpm_limit": 7})
         found = await found_by(database, issued.text)
         assert found is not None
         assert found.refusal is None
@@ -91,7 +92,7 @@ async def test_refusal_has_one_reason(database_url: str) -> None:
             return found.refusal
 
         assert await reason() is None
-        await accounts.set_enabled(database, account_id, enabled=False)
+        await accounts.change(database, account_id, {"enabled": False})
         assert await reason() == "account_inactive"
         await store.change(database, issued.id, {"enabled": False})
         assert await reason() == "disabled"
@@ -124,9 +125,8 @@ async def test_account_has_so_many_keys_and_its_list_so_many_pages(
         async def pages(*, newest_first: bool) -> list[list[str]]:
             found: list[list[str]] = []
             after = None
-            while page := await store.list_of_account(
-                database, account_id, limit=2, after=after, newest_first=newest_first
-            ):
+            list_page = store.list_newest if newest_first else store.list_of_account
+            while page := await list_page(database, account_id, limit=2, after=after):
                 found.append([key.id for key in page])
                 after = page[-1].created_at, page[-1].id
             return found

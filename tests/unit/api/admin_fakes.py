@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
+from gw.admin.tokens import Scope, Token
 from gw.admin_services import ROUTES
 from gw.api.admin.openapi import description
 from gw.api.admin.server import AdminApi
@@ -28,7 +29,7 @@ class AdminDatabase:
     """One token, unless it is revoked; every idempotency key was used for something else."""
 
     token: str | None = "adm_1"
-    scope: str = "write"
+    scope: Scope = "write"
     is_away: bool = False
 
     async def fetch_one(self, sql: str, params: Any = ()) -> Any:
@@ -36,8 +37,17 @@ class AdminDatabase:
             raise StoreUnavailable("db.inner.example refused the connection")
         if "key" in params:
             return (b"another request", "{}")
-        found = (self.token, "tests", self.scope, datetime.now(UTC), "command me", None)
-        return found if self.token else None
+        if self.token is None:
+            return None
+        token = Token(
+            id=self.token,
+            name="tests",
+            scope=self.scope,
+            created_at=datetime.now(UTC),
+            created_by="command me",
+            revoked_at=None,
+        )
+        return astuple(token)
 
     async def execute(self, sql: str, params: Any = ()) -> int:
         """Claim nothing: each key is taken."""

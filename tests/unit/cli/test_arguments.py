@@ -14,12 +14,12 @@ from gw.cli.arguments import (
     identifier,
     instant,
     label,
-    or_none,
     sha256_hex,
     usd,
     usd_or_more,
 )
 from gw.cli.output import rfc3339
+from gw.nouns.member import or_none
 from tests.support.rows import cases
 
 Reader = Callable[[str], Any]

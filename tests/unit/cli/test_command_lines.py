@@ -1,16 +1,16 @@
 """Whole command lines, without the commands: what is understood, and what is not."""
 
 import json
-from argparse import ArgumentParser, Namespace, _SubParsersAction
+from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 
-from gw.cli.failures import UsageFault
-from gw.cli.key_options import check_create, check_set
+from gw.cli.key import check_key
 from gw.cli.main import NOUNS, main, make_parser
+from gw.keys.key import KEY
 from metrics.version import commit
 from tests.support.rows import cases
 
@@ -94,7 +94,6 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
         "agent": None,
         "allow": None,
         "allow_none": False,
-        "allow_all": False,
         "expires": None,
         "spend_cap_usd": None,
         "account_logs": False,
@@ -199,11 +198,10 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
 
 def test_checks_pass_what_goes_together() -> None:
     for options in ([], ["--kind", "agent", "--agent", "g"]):
-        check_create(make_parser(CREATE).parse_args([*CREATE, *options]))
-    check_set(Namespace(allow=None, allow_none=False, allow_all=True))
-    check_set(Namespace(allow=None, allow_none=False, allow_all=False, expires=None))
-    with pytest.raises(UsageFault):
-        check_set(Namespace(allow=None, allow_none=False, allow_all=False))
+        check_key(make_parser(CREATE).parse_args([*CREATE, *options]))
+    for options in (["--allow-all"], ["--expires", "none"]):
+        words = ["key", "set", "k", *options]
+        assert KEY.changes_of_options(make_parser(words).parse_args(words), None)
 
 
 def test_top_up_below_the_minimum_is_refused_before_anything_is_opened(

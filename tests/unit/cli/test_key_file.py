@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.admin.refusals import Invalid
-from gw.cli.arguments import Parser, instant
+from gw.cli.arguments import instant
 from gw.cli.failures import LineFaults
+from gw.cli.key import check_key
 from gw.cli.key_file import FAULTS_MAX, MEMBERS, ROWS_MAX, Row, read_rows
-from gw.cli.key_options import add_create_options, check_create
 from gw.cli.main import main, make_parser
+from gw.nouns.refused import Invalid
 from tests.support.rows import cases
 
 
@@ -27,10 +27,8 @@ def rows_of(folder: Path, text: str | bytes, *beside: str) -> list[Row]:
     path = folder / "keys"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     words = ["key", "create", "--from", str(path), *beside]
-    parser = Parser(prog="gw key create")
-    add_create_options(parser, is_needed=False)
     defaults = make_parser(words).parse_args(words)
-    return read_rows(str(path), parser, defaults, check=check_create)
+    return read_rows(str(path), defaults, check=check_key)
 
 
 def faults_of(folder: Path, text: str) -> list[tuple[int, str]]:
@@ -135,20 +133,17 @@ def test_file_that_is_wrong_as_a_whole_is_refused(tmp_path: Path, text: bytes, f
 
 
 def test_file_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    parser = Parser(prog="gw key create")
     for path in (str(tmp_path), str(tmp_path / "none"), "\0"):
         with pytest.raises(Invalid, match=r"cannot be read|is not a file"):
-            read_rows(path, parser, Namespace(), check=check_create)
+            read_rows(path, Namespace(), check=check_key)
 
 
 def test_dash_is_the_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     text = io.BytesIO(b"account,name\na,n\n")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=text))
-    parser = Parser(prog="gw key create")
-    add_create_options(parser, is_needed=False)
+    defaults = make_parser(["key", "create"]).parse_args(["key", "create"])
     ((line, options),) = (
-        (row.line, row.options)
-        for row in read_rows("-", parser, parser.parse_args([]), check=check_create)
+        (row.line, row.options) for row in read_rows("-", defaults, check=check_key)
     )
     assert (line, options.account, options.name) == (2, "a", "n")
 

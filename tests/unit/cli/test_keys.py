@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from gw.admin.keys import check_changes, status
-from gw.admin.refusals import Invalid, Refused
-from gw.admin.values import canonical_models
-from gw.cli.key_options import read_changes
+from gw.admin.keys import check_changes
 from gw.cli.key_results import key_result
 from gw.cli.main import make_parser
-from gw.keys.store import KeyRecord
+from gw.keys.key import KEY, KeyRecord
+from gw.nouns.refused import Invalid, Refused
+from gw.nouns.values import canonical_models
 from tests.support.rows import cases
 from tests.unit.config.reading import channel, read
 
@@ -27,7 +26,7 @@ models:
 """
 ).registry
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-KEY = KeyRecord(
+RECORD = KeyRecord(
     id="key_1",
     account_id="acct_1",
     name="n",
@@ -58,8 +57,8 @@ def options_of(*arguments: str) -> Namespace:
 
 
 def changes_of(*arguments: str, **key: Any) -> dict[str, Any]:
-    changes = read_changes(options_of(*arguments), REGISTRY)
-    check_changes(changes, replace(KEY, **key))
+    changes = KEY.changes_of_options(options_of(*arguments), REGISTRY)
+    check_changes(changes, replace(RECORD, **key))
     return dict(changes)
 
 
@@ -121,11 +120,11 @@ def test_agent_keys_stay_agent_keys() -> None:
     ({"revoked_at": NOW, "enabled": False}, "revoked"),
 )
 def test_status_is_what_a_request_would_meet(key: dict[str, Any], expected: str) -> None:
-    assert status(replace(KEY, **key), NOW) == expected
+    assert replace(RECORD, **key).status_at(NOW) == expected
 
 
 def test_key_is_shown_with_everything_but_its_text() -> None:
-    record = key_result(KEY).record
+    record = key_result(RECORD).record
     assert record == {
         "id": "key_1",
         "account_id": "acct_1",
@@ -147,7 +146,7 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
         "created_at": "2026-11-21T00:00:00Z",
         "revoked_at": None,
     }
-    assert "allowed_models  all\n" in key_result(KEY).text
-    assert "allowed_models  none\n" in key_result(replace(KEY, allowed_models=[])).text
-    capped = key_result(replace(KEY, spend_cap_nano_usd=0, spent_nano_usd=0)).record
+    assert "allowed_models  all\n" in key_result(RECORD).text
+    assert "allowed_models  none\n" in key_result(replace(RECORD, allowed_models=[])).text
+    capped = key_result(replace(RECORD, spend_cap_nano_usd=0, spent_nano_usd=0)).record
     assert (capped["spend_cap_usd"], capped["spent_usd"]) == ("0", "0")

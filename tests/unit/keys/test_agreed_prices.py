@@ -14,8 +14,8 @@ from channels.dialects.token_counts import Usage
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.admin.prices import read_factor, read_patterns, read_prices
-from gw.admin.refusals import Invalid
 from gw.keys.agreed_prices import AgreedPrices
+from gw.nouns.refused import Invalid
 from tests.support.prices import spec_of
 from tests.support.rows import cases
 from tests.support.specs import make_model

@@ -20,7 +20,16 @@ from channels.translation.events import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translation.model import FinishReason, Media, Part, Refusal, Text, Thinking, ToolCall
+from channels.translation.model import (
+    FinishReason,
+    Media,
+    Part,
+    Refusal,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+)
 from tests.unit.translation.pieces import (
     assistant,
     call,
@@ -33,7 +42,6 @@ from tests.unit.translation.pieces import (
     use,
     user,
 )
-from tests.unit.translation.response import Response
 
 words = st.text(
     alphabet=st.characters(exclude_categories=["Cs", "Cc"], codec="utf-8"), min_size=1, max_size=12

@@ -1,4 +1,4 @@
-"""Values given by operators, read: common to commands, the admin API and the console."""
+"""Values given by operators: their types in JSON, and how their texts are read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from actors.wallet.money import MoneyError, parse_usd
-from channels.registry import Registry
-from gw.admin.refusals import Invalid, Refused
-from gw.agents.permission import chat_model
+from channels.registry import ModelSpec, Registry
+from gw import instants
 from gw.config.suggestions import closest
+from gw.nouns.refused import Invalid, Refused
 
 LABEL_MAX = 200
 # The range of the column; a limit that large is none anyway.
@@ -23,7 +23,29 @@ REASON_CHARACTERS_MAX = 500
 # Unknown models listed in an error, each with a suggestion.
 UNKNOWN_NAMED = 5
 
+# The length of a list of models, and of an agent's knowledge bases.
+MODELS_MAX = 500
+BASES_MAX = 100
+
 _USER_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+
+Name = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
+Id = Annotated[str, Meta(pattern=r"^[!-~]{1,100}$")]
+User = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,64}$")]
+Model = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
+Models = Annotated[list[Model], Meta(max_length=MODELS_MAX)]
+Usd = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD")]
+SignedUsd = Annotated[
+    str, Meta(pattern=r"^-?[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD, negative too")
+]
+Reason = Annotated[str, Meta(min_length=1, max_length=REASON_CHARACTERS_MAX)]
+Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
+Prompt = Annotated[str, Meta(min_length=1, max_length=PROMPT_BYTES_MAX)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+BaseId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Bases = Annotated[list[BaseId], Meta(max_length=BASES_MAX)]
+# An instant with its zone: shown in UTC, accepted in any zone.
+Instant = Annotated[datetime, Meta(tz=True)]
 
 
 def label(text: str) -> str:
@@ -66,6 +88,57 @@ def usd_or_more(text: str) -> int:
     return amount
 
 
+def count(text: str) -> int:
+    """Read an integer from 1. Raises Invalid."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= COUNT_MAX):
+        raise Invalid(f"{text[:40]!a} is not a whole number from 1 on")
+    return int(text)
+
+
+def temperature(text: str) -> float:
+    """Read a sampling temperature from 0 to 2. Raises Invalid."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 2:  # also refuses NaN
+        raise Invalid(f"{text!a} is not a number from 0 to 2")
+    return value
+
+
+def instant(text: str) -> datetime:
+    """Read an RFC 3339 time, such as 2027-01-31T12:00:00Z, possibly in the past. Raises Invalid."""
+    try:
+        return instants.read_instant(text, is_exact=True)
+    except instants.NotAnInstant as error:
+        raise Invalid(f"{text!a} is not an RFC 3339 time such as 2027-01-31T12:00:00Z") from error
+
+
+def day_or_instant(text: str) -> datetime:
+    """Read a day, as its first instant, or an RFC 3339 time. Raises Invalid."""
+    try:
+        day = instants.read_date(text)
+        return instants.read_instant(text) if day is None else instants.midnight(day)
+    except instants.NotAnInstant as error:
+        raise Invalid(f"{text[:40]} is not a day such as 2027-01-31, nor an instant") from error
+
+
+def prompt_file(path: str) -> str:
+    """Read a system prompt from a file in UTF-8. Raises Invalid."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(PROMPT_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Invalid(f"{path} cannot be read: {reason}") from error
+    if len(content) > PROMPT_BYTES_MAX:
+        raise Invalid(f"{path} has more than {PROMPT_BYTES_MAX} bytes")
+    try:
+        return prompt(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is not UTF-8") from error
+
+
 def read_reason(text: str) -> str:
     """Read why something is done: a line of text. Raises Invalid."""
     found = text.strip()
@@ -98,6 +171,14 @@ def canonical_models(names: Sequence[str], registry: Registry) -> list[str]:
     return list(dict.fromkeys(model.id for model in found if model is not None))
 
 
+def chat_model(registry: Registry, name: str) -> ModelSpec | None:
+    """Return the callable chat model of an id or alias, or None."""
+    model = registry.resolve(name)
+    if model is None or not model.callable or model.endpoint_type is not None:
+        return None
+    return model
+
+
 def read_chat_model(name: str | None, registry: Registry) -> str | None:
     """Return the id of a chat model for an agent; None stays None. Raises Invalid."""
     if name is None:
@@ -114,7 +195,3 @@ def _unknown(name: str, registry: Registry) -> str:
     names = [*registry.models, *(alias for m in registry.models.values() for alias in m.aliases)]
     guess = closest(name, names)
     return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")
-
-
-# An instant with its zone: shown in UTC, accepted in any zone.
-Instant = Annotated[datetime, Meta(tz=True)]

@@ -1,0 +1,204 @@
+"""Kinds of values in the members of nouns, each in all its forms (`Kind`)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from actors.wallet.money import format_usd
+from channels.registry import Registry
+from gw.instants import format_instant
+from gw.nouns import values
+from gw.nouns.member import Form, Kind, Member, Options
+
+# What a form sends of models: all of them or some, and which.
+WHICH, MODEL = "which", "model"
+MODELS_TICKED_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Kind):
+    """One of several words."""
+
+    words: Sequence[str] = ()
+
+    def _choices(self) -> dict[str, Any]:
+        return {"choices": self.words}
+
+
+def choice(words: Sequence[str]) -> Choice:
+    """Return the kind of one of these words."""
+    return Choice(json=Annotated[str, Meta(pattern=f"^({'|'.join(words)})$")], words=words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag(Kind):
+    """True or false: an option without a value, a box to tick."""
+
+    def add_option(self, parser: Options, member: Member, *, is_needed: bool) -> None:
+        parser.add_argument(f"--{member.option}", action="store_true", help=member.help)
+
+    def add_setting(self, parser: Options, member: Member) -> None:
+        ways = parser.add_mutually_exclusive_group()
+        for prefix, action, text in (
+            ("", "store_true", member.help),
+            ("no-", "store_false", member.none or argparse.SUPPRESS),
+        ):
+            ways.add_argument(
+                f"--{prefix}{member.option}",
+                dest=member.dest,
+                action=action,
+                default=argparse.SUPPRESS,
+                help=text,
+            )
+
+    def read_form(self, form: Form, member: Member) -> bool:
+        return form.field(member.form) == "on"
+
+
+def _canonical(names: Sequence[str] | None, registry: Registry) -> list[str] | None:
+    return None if names is None else values.canonical_models(names, registry)
+
+
+def _told_models(allowed: Sequence[str] | None) -> str:
+    return "all" if allowed is None else ", ".join(allowed) or "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models(Kind):
+    """A list of allowed models, canonical ids; null is every model, an empty list none."""
+
+    def add_option(self, parser: Options, member: Member, *, is_needed: bool) -> None:
+        self._add_ways(parser, member, member.help)
+
+    def add_setting(self, parser: Options, member: Member) -> None:
+        models = self._add_ways(parser, member, f"{member.help}; replaces the list")
+        models.add_argument(f"--{member.option}-all", action="store_true", help="allow every model")
+
+    def _add_ways(
+        self, parser: Options, member: Member, text: str
+    ) -> argparse._MutuallyExclusiveGroup:
+        models = parser.add_mutually_exclusive_group()
+        models.add_argument(f"--{member.option}", metavar=self.metavar, action="append", help=text)
+        models.add_argument(
+            f"--{member.option}-none", action="store_true", help="allow no model at all"
+        )
+        return models
+
+    def is_in(self, options: argparse.Namespace, member: Member) -> bool:
+        names = (member.dest, f"{member.dest}_none", f"{member.dest}_all")
+        return any(getattr(options, one) for one in names)
+
+    def of_options(self, options: argparse.Namespace, member: Member) -> list[str] | None:
+        is_none = getattr(options, f"{member.dest}_none")
+        return [] if is_none else getattr(options, member.dest) or None
+
+    def read_form(self, form: Form, member: Member) -> list[str] | None:
+        if form.field(WHICH) != "some":
+            return None
+        return form.get_body_arguments(MODEL)[:MODELS_TICKED_MAX]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bases(Kind):
+    """A list of knowledge bases, each once."""
+
+    def add_option(self, parser: Options, member: Member, *, is_needed: bool) -> None:
+        parser.add_argument(
+            f"--{member.option}",
+            metavar=self.metavar,
+            action="append",
+            default=[],
+            help=member.help,
+        )
+
+    def add_setting(self, parser: Options, member: Member) -> None:
+        ways, absent = parser.add_mutually_exclusive_group(), argparse.SUPPRESS
+        ways.add_argument(
+            f"--{member.option}",
+            metavar=self.metavar,
+            action="append",
+            default=absent,
+            help=f"{member.help}; the whole list",
+        )
+        ways.add_argument(
+            f"--no-{member.option}",
+            dest=member.dest,
+            action="store_const",
+            const=[],
+            default=absent,
+            help=member.none,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt(Kind):
+    """A long text, of which the audit trail has the length alone; an option names its file."""
+
+    def note(self, name: str, value: Any) -> tuple[str, Any]:
+        return f"{name}_characters", len(value)
+
+
+TEXT = Kind()
+LABEL = Kind(json=values.Name, parse=values.label, decode=values.label, metavar="NAME")
+ID = Kind(json=values.Id, parse=values.identifier, metavar="ID")
+USER = Kind(json=values.User, parse=values.user_name, decode=values.user_name, metavar="NAME")
+USD = Kind(
+    json=values.Usd,
+    sql="bigint",
+    metavar="X",
+    input=(("inputmode", "decimal"), ("pattern", "[0-9]+([.][0-9]{1,9})?")),
+    parse=values.usd_or_more,
+    decode=values.usd_or_more,
+    show=format_usd,
+    write=format_usd,
+)
+COUNT = Kind(
+    json=values.Limit,
+    shown=int,
+    sql="integer",
+    metavar="N",
+    input=(("inputmode", "numeric"), ("pattern", "[0-9]*")),
+    parse=values.count,
+)
+INSTANT = Kind(
+    json=values.Instant,
+    shown=values.Instant,
+    sql="timestamptz",
+    metavar="RFC3339",
+    input=(("placeholder", "2027-01-31"), ("pattern", r"\d{4}-\d\d-\d\d.*")),
+    parse=values.instant,
+    write=format_instant,
+    parse_form=values.day_or_instant,
+)
+FLAG = Flag(json=bool, shown=bool, sql="boolean", control="flag")
+MODELS = Models(
+    json=values.Models,
+    shown=list[str],
+    sql="text[]",
+    metavar="MODEL",
+    control="models",
+    resolve=_canonical,
+    tell=_told_models,
+)
+MODEL_ID = Kind(
+    json=values.Model,
+    metavar="MODEL",
+    resolve=lambda name, registry: values.read_chat_model(name, registry),
+)
+TEMPERATURE = Kind(
+    json=values.Temperature, shown=float, sql="float8", metavar="T", parse=values.temperature
+)
+BASES = Bases(
+    json=values.Bases,
+    shown=list[str],
+    sql="text[]",
+    metavar="KB",
+    decode=lambda ids: list(dict.fromkeys(ids)),
+    show=list,
+)
+PROMPT = Prompt(json=values.Prompt, metavar="FILE", parse=values.prompt_file, decode=values.prompt)
