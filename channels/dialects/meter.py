@@ -84,6 +84,11 @@ class ResponseMeter(Generic[Read]):
         """The last usage stated; None while none was complete."""
 
     @property
+    def shown_usage(self) -> Usage | None:
+        """The usage that a translation of the whole response states."""
+        return self.usage
+
+    @property
     def partial_usage(self) -> PartialUsage | None:
         """The counts stated while `usage` is None; None without any."""
         return None
@@ -201,6 +206,7 @@ class Meter(MeterReading, Protocol):
     requested usage gets the event. Neither raises. `take_body` meters a whole response, and returns
     it decoded; raises UpstreamMalformed.
     `reads_any_size`: `read_event` builds few objects from an event of any number of values.
+    `shown_usage` is what a translation of it states.
     `begins_at_once`: any event begins a stream, not only one with a choice. `has_answer`: the
     response can be used. `end_of_body`: the body of a stream has ended as its head promised, which
     may be the end of the response.
@@ -214,6 +220,9 @@ class Meter(MeterReading, Protocol):
 
     @property
     def has_answer(self) -> bool: ...
+
+    @property
+    def shown_usage(self) -> Usage | None: ...
 
     def end_of_body(self) -> None: ...
 

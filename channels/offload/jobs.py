@@ -108,7 +108,7 @@ def metered(
         "model": meter.response_model or fallback["model"],
     }
     try:
-        return Metered(meter), call.translate_response(read, **named)
+        return Metered(meter), call.translate_response(read, meter.shown_usage, **named)
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None
 

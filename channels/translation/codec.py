@@ -10,37 +10,42 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Interface
 
+from channels.dialects.token_counts import Usage
 from channels.translation.events import Event
 from channels.translation.losses import LossReport
-from channels.translation.model import Request, Response
+from channels.translation.model import Request
 
 
-class StreamDecoder(Interface):
-    """Decodes the events of an upstream's stream, given as the dialect's meter has read them.
+class ResponseDecoder(Interface):
+    """Decodes an upstream's response, given as the dialect's meter has read it.
 
-    `take_event` and `end_stream` never raise; see `events.Ended`. `take_body` is in place of both,
-    for a whole response, and raises UpstreamMalformed.
+    `take_event` and `end_stream` are for a stream and never raise; see `events.Ended`. `take_body`
+    is for a whole response with its usage, and raises UpstreamMalformed.
     """
 
     def take_event(self, read: Any) -> list[Event]: ...
 
     def end_stream(self) -> list[Event]: ...
 
-    def take_body(self, read: Any) -> list[Event]: ...
+    def take_body(self, read: Any, usage: Usage | None) -> list[Event]: ...
 
 
-class StreamEncoder(Interface):
-    """Encodes a client's stream. Without `Ended` there is no terminator and no finish reason."""
+class ResponseEncoder(Interface):
+    """Encodes a client's response, of a stream's events.
+
+    A stream has no terminator and no finish reason without `Ended`; a whole response is returned
+    for `Ended`.
+    """
 
     def encode_event(self, event: Event) -> bytes: ...
 
 
 class MakesEncoder(Interface):
-    """Makes the encoder of one stream; `created` is a Unix second."""
+    """Makes the encoder of one response; `created` is a Unix second."""
 
     def __call__(
         self, *, id: str, created: int, model: str, include_usage: bool
-    ) -> StreamEncoder: ...
+    ) -> ResponseEncoder: ...
 
 
 class EncodesRequest(Interface):
@@ -61,25 +66,20 @@ class EncodesRequest(Interface):
     ) -> dict[str, Any]: ...
 
 
-class EncodesResponse(Interface):
-    """Returns a whole response for a client of the protocol. Raises nothing."""
-
-    def __call__(self, response: Response, /, *, id: str, created: int, model: str) -> bytes: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Codec:
     """A protocol on either side of a translation, streaming or not.
 
     `decode_request` raises InvalidRequest. `tool_names` maps the names that `encode_request`
-    changes to the client's own. `keep_alive` is sent to a client while there is nothing else to
-    send: what its readers skip.
+    changes to the client's own. `new_encoder` is for streams, `new_body_encoder` for whole
+    responses. `keep_alive` is sent to a client while there is nothing else to send: what its
+    readers skip.
     """
 
     decode_request: Callable[[Mapping[str, Any]], Request]
     encode_request: EncodesRequest
     tool_names: Callable[[Request], Mapping[str, str]]
-    encode_response: EncodesResponse
-    new_decoder: Callable[[], StreamDecoder]
+    new_decoder: Callable[[], ResponseDecoder]
     new_encoder: MakesEncoder
+    new_body_encoder: MakesEncoder
     keep_alive: bytes

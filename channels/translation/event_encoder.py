@@ -1,4 +1,4 @@
-"""The common part of the dialects' stream encoders: which event is encoded when.
+"""The common part of the dialects' encoders of responses: which event is encoded when.
 
 Lifecycle events, the finish reason and the usage are kept: no byte is sent before there is
 content, so that another channel may still be tried, and no end before the upstream has ended
@@ -15,7 +15,7 @@ from channels.translation.model import Media
 
 
 class EventEncoder(ABC):
-    """Encodes one response's stream. Made for one attempt, used from one task.
+    """Encodes one response, streamed or whole. Made for one attempt, used from one task.
 
     `_finished` and `_usage` are kept for the end; `_has_refusal`: the model refused in its own
     text.
@@ -85,8 +85,9 @@ class EventEncoder(ABC):
         """Return nothing, for protocols without a member for sources."""
         return b""
 
-    @abstractmethod
-    def _failed(self, event: events.StreamFailed) -> bytes: ...
+    def _failed(self, event: events.StreamFailed) -> bytes:
+        """Return nothing, for a whole response, which has no such event."""
+        return b""
 
     @abstractmethod
     def _end(self) -> bytes: ...

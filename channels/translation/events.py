@@ -1,4 +1,4 @@
-"""The events of a streamed response in the canonical model, in order."""
+"""The events of a response in the canonical model, in order, whether it is streamed or whole."""
 
 from __future__ import annotations
 

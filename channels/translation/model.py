@@ -1,8 +1,8 @@
-"""The canonical model between the protocols: a conversation's parts, a request, a response.
+"""The canonical model between the protocols: a conversation's parts, and a request.
 
 Values only. Every field can be expressed by at least two protocols; what only one can express stays
 in `extras`, scoped to that protocol, and survives a translation back to it. Absent and empty
-differ: None means that the client did not state it. `events.py` has the events of a stream.
+differ: None means that the client did not state it. A response is its events (`events.py`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
-
-from channels.dialects.token_counts import Usage
 
 # The `protocol` of a chat family (`channels/families.py`).
 Protocol: TypeAlias = str
@@ -232,15 +230,3 @@ class Request(Struct, frozen=True, kw_only=True):
             return self.tools
         allowed = frozenset(self.tool_choice.allowed)
         return tuple(tool for tool in self.tools if tool.name in allowed)
-
-
-class Response(Struct, frozen=True, kw_only=True):
-    """A whole response."""
-
-    id: str | None
-    model: str | None
-    parts: tuple[Part, ...]
-    finish: FinishReason | None
-    stop_sequence: str | None = None
-    usage: Usage | None = None
-    explanation: str | None = None  # the provider's text about the finish, not the model's

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
+from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.lenient import dumps
-from channels.translation.codec import Codec, StreamDecoder, StreamEncoder
+from channels.translation.codec import Codec, ResponseDecoder, ResponseEncoder
 from channels.translation.events import Began, Event, StreamFailed
-from channels.translation.folding import folded
 from channels.translation.identifiers import event_renamed, user_fitted
 from channels.translation.inner_values import check_inner_values
 from channels.translation.losses import LossReport
@@ -107,18 +107,21 @@ class TranslatedCall:
             **options,
         )
 
-    def translate_response(self, read: Any, *, id: str, created: int, model: str) -> bytes:
+    def translate_response(
+        self, read: Any, usage: Usage | None, *, id: str, created: int, model: str
+    ) -> bytes:
         """Translate a whole response to the client's protocol. Raises UpstreamMalformed.
 
-        `read` is the result of the meter of the upstream's dialect.
+        `read` and `usage` are what the meter of the upstream's dialect has read.
         """
         try:
-            events = self._upstream.new_decoder().take_body(read)
+            events = self._upstream.new_decoder().take_body(read, usage)
             if self.names:
                 events = [event_renamed(event, self.names) for event in events]
-            response = folded(events)
-            assert response is not None
-            return self._client.encode_response(response, id=id, created=created, model=model)
+            encoder = self._client.new_body_encoder(
+                id=id, created=created, model=model, include_usage=True
+            )
+            return b"".join([encoder.encode_event(event) for event in events])
         except RecursionError:
             raise UpstreamMalformed(_TOO_DEEP) from None
 
@@ -130,7 +133,7 @@ class TranslatedCall:
         client = self._client
         own = CHAT_DIALECTS[self.translation.client]
 
-        def encoder(began: Began) -> StreamEncoder:
+        def encoder(began: Began) -> ResponseEncoder:
             return client.new_encoder(
                 id=began.id or id,
                 created=created,
@@ -168,8 +171,8 @@ class TranslatedStream:
 
     def __init__(
         self,
-        decoder: StreamDecoder,
-        encoder_of: Callable[[Began], StreamEncoder],
+        decoder: ResponseDecoder,
+        encoder_of: Callable[[Began], ResponseEncoder],
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
@@ -179,7 +182,7 @@ class TranslatedStream:
         self._is_closed = False
         self._decoder = decoder
         self._encoder_of = encoder_of
-        self._encoder: StreamEncoder | None = None  # made for the first event
+        self._encoder: ResponseEncoder | None = None  # made for the first event
         self._names = names
         self._redact = redact
         self.failed: StreamFailed | None = None

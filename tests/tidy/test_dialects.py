@@ -11,8 +11,8 @@ from tests.tidy.files import SOURCES, files, name_of
 
 # What every chat dialect is made of; other files beside these are ideas of one dialect.
 PARTS = (
-    *("members", "request", "decode", "encode", "events", "usage", "meter", "stream", "response"),
-    "dialect",
+    *("members", "request", "decode", "encode", "events", "usage", "meter"),
+    *("response_decoder", "response_encoder", "dialect"),
 )
 # Where a dialect is named, and why.
 NAMED = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from channels.dialects.address import Address
-from channels.dialects.chat import request, stream
+from channels.dialects.chat import request, response_encoder
 from channels.dialects.chat.decode import decode_request
 from channels.dialects.chat.encode import encode_request, tool_names
 from channels.dialects.chat.events import is_terminator
 from channels.dialects.chat.hostings import HOSTINGS
 from channels.dialects.chat.meter import ChatMeter
-from channels.dialects.chat.response import encode_response
+from channels.dialects.chat.response_decoder import ChatResponseDecoder
 from channels.dialects.dialect import ChatDialect
 from channels.families import CHAT
 from channels.translation.codec import Codec
@@ -29,12 +29,12 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        encode_response=encode_response,
-        new_decoder=stream.ChatStreamDecoder,
-        new_encoder=stream.ChatStreamEncoder,
-        keep_alive=stream.KEEP_ALIVE,
+        new_decoder=ChatResponseDecoder,
+        new_encoder=response_encoder.ChatStreamEncoder,
+        new_body_encoder=response_encoder.ChatBodyEncoder,
+        keep_alive=response_encoder.KEEP_ALIVE,
     ),
-    closing_failure=stream.closing_failure,
+    closing_failure=response_encoder.closing_failure,
     takes_max_tokens_param=True,
     has_system_anywhere=True,
     takes_cache_key=True,

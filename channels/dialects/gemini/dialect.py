@@ -7,13 +7,13 @@ from dataclasses import replace
 from channels.credentials import KEY_HEADERS
 from channels.dialects.address import MODEL, Address
 from channels.dialects.dialect import ChatDialect, Counting
+from channels.dialects.gemini import response_encoder
 from channels.dialects.gemini.decode import decode_request
 from channels.dialects.gemini.encode import encode_request, tool_names
 from channels.dialects.gemini.meter import GeminiMeter, ends
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
-from channels.dialects.gemini.response import encode_response
+from channels.dialects.gemini.response_decoder import GeminiResponseDecoder
 from channels.dialects.gemini.signatures import without_foreign
-from channels.dialects.gemini.stream import KEEP_ALIVE, GeminiStreamDecoder, GeminiStreamEncoder
 from channels.families import GEMINI
 from channels.translation.codec import Codec
 
@@ -40,10 +40,10 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        encode_response=encode_response,
-        new_decoder=GeminiStreamDecoder,
-        new_encoder=GeminiStreamEncoder,
-        keep_alive=KEEP_ALIVE,
+        new_decoder=GeminiResponseDecoder,
+        new_encoder=response_encoder.GeminiStreamEncoder,
+        new_body_encoder=response_encoder.GeminiBodyEncoder,
+        keep_alive=response_encoder.KEEP_ALIVE,
     ),
     takes_is_here=True,
     counting=Counting(

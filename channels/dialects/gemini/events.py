@@ -2,7 +2,7 @@
 
 A stream's chunk and a whole response have the same form, and the meter and translations share one
 decoding. A documented chunk is decoded by the types, which is fast; any other loosely, part by
-part. `stream.py` makes canonical events of it.
+part. `response_decoder.py` makes canonical events of it.
 """
 
 from __future__ import annotations

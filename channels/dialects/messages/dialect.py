@@ -7,18 +7,13 @@ from dataclasses import replace
 from channels.credentials import KEY_HEADERS
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, Counting
-from channels.dialects.messages import request
+from channels.dialects.messages import request, response_encoder
 from channels.dialects.messages.decode import decode_request
 from channels.dialects.messages.encode import encode_request, tool_names
 from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.meter import MessagesMeter, ends
-from channels.dialects.messages.response import encode_response
+from channels.dialects.messages.response_decoder import MessagesResponseDecoder
 from channels.dialects.messages.signatures import without_foreign
-from channels.dialects.messages.stream import (
-    KEEP_ALIVE,
-    MessagesStreamDecoder,
-    MessagesStreamEncoder,
-)
 from channels.families import MESSAGES
 from channels.translation.codec import Codec
 
@@ -48,10 +43,10 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        encode_response=encode_response,
-        new_decoder=MessagesStreamDecoder,
-        new_encoder=MessagesStreamEncoder,
-        keep_alive=KEEP_ALIVE,
+        new_decoder=MessagesResponseDecoder,
+        new_encoder=response_encoder.MessagesStreamEncoder,
+        new_body_encoder=response_encoder.MessagesBodyEncoder,
+        keep_alive=response_encoder.KEEP_ALIVE,
     ),
     hostings=HOSTINGS,
     needs_max_tokens=True,

@@ -2,7 +2,8 @@
 
 `MessagesEvent` is one event of a stream, `StatedMessage` a whole response, which `message_start`
 begins. One type is decoded once for the meter and a translation. A documented event is decoded into
-the types, which is fast; any other is decoded loosely. `stream.py` makes canonical events of it.
+the types, which is fast; any other is decoded loosely. `response_decoder.py` makes canonical events
+of it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from channels.dialects.messages import events
 from channels.dialects.messages.events import read_event
 from channels.dialects.messages.usage import MessagesUsageReader
 from channels.dialects.meter import StatedMeter, fit_name
+from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import lenient
 
@@ -37,6 +38,10 @@ class MessagesMeter(StatedMeter[events.MessagesEvent, MessagesUsageReader]):
     def __init__(self) -> None:
         self._stated = MessagesUsageReader()
         self._has_stopped = False  # a stop reason was received
+
+    @property
+    def shown_usage(self) -> Usage | None:
+        return self._stated.displayed
 
     read_event = staticmethod(read_event)
 

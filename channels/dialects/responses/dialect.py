@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect, Counting
+from channels.dialects.responses import response_encoder
 from channels.dialects.responses.decode import decode_request
 from channels.dialects.responses.encode import encode_request, tool_names
 from channels.dialects.responses.meter import ResponsesMeter, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
-from channels.dialects.responses.response import encode_response
+from channels.dialects.responses.response_decoder import ResponsesResponseDecoder
 from channels.dialects.responses.signatures import without_foreign
-from channels.dialects.responses.stream import (
-    KEEP_ALIVE,
-    ResponsesStreamDecoder,
-    ResponsesStreamEncoder,
-)
 from channels.families import RESPONSES
 from channels.translation.codec import Codec
 
@@ -40,10 +36,10 @@ DIALECT = ChatDialect(
         decode_request=decode_request,
         encode_request=encode_request,
         tool_names=tool_names,
-        encode_response=encode_response,
-        new_decoder=ResponsesStreamDecoder,
-        new_encoder=ResponsesStreamEncoder,
-        keep_alive=KEEP_ALIVE,
+        new_decoder=ResponsesResponseDecoder,
+        new_encoder=response_encoder.ResponsesStreamEncoder,
+        new_body_encoder=response_encoder.ResponsesBodyEncoder,
+        keep_alive=response_encoder.KEEP_ALIVE,
     ),
     takes_cache_key=True,
 )

@@ -2,8 +2,8 @@
 
 `ResponsesEvent` is one event of a stream, `StatedResponse` a whole response, which some events
 include. One type is decoded once for the meter and a translation. A documented event is decoded
-into the types, which is fast; any other is decoded loosely. `stream.py` makes canonical events of
-it.
+into the types, which is fast; any other is decoded loosely. `response_decoder.py` makes canonical
+events of it.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ _PREFIXES = {
 }
 TEXT = "output_text"
 REFUSAL = "refusal"
+SUMMARY = "summary_text"
 
 
 def new_item(response_id: str, index: int, kind: str, **members: Any) -> dict[str, Any]:
@@ -52,15 +53,11 @@ def new_item(response_id: str, index: int, kind: str, **members: Any) -> dict[st
     return {"id": f"{_PREFIXES[kind]}_{digest}", "type": kind, **members}
 
 
-def message_part(kind: str, text: str) -> dict[str, Any]:
-    """Return a part of a message."""
-    if kind == REFUSAL:
-        return {"type": kind, "refusal": text}
-    return {"type": kind, "text": text, "annotations": [], "logprobs": []}
-
-
-def summary_part(text: str) -> dict[str, Any]:
-    return {"type": "summary_text", "text": text}
+def text_part(kind: str, text: str) -> dict[str, Any]:
+    """Return a part of a message or of a thought."""
+    if kind == TEXT:
+        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
+    return {"type": kind, "refusal" if kind == REFUSAL else "text": text}
 
 
 def image_members(media: Media) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
     count = sum(map(lenient.length_of, (fields.name, fields.arguments, fields.input, fields.code)))
     for parts in (fields.content, fields.summary):
         if parts is not lenient.NULL:
-            count += lenient.characters_of(lenient.read_loosely(bytes(parts)))
+            count += lenient.characters_of(lenient.read_json(bytes(parts)))
     return count
 
 

@@ -17,7 +17,7 @@ from channels.translation.events import (
     UsageStated,
 )
 from channels.translation.losses import LossReport, report_members, spelled
-from channels.translation.model import ClientProtocol, Request, Response, Text, Turn
+from channels.translation.model import ClientProtocol, Request, Text, Turn
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import Event as UpstreamEvent
 
@@ -58,14 +58,8 @@ def tool_names(request: Request) -> Mapping[str, str]:
     return {}
 
 
-def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    text = "".join(part.text for part in response.parts if isinstance(part, Text))
-    named = {"id": response.id or id, "model": response.model or model}
-    return dumps({**named, "text": text, "stop": True, **_counts(response.usage)})
-
-
-class StreamDecoder:
-    """Reads one stream. Made for one attempt."""
+class ResponseDecoder:
+    """Reads one response. Made for one attempt."""
 
     def __init__(self) -> None:
         self._has_begun = False
@@ -84,7 +78,7 @@ class StreamDecoder:
             events += [Finished("stop"), Ended()]
         return events
 
-    def take_body(self, read: UpstreamEvent) -> list[Event]:
+    def take_body(self, read: UpstreamEvent, usage: Usage | None) -> list[Event]:
         """The events of a whole answer, which is a stream of one."""
         return self.take_event(read)
 
@@ -108,6 +102,25 @@ class StreamEncoder:
             return _written({"error": {"message": event.message}})
         elif isinstance(event, Ended):
             return _written({"stop": True, **_counts(self._usage)})
+        return b""
+
+
+class BodyEncoder:
+    """Writes one client's whole response."""
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        self._named = {"id": id, "model": model}
+        self._texts: list[str] = []
+        self._usage: Usage | None = None
+
+    def encode_event(self, event: Event) -> bytes:
+        if isinstance(event, UsageStated):
+            self._usage = event.usage
+        elif isinstance(event, TextDelta):
+            self._texts.append(event.text)
+        elif isinstance(event, Ended):
+            text = "".join(self._texts)
+            return dumps({**self._named, "text": text, "stop": True, **_counts(self._usage)})
         return b""
 
 

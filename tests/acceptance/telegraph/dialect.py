@@ -23,9 +23,9 @@ DIALECT = ChatDialect(
         decode_request=codec.decode_request,
         encode_request=codec.encode_request,
         tool_names=codec.tool_names,
-        encode_response=codec.encode_response,
-        new_decoder=codec.StreamDecoder,
+        new_decoder=codec.ResponseDecoder,
         new_encoder=codec.StreamEncoder,
+        new_body_encoder=codec.BodyEncoder,
         keep_alive=codec.KEEP_ALIVE,
     ),
 )

@@ -251,7 +251,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
                 read = meter.take_body(body)
                 chat_upstream._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
-                    plan.translated.translate_response(read, **names)
+                    plan.translated.translate_response(read, meter.shown_usage, **names)
             except UpstreamError:
                 continue
             assert meter.usage is None or meter.usage.output_tokens < 2**40

@@ -20,16 +20,7 @@ from channels.translation.events import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translation.model import (
-    FinishReason,
-    Media,
-    Part,
-    Refusal,
-    Response,
-    Text,
-    Thinking,
-    ToolCall,
-)
+from channels.translation.model import FinishReason, Media, Part, Refusal, Text, Thinking, ToolCall
 from tests.unit.translation.pieces import (
     assistant,
     call,
@@ -42,6 +33,7 @@ from tests.unit.translation.pieces import (
     use,
     user,
 )
+from tests.unit.translation.response import Response
 
 words = st.text(
     alphabet=st.characters(exclude_categories=["Cs", "Cc"], codec="utf-8"), min_size=1, max_size=12

@@ -11,20 +11,14 @@ from channels.dialects.token_counts import Usage, UsageParts
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseSplitter
 from channels.translation.events import Began, Ended, Event, Finished, TextDelta, UsageStated
-from channels.translation.model import (
-    FinishReason,
-    Part,
-    Protocol,
-    Response,
-    Text,
-    Thinking,
-    ToolCall,
-)
+from channels.translation.model import FinishReason, Part, Protocol, Text, Thinking, ToolCall
 from tests.support.rows import each
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.pieces import assistant
+from tests.unit.translation.response import Response
 from tests.unit.translation.translated import (
     answered,
+    body_of,
     data_of,
     events_from,
     folded,
@@ -291,7 +285,7 @@ def test_parts_are_stated_as_far_as_the_protocol_has_words(protocol: str) -> Non
     assert codec is not None
     response = Response(id="1", model="m", parts=(Text("x"),), finish="stop", usage=STATED)
     meter = new_meter(protocol)
-    meter.take_body(codec.encode_response(response, id="1", created=1, model="m"))
+    meter.take_body(body_of(protocol, response))
     assert meter.usage == KEPT[protocol]
     encoder = codec.new_encoder(id="1", created=1, model="m", include_usage=True)
     stream = b"".join(encoder.encode_event(event) for event in EVENTS)
@@ -303,11 +297,9 @@ def test_parts_are_stated_as_far_as_the_protocol_has_words(protocol: str) -> Non
 
 
 def test_fast_service_of_messages_is_its_speed() -> None:
-    codec = CHAT_DIALECTS["messages"].codec
-    assert codec is not None
     usage = replace(STATED, parts=UsageParts(service_tier="fast"))
     response = Response(id="1", model="m", parts=(), finish="stop", usage=usage)
-    body = codec.encode_response(response, id="1", created=1, model="m")
+    body = body_of("messages", response)
     assert b'"speed":"fast"' in body
     meter = new_meter("messages")
     meter.take_body(body)

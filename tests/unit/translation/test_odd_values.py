@@ -146,7 +146,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
         whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
         try:
             written = call.translate_response(
-                read_body(upstream, whole), id="a", created=1, model="m"
+                *read_body(upstream, whole), id="a", created=1, model="m"
             )
         except UpstreamMalformed:
             is_refused = True

@@ -15,21 +15,13 @@ from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.call_arguments import arguments_object
 from channels.translation.events import Ended, Finished, StreamFailed
 from channels.translation.losses import LossReport
-from channels.translation.model import (
-    Part,
-    Protocol,
-    Refusal,
-    Request,
-    Response,
-    Text,
-    Thinking,
-    ToolCall,
-)
+from channels.translation.model import Part, Protocol, Refusal, Request, Text, Thinking, ToolCall
 from channels.translation.session import codec
 from channels.translation.turns import EMPTY
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
 from tests.unit.translation.gemini.pieces import encoded
 from tests.unit.translation.gemini.request_strategies import gemini_requests
+from tests.unit.translation.response import Response
 from tests.unit.translation.strategies import answers, chat_requests, events_of, messages_requests
 from tests.unit.translation.translated import (
     body_of,

@@ -84,7 +84,7 @@ def test_whole_answer_comes_back_under_the_clients_tool_names() -> None:
     whole = {"choices": [{"message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]}
     body = json.dumps(whole).encode()
     response = json.loads(
-        call.translate_response(read_body("chat", body), id="msg_1", created=1, model="m")
+        call.translate_response(*read_body("chat", body), id="msg_1", created=1, model="m")
     )
     assert response["content"][0]["name"] == LONG
 
@@ -106,7 +106,7 @@ def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
     blocks = [use(f"t{index}", {"input": "x"}, name=name) for index, name in enumerate(names)]
     body = json.dumps({"content": blocks, "stop_reason": "tool_use"}).encode()
     response = json.loads(
-        call.translate_response(read_body("messages", body), id="r", created=1, model="m")
+        call.translate_response(*read_body("messages", body), id="r", created=1, model="m")
     )
     kept = ("type", "namespace", "name", "arguments", "input")
     assert [{key: item[key] for key in kept if key in item} for item in response["output"]] == [
@@ -182,7 +182,7 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     body = json.dumps({"choices": [choice]}).encode()
     whole = json.loads(
-        call.translate_response(read_body("chat", body), id="r", created=1, model="m")
+        call.translate_response(*read_body("chat", body), id="r", created=1, model="m")
     )["output"]
     member = {"apply_patch": "operation", "tool_search": "arguments"}.get(kind, "action")
     assert [item["type"] for item in whole] == [f"{kind}_call", "function_call"]
@@ -213,7 +213,7 @@ def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_stream
 def test_malformed_answer_and_bad_request_are_told() -> None:
     read = read_body("messages", b"{}")
     with pytest.raises(UpstreamMalformed):
-        attempt("chat", "messages").translate_response(read, id="x", created=1, model="m")
+        attempt("chat", "messages").translate_response(*read, id="x", created=1, model="m")
     with pytest.raises(InvalidRequest):
         attempt("chat", "messages", top_p="high")
 

@@ -9,13 +9,14 @@ from channels.dialects.gemini.signatures import ESCAPE
 from channels.dialects.table import CHAT_DIALECTS
 from channels.json.outline import outline
 from channels.translation.losses import LossReport
-from channels.translation.model import Part, Protocol, Reasoning, Response, Text, Thinking, ToolCall
+from channels.translation.model import Part, Protocol, Reasoning, Text, Thinking, ToolCall
 from channels.translation.session import codec
 from channels.translation.signatures import opened, sealed
 from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import model
 from tests.unit.translation.gemini.pieces import user as asking
 from tests.unit.translation.pieces import assistant, text, use, user
+from tests.unit.translation.response import Response
 from tests.unit.translation.translated import (
     answered,
     body_of,

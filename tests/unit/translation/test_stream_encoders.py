@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from channels.dialects.chat.stream import ChatStreamEncoder
-from channels.dialects.messages.stream import MessagesStreamEncoder as MessagesEncoder
+from channels.dialects.chat.response_encoder import ChatStreamEncoder
+from channels.dialects.messages.response_encoder import MessagesStreamEncoder as MessagesEncoder
 from channels.dialects.token_counts import Usage
 from channels.translation.events import (
     Began,

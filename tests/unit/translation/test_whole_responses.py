@@ -7,18 +7,11 @@ import pytest
 from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.identifiers import made_id
-from channels.translation.model import (
-    FinishReason,
-    Media,
-    Refusal,
-    Response,
-    Text,
-    Thinking,
-    ToolCall,
-)
+from channels.translation.model import FinishReason, Media, Refusal, Text, Thinking, ToolCall
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import call, chunk, inline, thought, usage
 from tests.unit.translation.pieces import PNG, assistant
+from tests.unit.translation.response import Response
 from tests.unit.translation.translated import answered, events_from, folded, response_in, sse, whole
 
 
@@ -182,7 +175,7 @@ def test_images_the_model_made_are_links_in_text() -> None:
     response = Response(id=None, model=None, parts=(Text("See: "), image), finish="stop")
     link = "![image](data:image/png;base64,iVBOR)"
     assert whole("chat", response)["choices"][0]["message"]["content"] == "See: " + link
-    assert whole("messages", response)["content"] == [text("See: "), text(link)]
+    assert whole("messages", response)["content"] == [text("See: " + link)]
 
 
 def test_thinking_without_proof_has_the_mark_of_the_gateway() -> None:

@@ -1,8 +1,6 @@
-"""What the translator tests say over and over: translate a request, read a stream, fold its events.
+"""What the translator tests do over and over: translate a request, read a stream, write one.
 
-`folded` is the meaning of a stream by the words of `channels/translation/events.py`: what its
-events say as one whole answer. A stream and the whole answer of the same thing must fold and decode
-alike.
+A stream and the whole response of the same thing must fold alike (`response.py`).
 """
 
 import json
@@ -12,36 +10,23 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
-from channels.translation.events import (
-    Began,
-    CallBegan,
-    CallDelta,
-    Citation,
-    Ended,
-    Event,
-    Finished,
-    MediaDelta,
-    RefusalDelta,
-    StreamFailed,
-    TextDelta,
-    ThinkingDelta,
-    UsageStated,
-)
+from channels.translation.events import Event
 from channels.translation.losses import LossReport
 from channels.translation.model import (
     Media,
     Part,
     Protocol,
-    Refusal,
     Request,
-    Response,
     Text,
     Thinking,
     ToolCall,
 )
 from channels.translation.session import codec
+from tests.unit.translation.response import Response, events_saying
+from tests.unit.translation.response import folded as folded
 
 MAX_TOKENS = 4000
 # Members that hold schemas, or what is a tool's own.
@@ -185,7 +170,10 @@ def body_of(
     protocol: Protocol, response: Response, *, id: str = "x", created: int = 1, model: str = "m"
 ) -> bytes:
     """A whole answer as the client gets it."""
-    return codec(protocol).encode_response(response, id=id, created=created, model=model)
+    encoder = codec(protocol).new_body_encoder(
+        id=id, created=created, model=model, include_usage=True
+    )
+    return b"".join(encoder.encode_event(event) for event in events_saying(response))
 
 
 def answered(protocol: Protocol, body: Mapping[str, Any]) -> Response:
@@ -200,65 +188,13 @@ def response_in(protocol: Protocol, body: bytes) -> Response:
 
 def events_of_body(protocol: Protocol, body: bytes) -> list[Event]:
     """The events of an upstream's whole answer. Raises UpstreamMalformed."""
-    return codec(protocol).new_decoder().take_body(read_body(protocol, body))
+    return codec(protocol).new_decoder().take_body(*read_body(protocol, body))
 
 
-def read_body(protocol: str, body: bytes) -> Any:
+def read_body(protocol: str, body: bytes) -> tuple[Any, Usage | None]:
     """What a protocol's meter reads of a whole answer. Raises UpstreamMalformed."""
-    return CHAT_DIALECTS[protocol].new_meter().take_body(body)
-
-
-def folded(events: Iterable[Event]) -> Response:
-    """The whole answer that these events say."""
-    response = Response(id=None, model=None, parts=(), finish=None)
-    parts: list[Part] = []
-    calls: dict[int, int] = {}
-    for event in events:
-        if isinstance(event, Began):
-            response = replace(response, id=event.id, model=event.model)
-        elif isinstance(event, CallBegan):
-            calls[event.index] = len(parts)
-            parts.append(ToolCall(event.id, event.name, "", event.signature, event.signer))
-        elif isinstance(event, CallDelta):
-            call = parts[calls[event.index]]
-            assert isinstance(call, ToolCall), "a delta goes to its call"
-            parts[calls[event.index]] = replace(call, arguments=call.arguments + event.arguments)
-        elif isinstance(event, Finished):
-            response = replace(
-                response,
-                finish=event.reason,
-                stop_sequence=event.stop_sequence,
-                explanation=event.explanation,
-            )
-        elif isinstance(event, UsageStated):
-            response = replace(response, usage=event.usage)
-        elif not isinstance(event, Citation | Ended | StreamFailed):
-            _append(parts, event)
-    return replace(response, parts=tuple(parts))
-
-
-def _append(
-    parts: list[Part], event: TextDelta | RefusalDelta | ThinkingDelta | MediaDelta
-) -> None:
-    last = parts[-1] if parts else None
-    if isinstance(event, TextDelta):
-        if isinstance(last, Text):
-            parts[-1] = Text(last.text + event.text)
-        else:
-            parts.append(Text(event.text))
-    elif isinstance(event, RefusalDelta):
-        if isinstance(last, Refusal):
-            parts[-1] = Refusal(last.text + event.text)
-        else:
-            parts.append(Refusal(event.text))
-    elif isinstance(event, MediaDelta):
-        parts.append(event.media)
-    elif event.redacted:
-        parts.append(Thinking("", redacted=event.redacted, signer=event.signer))
-    elif isinstance(last, Thinking) and not (last.signature or last.redacted):
-        parts[-1] = Thinking(last.text + event.text, event.signature, event.signer)
-    else:
-        parts.append(Thinking(event.text, event.signature, event.signer))
+    meter = CHAT_DIALECTS[protocol].new_meter()
+    return meter.take_body(body), meter.shown_usage
 
 
 def comparable(response: Response) -> Response:

@@ -9,10 +9,11 @@ from channels.dialects.gemini.signatures import (
     write_redacted,
     write_signature,
 )
-from channels.translation.model import Part, Response, Text, Thinking, ToolCall
+from channels.translation.model import Part, Text, Thinking, ToolCall
 from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translation.pieces import text, use
+from tests.unit.translation.response import Response
 from tests.unit.translation.translated import answered, translated, whole
 
 USER = {"role": "user", "content": "hi"}

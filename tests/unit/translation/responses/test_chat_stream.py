@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat.stream import ChatStreamEncoder
+from channels.dialects.chat.response_encoder import ChatStreamEncoder
 from channels.dialects.responses.events import read_event
-from channels.dialects.responses.stream import ResponsesStreamDecoder
+from channels.dialects.responses.response_decoder import ResponsesResponseDecoder
 from channels.dialects.responses.usage import read_usage
 from channels.http.sse import SseEvent
 from channels.json.lenient import raw_of, read_loosely
@@ -269,7 +269,7 @@ def test_however_an_answer_is_told_it_is_the_same_answer(data: st.DataObject) ->
 def test_written_stream_is_whole_only_where_the_upstreams_is(data: st.DataObject) -> None:
     result = [CREATED, *data.draw(streams(data.draw(items()))), completed()]
     kept = data.draw(st.integers(0, len(result)))
-    decoder = ResponsesStreamDecoder()
+    decoder = ResponsesResponseDecoder()
     encoder = ChatStreamEncoder(id="a", created=1, model="m", include_usage=True)
     written = b"".join(
         encoder.encode_event(one)

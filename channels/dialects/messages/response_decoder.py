@@ -1,4 +1,4 @@
-"""Messages streams, to canonical events and back.
+"""A messages upstream's response, streamed or whole, as canonical events.
 
 Blocks have their own indices; of the tools only the client's are calls, which are numbered. Unknown
 events, blocks and deltas are ignored. Nothing that an upstream sends raises. `events.py` decodes
@@ -12,18 +12,15 @@ from typing import Any
 
 import msgspec
 
-from channels.dialects.messages.block_queue import BlockQueue, PendingBlock, arguments_delta
 from channels.dialects.messages.blocks import arguments_of
 from channels.dialects.messages.events import MessagesEvent, StatedMessage, read_message
-from channels.dialects.messages.signatures import thinking_block
-from channels.dialects.messages.stop_reasons import read_explanation, read_finish, write_finish
-from channels.dialects.messages.usage import MessagesUsageReader, write_usage
+from channels.dialects.messages.stop_reasons import read_explanation, read_finish
+from channels.dialects.messages.usage import MessagesUsageReader
+from channels.dialects.token_counts import Usage
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json import lenient
-from channels.translation.call_arguments import Arguments
-from channels.translation.error_names import UNNAMED, failure_in, failure_named
-from channels.translation.event_encoder import EventEncoder
+from channels.translation.error_names import UNNAMED, failure_in
 from channels.translation.events import (
     Began,
     CallBegan,
@@ -31,15 +28,12 @@ from channels.translation.events import (
     Ended,
     Event,
     Finished,
-    StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
 )
 from channels.translation.identifiers import made_id
-from channels.translation.media import markdown
-from channels.translation.model import Media, Thinking
-from channels.translation.signatures import UNSIGNED, opened, sealed
+from channels.translation.signatures import UNSIGNED, opened
 
 
 @dataclass(slots=True)
@@ -51,8 +45,8 @@ class _OpenToolUse:
     has_arguments: bool = False
 
 
-class MessagesStreamDecoder:
-    """Decodes one stream. Made for one attempt, used from one task."""
+class MessagesResponseDecoder:
+    """Decodes one response. Made for one attempt, used from one task."""
 
     __slots__ = ("_began", "_calls", "_count", "_ended", "_has_stopped", "_id", "_stated")
 
@@ -67,7 +61,7 @@ class MessagesStreamDecoder:
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<MessagesStreamDecoder {state}, {self._count} calls>"
+        return f"<MessagesResponseDecoder {state}, {self._count} calls>"
 
     def take_event(self, read: MessagesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; none for pings. Never raises."""
@@ -90,7 +84,7 @@ class MessagesStreamDecoder:
         self._ended = True
         return [*self._close(), Ended()] if self._has_stopped else []
 
-    def take_body(self, message: StatedMessage) -> list[Event]:
+    def take_body(self, message: StatedMessage, usage: Usage | None) -> list[Event]:
         """Return the canonical events of a whole response. Raises UpstreamMalformed.
 
         A response has content, unless all of it was withheld.
@@ -105,8 +99,7 @@ class MessagesStreamDecoder:
             if isinstance(block, dict):
                 events += self._take_block(index, block)
         events += self._close()
-        self._stated.take_usage(message.usage, is_start=False, container=message.container)
-        if usage := self._stated.displayed:
+        if usage is not None:
             events.append(UsageStated(usage))
         if message.stop_reason:
             events.append(
@@ -238,142 +231,3 @@ def _thinking_of(block: dict[str, Any]) -> list[Event]:
     if signature:
         return [_signed(text, signature)]
     return [ThinkingDelta(text)] if text else []
-
-
-_TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-
-# A keep-alive is an event of the protocol.
-KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
-
-
-class MessagesStreamEncoder(EventEncoder):
-    """Encodes one response's stream. Made for one attempt, used from one task.
-
-    message_start, blocks, message_delta, message_stop, in this order. The start is kept until there
-    is content, so that another channel may still be tried; the end until the upstream has ended: a
-    cut stream has no stop reason and no `message_stop` (spec: Stream failure behaviour).
-
-    The protocol always states usage, so `include_usage` has no effect, and neither has `created`.
-    """
-
-    __slots__ = (
-        "_calls",
-        "_has_started",
-        "_message",
-        "_queue",
-        "_thought",
-    )
-
-    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
-        super().__init__()
-        self._message: dict[str, Any] = {
-            "id": id,
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-        }
-        self._queue = BlockQueue()
-        self._calls: dict[int, PendingBlock] = {}
-        self._thought: PendingBlock | None = None  # the present thought, until it is signed
-        self._has_started = False
-
-    def __repr__(self) -> str:
-        state = "over" if self._is_over else "open" if self._has_started else "new"
-        return f"<MessagesStreamEncoder {state}, {self._queue}>"
-
-    def _text(self, text: str) -> bytes:
-        return self._words("text", text)
-
-    def _refusal(self, text: str) -> bytes:
-        return self._words("refusal", text)
-
-    def _media(self, media: Media) -> bytes:
-        return self._words("text", markdown(media))
-
-    def _failed(self, event: StreamFailed) -> bytes:
-        return _error(event)
-
-    def _words(self, kind: str, text: str) -> bytes:
-        if not text:
-            return b""
-        delta = b'{"type":"text_delta","text":' + lenient.dumps(text) + b"}"
-        block = self._queue.last()
-        if block is not None and block.kind == kind:
-            return self._queue.write(block, delta)
-        block = PendingBlock(kind, {"type": "text", "text": ""})
-        return self._add(block) + self._queue.write(block, delta)
-
-    def _thinking(self, event: ThinkingDelta) -> bytes:
-        """Write a thought as it comes; it is signed by its signature, or by what follows it."""
-        if event.redacted:
-            stated = thinking_block(Thinking("", redacted=event.redacted, signer=event.signer))
-            assert stated is not None, event
-            return self._add(PendingBlock("thinking", stated))
-        if not (event.text or event.signature):
-            return b""
-        block, written = self._thought, b""
-        if block is None:
-            block = PendingBlock("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            written = self._add(block)
-            self._thought = block
-        if event.text:
-            delta = b'{"type":"thinking_delta","thinking":' + lenient.dumps(event.text) + b"}"
-            written += self._queue.write(block, delta)
-        if event.signature:
-            written += self._sign(sealed(event.signature, event.signer, own=MESSAGES.protocol))
-        return written
-
-    def _sign(self, signature: str) -> bytes:
-        """End the open thought, if there is one."""
-        block, self._thought = self._thought, None
-        if block is None:
-            return b""
-        delta = b'{"type":"signature_delta","signature":' + lenient.dumps(signature) + b"}"
-        return self._queue.write(block, delta)
-
-    def _call_began(self, event: CallBegan) -> bytes:
-        if event.index in self._calls:
-            return b""
-        start = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
-        block = PendingBlock("call", start, arguments=Arguments())
-        self._calls[event.index] = block
-        return self._add(block)
-
-    def _call_delta(self, event: CallDelta) -> bytes:
-        block = self._calls.get(event.index)
-        if block is None or block.arguments is None or not event.arguments:
-            return b""
-        block.arguments.add(event.arguments)
-        return self._queue.write(block, arguments_delta(event.arguments))
-
-    def _add(self, block: PendingBlock) -> bytes:
-        return self._start() + self._sign(UNSIGNED) + self._queue.add(block)
-
-    def _start(self) -> bytes:
-        if self._has_started:
-            return b""
-        self._has_started = True
-        message = {**self._message, "usage": write_usage(self._usage)}
-        start = lenient.dumps({"type": "message_start", "message": message})
-        return b"event: message_start\ndata: " + start + b"\n\n"
-
-    def _end(self) -> bytes:
-        finished = self._finished
-        delta = write_finish(
-            None if finished is None else finished.reason,
-            stop_sequence=None if finished is None else finished.stop_sequence,
-            explanation=None if finished is None else finished.explanation,
-            has_calls=bool(self._calls),
-            has_refusal=self._has_refusal,
-        )
-        last = {"type": "message_delta", "delta": delta, "usage": write_usage(self._usage)}
-        ending = b"event: message_delta\ndata: " + lenient.dumps(last) + b"\n\n" + _TERMINATOR
-        return self._start() + self._sign(UNSIGNED) + self._queue.close() + ending
-
-
-def _error(event: StreamFailed) -> bytes:
-    error = {"type": failure_named(event.code).messages_type, "message": event.message}
-    return b"event: error\ndata: " + lenient.dumps({"type": "error", "error": error}) + b"\n\n"

@@ -1,0 +1,193 @@
+"""A chat-completions upstream's response, streamed or whole, as canonical events.
+
+Nothing that an upstream sends in a stream raises. `events.py` decodes its members, `tool_calls.py`
+the calls.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from channels.dialects.chat import events as wire
+from channels.dialects.chat import thinking
+from channels.dialects.chat.content import read_content
+from channels.dialects.chat.finish_reasons import WITHHELD, read_finish
+from channels.dialects.chat.tool_calls import ChatToolCallReader
+from channels.dialects.chat.usage import ChatUsageReader
+from channels.dialects.token_counts import Usage
+from channels.errors import UpstreamMalformed
+from channels.json import lenient
+from channels.translation import error_names
+from channels.translation.events import (
+    Began,
+    Ended,
+    Event,
+    Finished,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.translation.model import Media, Refusal, Text
+
+
+class ChatResponseDecoder:
+    """Decodes one response. Made for one attempt, used from one task."""
+
+    __slots__ = ("_began", "_calls", "_ended", "_is_finished", "_stated", "_thought")
+
+    def __init__(self) -> None:
+        self._calls = ChatToolCallReader()
+        self._began = False
+        self._ended = False
+        self._is_finished = False  # a finish reason was received
+        self._stated = ChatUsageReader()
+        self._thought = False  # text of the present thought was emitted
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "began" if self._began else "new"
+        return f"<ChatResponseDecoder {state}, {self._calls}>"
+
+    def take_event(self, read: wire.ChatChunk | None) -> list[Event]:
+        """Return the canonical events of one decoded event. Never raises."""
+        if read is None or self._ended:
+            return []
+        if read is wire.TERMINATOR:
+            self._ended = True
+            return [*self._calls.close(), Ended()]
+        return self._take(read)
+
+    def end_stream(self) -> list[Event]:
+        """Return the events that end a stream without its terminator; none without a finish reason.
+
+        Only the caller knows whether it was cut.
+        """
+        if self._ended:
+            return []
+        self._ended = True
+        return [*self._calls.close(), Ended()] if self._is_finished else []
+
+    def take_body(self, read: wire.ChatChunk, usage: Usage | None) -> list[Event]:
+        """Return the canonical events of a whole response. Raises UpstreamMalformed.
+
+        The first of several choices is decoded, as translations never request more. It has a
+        message, unless all of it was withheld.
+        """
+        first = read.choices[0] if read.choices else wire.Choice()
+        if first.message is None and first.finish_reason not in WITHHELD:
+            raise UpstreamMalformed("a chat completion without a choice")
+        message = first.message or wire.ChunkMessage()
+        for number, call in enumerate(message.tool_calls or ()):
+            call.index = number  # each is a call of its own, whatever number or id it has
+        events: list[Event] = []
+        self._begin(read, events)
+        choice = wire.Choice(delta=message, finish_reason=first.finish_reason)
+        self._take_choice(choice, events)
+        events += self._calls.close()
+        if usage is not None:
+            events.append(UsageStated(usage))
+        events.append(Ended())
+        return events
+
+    def _take(self, chunk: wire.ChatChunk) -> list[Event]:
+        events: list[Event] = []
+        stated = wire.error_in(chunk)
+        failed = (
+            None
+            if stated is lenient.NULL
+            else error_names.failure_in(lenient.read_loosely(bytes(stated)))
+        )
+        if failed is not None:
+            self._ended = True
+            return [failed]
+        if not self._began and chunk.choices is not None:
+            self._begin(chunk, events)
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
+        for choice in chunk.choices or ():
+            self._take_choice(choice, events)
+        if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
+            self._emit_usage(events)
+        if chunk.usage is not lenient.NULL and lenient.is_stated(chunk.usage):
+            self._stated.take_usage(chunk.usage)
+            self._emit_usage(events)
+        return events
+
+    def _begin(self, chunk: wire.ChatChunk, events: list[Event]) -> None:
+        self._began = True
+        self._calls.seed = chunk.id or ""
+        self._stated.model = chunk.model
+        events.append(Began(chunk.id, chunk.model))
+
+    def _take_choice(self, choice: wire.Choice, events: list[Event]) -> None:
+        if choice.usage is not lenient.NULL and self._stated.take_spare(None, choice.usage):
+            self._emit_usage(events)
+        if choice.index:
+            return
+        if choice.delta is not None:
+            self._take_delta(choice.delta, events)
+        if choice.finish_reason:
+            self._is_finished = True
+            events.extend(self._calls.close())
+            has_calls = self._calls.count > 0
+            events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
+
+    def _emit_usage(self, events: list[Event]) -> None:
+        if (usage := self._stated.usage) is not None:
+            events.append(UsageStated(usage))
+
+    def _take_delta(self, delta: wire.ChunkMessage, events: list[Event]) -> None:
+        thought = delta.thought()
+        if delta.reasoning_details is not lenient.NULL:
+            self._take_details(thought, delta.reasoning_details, events)
+        elif thought:
+            self._thought = True
+            events.append(ThinkingDelta(thought))
+        if delta.content:
+            events.append(TextDelta(delta.content))
+        elif isinstance(delta, wire.LooseMessage):
+            events.extend(_event_of(part) for part in delta.parts if part != _NO_TEXT)
+        if delta.images is not lenient.NULL:
+            images = read_content(lenient.read_loosely(bytes(delta.images)), {})
+            events.extend(MediaDelta(part) for part in images if isinstance(part, Media))
+        if delta.refusal:
+            events.append(RefusalDelta(delta.refusal))
+        if delta.tool_calls is not None:
+            events.extend(self._calls.read(delta.tool_calls))
+        if delta.function_call is not None:  # from before there were several calls
+            call = wire.ChunkToolCall(index=_FUNCTION_CALL, function=delta.function_call)
+            events.extend(self._calls.read([call]))
+
+    def _take_details(self, thought: str | None, raw: msgspec.Raw, events: list[Event]) -> None:
+        """Emit thoughts and their signatures; the envelope repeats text that was sent outside."""
+        entries = thinking.read_entries(lenient.read_loosely(bytes(raw)))
+        if not self._thought:
+            entries = thinking.thoughts_of(thought, entries)
+        elif thought:
+            events.append(ThinkingDelta(thought))
+        for one in entries:
+            text = "" if self._thought else one.text
+            if text or thinking.is_proven(one):
+                events.append(
+                    ThinkingDelta(
+                        text, signature=one.signature, redacted=one.redacted, signer=one.signer
+                    )
+                )
+            if one.signature:
+                self._thought = False
+            elif thought and text:
+                self._thought = True
+
+
+# The number of the call in a `function_call`; others are counted from 0.
+_FUNCTION_CALL = -1
+
+
+_NO_TEXT = Text("")
+
+
+def _event_of(part: Text | Media | Refusal) -> Event:
+    if isinstance(part, Media):
+        return MediaDelta(part)
+    return TextDelta(part.text) if isinstance(part, Text) else RefusalDelta(part.text)
