@@ -14,19 +14,18 @@ unless every new one is served and those that have been idle for longest are clo
 
 from __future__ import annotations
 
-import http.client
 import resource
-import select
 import selectors
 import socket
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from gw.http.connection import CONNECTION_BYTES_MAX
 from loadtests.attacks.body_shapes import in_chunks
 from loadtests.attacks.deployments import fresh_deployment
+from loadtests.rig.client import Client
+from loadtests.rig.connection import Connection
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.machine import resident_mb
 from loadtests.rig.scrape import Admin
@@ -53,6 +52,7 @@ def head(path: bytes, *lines: bytes) -> bytes:
 
 
 CHAT = b"/v1/chat/completions"
+FREE_PATH = "/api/v1/models/public"
 
 
 def kinds(key: str) -> Mapping[str, tuple[bytes, bool, bool]]:
@@ -145,8 +145,8 @@ def wait_ms(h: Deployment) -> float:
     """How long another client waits for an answer; infinite where there is none in 20 s."""
     start = time.monotonic()
     try:
-        with urllib.request.urlopen(h.gateway.url + "/api/v1/models/public", timeout=20) as reply:
-            reply.read()
+        with Connection(h.gateway.url, timeout_seconds=20) as connection:
+            Client(h.gateway.url, None, connection).get(FREE_PATH)
     except OSError:
         return float("inf")
     return (time.monotonic() - start) * 1000
@@ -222,15 +222,12 @@ def files(h: Deployment) -> dict[str, float]:
     return {label.replace('"', ""): count for label, count in shown.items() if count}
 
 
-def status_of(connection: http.client.HTTPConnection) -> int:
-    """What a request on a connection is answered; 0 where it is hung up on."""
+def status_of(client: Client) -> int:
+    """The status of a response on a connection; 0 where it is hung up on."""
     try:
-        connection.request("GET", "/api/v1/models/public")
-        response = connection.getresponse()
-        response.read()
-    except (OSError, http.client.HTTPException):
+        return client.get(FREE_PATH).status
+    except OSError:
         return 0
-    return response.status
 
 
 def idle_with_few_files(connections: int) -> bool:
@@ -238,20 +235,18 @@ def idle_with_few_files(connections: int) -> bool:
     with served_deployment() as h, ExitStack() as stack:
         pid = h.gateway.popen.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
-        host, _, port = h.gateway.url.rpartition("/")[2].rpartition(":")
         print(f"idle, few files: {FEW_FILES} files; before {files(h)}", flush=True)
-        idle: list[http.client.HTTPConnection] = []
+        idle: list[Connection] = []
         refused = 0
         for _ in range(connections):
-            one = http.client.HTTPConnection(host, int(port), timeout=20)
-            stack.callback(one.close)
-            refused += status_of(one) != 200
+            one = stack.enter_context(Connection(h.gateway.url, timeout_seconds=20))
+            refused += status_of(Client(h.gateway.url, None, one)) != 200
             idle.append(one)
         try:
             call = h.client.chat().status
         except OSError:
             call = 0
-        closed = [one.sock is None or bool(select.select([one.sock], [], [], 0)[0]) for one in idle]
+        closed = [one.is_closed for one in idle]
         oldest = [*closed, False].index(False)
         ready = Admin(h.gateway.admin_url).get("/readyz").status
         print(

@@ -132,7 +132,7 @@ def freeze_under_calls(h: Deployment, *, host: str, pace: float, calls: int) -> 
         h.upstream.wait(paused=0)
         wait_for_judgement(h, tenant, seconds=3 * STALE_SECONDS * pace)
         victim.go_on()
-        replies = [call.reply() for call in begun]
+        replies = [call.response() for call in begun]
         until(lambda: not holds(h, tenant), what="no hold open")
         answered = [
             reply
@@ -166,7 +166,7 @@ def freeze_under_a_hold(h: Deployment, *, pace: float) -> Found:
         patience = HOLD_SECONDS * pace
         until(lambda: time.monotonic() - began > 1.5 * patience, what="the end of its patience")
         victim.go_on()
-        reply = call.reply()
+        reply = call.response()
         assert client.remaining_nano_usd() > 0
         until(lambda: any(row["status"] == "rejected" for row in rows(h, tenant)), what="its row")
         statuses = Counter([reply.status])

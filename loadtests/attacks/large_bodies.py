@@ -12,7 +12,6 @@ longer than `--longest` milliseconds. Figures: `ops/measurements.md`.
 
 from __future__ import annotations
 
-import http.client
 import re
 import time
 from collections import Counter
@@ -24,7 +23,6 @@ from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from loadtests.attacks.body_shapes import (
     ANSWERS,
@@ -40,8 +38,8 @@ from loadtests.attacks.body_shapes import (
 )
 from loadtests.attacks.deployments import fresh_deployment
 from loadtests.rig.client import Client
+from loadtests.rig.connection import Connection
 from loadtests.rig.deployment import Deployment, channel, model
-from loadtests.rig.raw import RawConnection
 
 SPAWN = get_context("spawn")
 SECONDS_MAX = 300
@@ -94,11 +92,10 @@ def serve_upstream(told: SimpleQueue[int]) -> None:
 
 def probe(longest: Synchronized[float], url: str) -> None:
     """Be the prober, which notes the longest wait since that was last set to nothing."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS_MAX)
+    client = Client(url, None, Connection(url, timeout_seconds=SECONDS_MAX))
     while True:
         began = time.monotonic()
-        connection.request("GET", "/healthz")
-        connection.getresponse().read()
+        client.get("/healthz")
         longest.value = max(longest.value, time.monotonic() - began)
         time.sleep(PROBE_SECONDS)
 
@@ -136,7 +133,7 @@ def sent(client: Client, path: str, body: bytes) -> str:
     """Send a request; the status of its answer, and its message where that is no 200."""
     try:
         reply = client.send("POST", path, body, headers={"content-type": "application/json"})
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         return f"lost: {type(error).__name__}"
     if reply.status == 200:
         return "lost: cut" if reply.is_broken else "200"
@@ -149,7 +146,7 @@ def sent(client: Client, path: str, body: bytes) -> str:
 
 def sent_raw(url: str, request: bytes) -> str:
     """Send bytes as they are; the statuses of the responses, the commonest first, and how many."""
-    with RawConnection(url) as connection, ThreadPoolExecutor(1) as reader:
+    with Connection(url) as connection, ThreadPoolExecutor(1) as reader:
         received = reader.submit(connection.rest)
         connection.send(request)
         statuses = Counter(re.findall(rb"HTTP/1\.1 (\d{3}) ", received.result()))

@@ -26,9 +26,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
+from actors.wallet.money import NANO_PER_USD
 from loadtests.attacks.deployments import fresh_deployment
-from loadtests.rig.caller import Caller
-from loadtests.rig.client import NANO_PER_USD, Client
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.machine import free_ports
@@ -62,13 +62,13 @@ def restart(h: Deployment, tenant: Tenant, clients: int, restarts: int) -> bool:
 
     def calls(*, keeps: bool, streams: bool) -> None:
         sim = STREAM if streams else {"usage": USAGE}
-        with closing(Caller(h.gateway.url, tenant.key)) as caller:
+        with closing(tenant.client.kept()) as client:
             while not stop.is_set():
-                found = caller.call(stream=streams, sim=sim)
+                found = client.outcome(stream=streams, sim=sim)
                 with lock:
                     counts[found] += 1
                 if not keeps:
-                    caller.close()
+                    client.close()
 
     codes = []
     with ThreadPoolExecutor(clients) as pool:

@@ -10,7 +10,6 @@ import gc
 import os
 import sys
 import time
-import urllib.request
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,6 +24,7 @@ from loadtests.bench.figures import Row, Window, percentile
 from loadtests.bench.load import Ask, Load, Subject, Tally
 from loadtests.bench.upstream import CHANNELS, MESSAGES, chat_body, model_name, models, requests
 from loadtests.rig import targets
+from loadtests.rig.client import fetch
 from loadtests.rig.machine import (
     DATABASE_NICE,
     NICE,
@@ -172,8 +172,7 @@ def read_metrics(subject: Subject) -> str:
     """The page of the gateway's own metrics; "" for other servers. Raises OSError."""
     if (url := subject.target.admin_url) is None:
         return ""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10.0) as page:
-        return bytes(page.read()).decode()
+    return fetch(f"{url}/metrics").body.decode()
 
 
 def parse_metrics(page: str) -> Metrics:

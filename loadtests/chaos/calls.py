@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import select
-import socket
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
+
+from loadtests.rig.async_connection import AsyncConnection
+from loadtests.rig.client import CHAT
+from loadtests.rig.response import Response, request_bytes
 
 # Far above what any call here takes, and any time-out of the gateway: such a wait is a hang.
 HANGS_SECONDS = 60.0
@@ -26,109 +26,21 @@ HANGS_SECONDS = 60.0
 End = Literal["nothing", "cut", "whole", "left", "hung"]
 
 
-@dataclass
-class Seen:
-    """What the client has seen by now; names of headers in lower case, status 0 without a head."""
-
+async def exchange(connection: AsyncConnection, request: bytes, response: Response) -> End:
+    """Send a request and note what comes back. Raises nothing that the server can cause."""
     end: End = "nothing"
-    status: int = 0
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytearray = field(default_factory=bytearray)
-
-    @property
-    def trace(self) -> str:
-        """The id of the call, empty where no head has come."""
-        return self.headers.get("x-gateway-trace", "")
-
-
-class Connection:
-    """One connection to the gateway."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._is_kept = True
-
-    @classmethod
-    async def open(cls, port: int, *, receive_bytes: int | None = None, reads: bool = True) -> Self:
-        """Connect, with so small a buffer if wanted, to read nothing if wanted. Raises OSError."""
-        sock = socket.socket()
-        try:
-            sock.setblocking(False)
-            if receive_bytes is not None:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
-            reader, writer = await asyncio.open_connection(sock=sock)
-            if not reads:
-                writer.transport.pause_reading()  # type: ignore[attr-defined]
-        except BaseException:
-            sock.close()
-            raise
-        return cls(reader, writer)
-
-    @property
-    def is_open(self) -> bool:
-        """May another request be sent, as far as the client can know?"""
-        if not self._is_kept or self._reader.at_eof() or self._reader.exception():
-            return False
-        # Its end may have come and not been read yet; libraries look, too.
-        ended = select.poll()
-        ended.register(self._writer.get_extra_info("socket"), select.POLLIN | select.POLLRDHUP)
-        return not ended.poll(0)
-
-    def send(self, data: bytes) -> None:
-        """Send bytes, whatever they are."""
-        self._writer.write(data)
-
-    async def ask(self, request: bytes, seen: Seen) -> None:
-        """Send a request and note what comes back. Raises nothing that the server can cause."""
-        try:
-            async with asyncio.timeout(HANGS_SECONDS):
-                self._writer.write(request)
-                await self._read(seen)
-                seen.end = "whole"
-        except TimeoutError:
-            seen.end = "hung"
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError):
-            seen.end = "cut" if seen.status else "nothing"
-        if seen.end != "whole" or seen.headers.get("connection", "").lower() == "close":
-            self.leave()
-
-    def leave(self) -> None:
-        """Close it, whatever it was doing."""
-        self._is_kept = False
-        self._writer.transport.abort()
-
-    async def close(self) -> None:
-        """Close it as one does who is done."""
-        self._is_kept = False
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-
-    async def _read(self, seen: Seen) -> None:
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
-        pairs = (line.partition(":") for line in lines)
-        seen.headers = {name.lower(): value.strip() for name, _, value in pairs}
-        seen.status = int(first.split(" ", 2)[1])
-        if seen.headers.get("transfer-encoding", "").lower() == "chunked":
-            await self._read_chunks(seen)
-        else:
-            await self._read_bytes(int(seen.headers.get("content-length", "0")), seen)
-
-    async def _read_chunks(self, seen: Seen) -> None:
-        while size := int(await self._reader.readuntil(b"\r\n"), 16):
-            await self._read_bytes(size, seen)
-            await self._reader.readexactly(2)
-        await self._reader.readuntil(b"\r\n")
-
-    async def _read_bytes(self, left: int, seen: Seen) -> None:
-        while left:
-            data = await self._reader.read(min(left, 65536))
-            if not data:
-                raise EOFError
-            seen.body += data
-            left -= len(data)
+    try:
+        async with asyncio.timeout(HANGS_SECONDS):
+            connection.writer.write(request)
+            await connection.response(response)
+            end = "cut" if response.is_broken else "whole"
+    except TimeoutError:
+        end = "hung"
+    except (OSError, ValueError):
+        end = "cut" if response.status else "nothing"
+    if end != "whole" or not connection.is_kept:
+        connection.leave()
+    return end
 
 
 # Prices of the models below, in nano-USD: of a token, a picture, a second of film.
@@ -137,7 +49,7 @@ PICTURE = 40_000_000
 SECOND = 10_000_000
 FILM_SECONDS = 4
 
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+MESSAGES = "/v1/messages"
 IMAGES, VIDEOS = "/v1/images/generations", "/v1/videos/generations"
 
 # So much is held for each number, in nano-USD; what is held for the input is far less.
@@ -170,11 +82,10 @@ class Sent(NamedTuple):
     def encode(self, key: str) -> bytes:
         """The bytes of the request, with a client's key."""
         body = json.dumps(self.body, separators=(",", ":")).encode()
-        lines = [f"POST {self.path} HTTP/1.1", "Host: gateway", f"Authorization: Bearer {key}"]
-        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         if self.idempotency_key:
-            lines.append(f"Idempotency-Key: {self.idempotency_key}")
-        return "\r\n".join([*lines, "\r\n"]).encode() + body
+            headers["Idempotency-Key"] = self.idempotency_key
+        return request_bytes("POST", self.path, headers, body, host="gateway")
 
 
 @dataclass
@@ -188,20 +99,21 @@ class Call:
     kind: KindName
     sent: Sent
     began_at: float
-    seen: Seen = field(default_factory=Seen)
+    end: End = "nothing"
+    response: Response = field(default_factory=Response)
     is_over: bool = False
     ended_at: float = 0.0
 
     @property
     def outcome(self) -> Outcome:
         """What became of it."""
-        if self.seen.end == "nothing":
+        if self.end == "nothing":
             return "unanswered"
-        if self.seen.end != "whole":
-            return self.seen.end
-        if self.seen.status != 200:
+        if self.end != "whole":
+            return self.end
+        if self.response.status != 200:
             return "refused"
-        is_finished = _ENDS.get(self.kind, b"") in self.seen.body
+        is_finished = _ENDS.get(self.kind, b"") in self.response.body
         return "answered" if is_finished else "interrupted"
 
     @property
@@ -212,18 +124,18 @@ class Call:
     @property
     def is_replay(self) -> bool:
         """Is it the response that an earlier request with its key was given?"""
-        return "idempotency-replayed" in self.seen.headers
+        return "idempotency-replayed" in self.response.headers
 
     @property
     def is_turned_away(self) -> bool:
         """Was it refused by a process that ends, before its key was read?"""
-        return self.seen.status == 503 and self.seen.headers.get("connection") == "close"
+        return self.response.status == 503 and self.response.headers.get("connection") == "close"
 
     @property
     def error(self) -> dict[str, Any] | None:
         """The error object of a refusal; None when there is none that a client could read."""
         try:
-            body = json.loads(self.seen.body)
+            body = json.loads(self.response.body)
             error: Any = body["error"]
         except (ValueError, KeyError, TypeError):
             return None
@@ -231,12 +143,12 @@ class Call:
 
     def unclean(self) -> str | None:
         """What is wrong with a refusal, if anything."""
-        status = self.seen.status
+        status = self.response.status
         if status not in REFUSALS:
-            return f"status {status}: {bytes(self.seen.body[:200])!r}"
+            return f"status {status}: {self.response.body[:200]!r}"
         if self.error is None:
-            return f"status {status} without an error: {bytes(self.seen.body[:200])!r}"
-        if status == 503 and not self.seen.headers.get("retry-after"):
+            return f"status {status} without an error: {self.response.body[:200]!r}"
+        if status == 503 and not self.response.headers.get("retry-after"):
             return "status 503 without Retry-After"
         return None
 

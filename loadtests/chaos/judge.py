@@ -162,16 +162,16 @@ def shown(breaches: Sequence[str]) -> list[str]:
 
 def short(call: Call) -> str:
     """What a client saw of a call, in a line."""
-    body = bytes(call.seen.body[-160:]).decode(errors="replace")
-    return f"{call.seen.end}, status {call.seen.status}, …{body!r}"
+    body = call.response.body[-160:].decode(errors="replace")
+    return f"{call.end}, status {call.response.status}, …{body!r}"
 
 
 def _ids(calls: Sequence[Call], book: Book) -> dict[int, str]:
     """The id of each call that has one: its client received it, or the hold carries its number."""
     ids = {
-        at: call.seen.trace
+        at: call.response.trace
         for at, call in enumerate(calls)
-        if call.seen.trace and not call.is_replay
+        if call.response.trace and not call.is_replay
     }
     taken = set(ids.values())
     keyed = {*book.films, *book.keys.values()}
@@ -210,7 +210,7 @@ def _of_call(
             verdict.lost += 1
             breaches.append("the upstream was asked and nothing held")
             return breaches
-    if call.seen.status == 200 and not rows and not _is_open_film(call, call_id, book):
+    if call.response.status == 200 and not rows and not _is_open_film(call, call_id, book):
         verdict.lost += 1
         breaches.append(f"no row, entries {entries}")
     elif entries.held_nano_usd and not rows and call_id not in book.open_holds:

@@ -12,8 +12,11 @@ import random
 import time
 from collections.abc import Sequence
 
-from loadtests.chaos.calls import Call, Connection, KindName, Sent, choose, conversation, make
+from loadtests.chaos import calls
+from loadtests.chaos.calls import Call, KindName, Sent
+from loadtests.rig.async_connection import AsyncConnection
 
+HOST = "127.0.0.1"
 KEPT_RATIO = 0.5  # of the calls that take a connection which another has left open
 # A client whose picture or film came to nothing asks so often again, under the same key.
 TRIES, AGAIN_SECONDS = 5, 1.0
@@ -28,7 +31,7 @@ class Load:
     def __init__(self, port: int, keys: Sequence[str], rng: random.Random, rate: float) -> None:
         self._port, self._keys, self._rng, self._rate = port, keys, rng, rate
         self._numbers = itertools.count(1)
-        self._idle: list[Connection] = []
+        self._idle: list[AsyncConnection] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: asyncio.Task[None] | None = None
         self.calls: list[Call] = []
@@ -84,7 +87,7 @@ class Load:
         for call in self.calls:
             if call.began_at < since or call.is_keyed:
                 continue
-            if call.seen.end == "nothing" and not call.is_over:
+            if call.end == "nothing" and not call.is_over:
                 break
             count = count + 1 if call.outcome == "answered" else 0
             first = (first or call.began_at) if count else None
@@ -104,8 +107,8 @@ class Load:
             self._tasks.discard(task)  # else `end` raises what went wrong
 
     async def _call(self) -> None:
-        kind, number, key = choose(self._rng), self.number(), self.key()
-        sent = make(kind, number, self._rng)
+        kind, number, key = calls.choose(self._rng), self.number(), self.key()
+        sent = calls.make(kind, number, self._rng)
         for _ in range(TRIES if sent.idempotency_key else 1):
             call = self.begin(kind, number, sent)
             await self._send(call, sent.encode(key))
@@ -121,14 +124,14 @@ class Load:
         leaves = self._rng.random() < self.leave_ratio
         try:
             async with asyncio.timeout(self._rng.random() if leaves else None):
-                await connection.ask(request, call.seen)
+                call.end = await calls.exchange(connection, request, call.response)
         except TimeoutError:
-            call.seen.end = "left"
+            call.end = "left"
             connection.leave()
         if connection.is_open:
             self._idle.append(connection)
 
-    async def _connection(self) -> Connection | None:
+    async def _connection(self) -> AsyncConnection | None:
         """One that was left open, or a new one; None without a listener."""
         if self._rng.random() < KEPT_RATIO:
             while self._idle:
@@ -137,7 +140,7 @@ class Load:
                     return kept
                 kept.leave()
         try:
-            return await Connection.open(self._port)
+            return await AsyncConnection.open(HOST, self._port)
         except OSError:
             return None
 
@@ -153,13 +156,15 @@ async def read_nothing(load: Load, port: int, seconds: float) -> None:
     """So many ask for streams without end and read nothing of them, then leave."""
     connections = []
     for _ in range(COUNT):
-        connection = await Connection.open(port, receive_bytes=RECEIVE_BYTES, reads=False)
+        connection = await AsyncConnection.open(
+            HOST, port, receive_buffer_bytes=RECEIVE_BYTES, reads=False
+        )
         connections.append(connection)
         number = load.number()
-        sent = conversation("stream", number, endless=True)._replace(price_nano_usd=ANY_PRICE)
+        sent = calls.conversation("stream", number, endless=True)._replace(price_nano_usd=ANY_PRICE)
         call = load.begin("stream", number, sent)
-        call.seen.end, call.is_over = "left", True
-        connection.send(sent.encode(load.key()))
+        call.end, call.is_over = "left", True
+        connection.writer.write(sent.encode(load.key()))
     await asyncio.sleep(seconds)
     for connection in connections:
         connection.leave()
@@ -167,7 +172,7 @@ async def read_nothing(load: Load, port: int, seconds: float) -> None:
 
 async def dribble(load: Load, port: int, seconds: float) -> None:
     """So many send the head of a request a byte a second, as many its body; then they leave."""
-    whole = conversation("chat", load.number()).encode(load.key())
+    whole = calls.conversation("chat", load.number()).encode(load.key())
     head_bytes = whole.index(b"\r\n\r\n") + 4
     load.strangers += 2 * COUNT
     begun = [b""] * COUNT + [whole[:head_bytes]] * COUNT
@@ -175,11 +180,11 @@ async def dribble(load: Load, port: int, seconds: float) -> None:
 
 
 async def _dribble(port: int, request: bytes, begun: bytes, seconds: float) -> None:
-    connection = await Connection.open(port)
-    connection.send(begun)
+    connection = await AsyncConnection.open(HOST, port)
+    connection.writer.write(begun)
     for at in range(round(seconds / BYTE_SECONDS)):
         if not connection.is_open:
             break
-        connection.send(request[len(begun) + at : len(begun) + at + 1])
+        connection.writer.write(request[len(begun) + at : len(begun) + at + 1])
         await asyncio.sleep(BYTE_SECONDS)
     connection.leave()

@@ -21,7 +21,8 @@ from typing import Any
 
 from actors.clock import SystemClock
 from actors.store.embedded.postgres import EmbeddedPostgres
-from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND, Connection, Seen
+from loadtests.chaos import calls
+from loadtests.rig.async_connection import exchange
 from loadtests.rig.deployment import SECRET, channel, model
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.machine import available_cores, children, free_ports
@@ -201,9 +202,9 @@ def channels() -> list[dict[str, Any]]:
 def models() -> list[dict[str, Any]]:
     """What the load asks for."""
     names = ("one", "two", "three")
-    chat = {"input": usd(INPUT, 10**6), "output": usd(OUTPUT, 10**6)}
-    picture = {"endpoint_type": "images_generations", "price": {"per_image": usd(PICTURE)}}
-    film = {"endpoint_type": "videos_generations", "price": {"per_second": usd(SECOND)}}
+    chat = {"input": usd(calls.INPUT, 10**6), "output": usd(calls.OUTPUT, 10**6)}
+    picture = {"endpoint_type": "images_generations", "price": {"per_image": usd(calls.PICTURE)}}
+    film = {"endpoint_type": "videos_generations", "price": {"per_second": usd(calls.SECOND)}}
     return [
         model("sim-model", *names, price=chat, max_output_tokens=10**7),
         model("picture", *names, **picture),
@@ -294,11 +295,9 @@ class Stack:
         """How many more requests each account may have in flight, by a free request of each."""
         left = []
         for tenant in self.tenants:
-            head = f"GET /v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {tenant.key}\r\n"
-            connection, seen = await Connection.open(self.port), Seen()
-            await connection.ask(f"{head}\r\n".encode(), seen)
-            connection.leave()
-            left.append(int(seen.headers.get("x-ratelimit-remaining-concurrency", "-1")) + 1)
+            headers = {"Authorization": f"Bearer {tenant.key}"}
+            response = await exchange(tenant.client.url, "GET", "/v1/models", headers=headers)
+            left.append(int(response.headers.get("x-ratelimit-remaining-concurrency", "-1")) + 1)
         return left
 
     async def _acquaint(self) -> None:

@@ -1,112 +1,39 @@
 """A client of the gateway that sees exact bytes, reads as slowly as it likes and leaves when it
 likes.
 
-Nothing is read ahead or tried again, and every call is a connection of its own, so that what a test
-sees is what the gateway did to this one call. The official library has its own tests.
+Nothing is read ahead or tried again, and every call is a connection of its own unless it is given
+one, so that what a test sees is what the gateway did to this one call. The official libraries have
+their own tests.
 """
 
-import http.client
+from __future__ import annotations
+
 import json
-import socket
-import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from loadtests.rig.waiting import PATIENCE_SECONDS
+from actors.wallet.money import NANO_PER_USD
+from loadtests.rig.connection import Connection
+from loadtests.rig.response import Disconnected, Response, request_bytes
 
 CHAT = "/v1/chat/completions"
 HELLO = {"role": "user", "content": "Hello"}
-NANO_PER_USD = 10**9
 
 Body = bytes | Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
-class Reply:
-    """One whole answer; header names in lower case, `is_broken` when it ended in the middle."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    is_broken: bool = False
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """The error object of the first shape, which has exactly these members."""
-        whole = self.json
-        assert list(whole) == ["error"], whole
-        assert list(whole["error"]) == ["message", "type", "code"], whole
-        error: dict[str, Any] = whole["error"]
-        return error
-
-    @property
-    def refusal(self) -> tuple[int, str, str]:
-        """Status, type and code of an error."""
-        return self.status, self.error["type"], self.error["code"]
-
-    @property
-    def trace(self) -> str:
-        return self.headers["x-gateway-trace"]
-
-    @property
-    def events(self) -> list[bytes]:
-        """The data of each event of a stream."""
-        lines = self.body.replace(b"\r\n", b"\n").split(b"\n")
-        return [line[6:] for line in lines if line.startswith(b"data: ")]
-
-    @property
-    def text(self) -> str:
-        """The text of a stream's first choice."""
-        pieces = []
-        for event in self.events:
-            if event != b"[DONE]":
-                for choice in json.loads(event)["choices"]:
-                    pieces.append(choice["delta"].get("content") or "")
-        return "".join(pieces)
-
-    @property
-    def is_complete(self) -> bool:
-        return not self.is_broken and self.body.endswith(b"data: [DONE]\n\n")
-
-
 class Call:
-    """One request that has been sent; its answer is read when the test asks for it."""
+    """One request that has been sent; its response is read when the test asks for it."""
 
-    def __init__(
-        self,
-        url: str,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        receive_buffer_bytes: int | None = None,
-    ) -> None:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        self._connection = http.client.HTTPConnection(
-            parts.hostname, parts.port, timeout=PATIENCE_SECONDS
-        )
-        if parts.scheme == "https":  # whose certificate is a matter of its own tests
-            trust = ssl._create_unverified_context()
-            self._connection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=PATIENCE_SECONDS, context=trust
-            )
-        if receive_buffer_bytes is not None:
-            sock = socket.socket()
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-            sock.settimeout(PATIENCE_SECONDS)
-            sock.connect((parts.hostname, parts.port))
-            self._connection.sock = sock
-        self._connection.request(method, path, body, dict(headers))
-        self._answer: http.client.HTTPResponse | None = None
+    def __init__(self, connection: Connection, request: bytes, *, is_kept: bool) -> None:
+        self._connection, self._is_kept = connection, is_kept
+        self._response = Response()
+        connection.send(request)
+        self._reading = connection.reading(self._response)
+        self._read = 0  # pieces of the body
 
     def __enter__(self) -> Self:
         return self
@@ -114,51 +41,66 @@ class Call:
     def __exit__(self, *error: object) -> None:
         self.leave()
 
-    def begun(self) -> http.client.HTTPResponse:
-        """The head of the answer, once it is there."""
-        if self._answer is None:
-            self._answer = self._connection.getresponse()
-        return self._answer
+    def begun(self) -> Response:
+        """The response, once its head is there."""
+        while not self._response.status and next(self._reading, self) is not self:
+            pass
+        return self._response
 
     def read_some(self, size: int = 65536) -> bytes:
-        """What there is of the body, at least one byte; empty at its end."""
-        return self.begun().read1(size)
+        """What there is of the body, at least one byte, or what `size` bytes have of it.
+
+        Empty at its end.
+        """
+        self._connection.receive_bytes = size
+        pieces = self._response.pieces
+        while len(pieces) == self._read and next(self._reading, self) is not self:
+            pass
+        found, self._read = b"".join(pieces[self._read :]), len(pieces)
+        return found
 
     def read_until(self, mark: bytes) -> bytes:
         """Everything up to the piece that has `mark` in it."""
         seen = b""
         while mark not in seen:
             piece = self.read_some()
-            assert piece, f"the answer ended without {mark!r}: {seen!r}"
+            assert piece, f"the response ended without {mark!r}: {seen!r}"
             seen += piece
         return seen
 
-    def reply(self) -> Reply:
-        """The whole answer."""
-        with self:
-            response = self.begun()
-            try:
-                body, is_broken = response.read(), False
-            except http.client.IncompleteRead as error:
-                body, is_broken = error.partial, True
-            headers = {name.lower(): value for name, value in response.getheaders()}
-            if response.status == 503:  # either when to return, or that it is of no use
-                assert ("retry-after" in headers) != (headers.get("x-should-retry") == "false")
-            return Reply(response.status, headers, body, is_broken)
+    def response(self) -> Response:
+        """The whole response."""
+        response = self._response
+        try:
+            for _ in self._reading:
+                pass
+        except BaseException:
+            self.leave()
+            raise
+        if response.status == 503:  # either when to return, or that it is of no use
+            is_useless = response.headers.get("x-should-retry") == "false"
+            assert ("retry-after" in response.headers) != is_useless
+        is_closed = response.is_broken or response.headers.get("connection", "").lower() == "close"
+        if is_closed or not self._is_kept:
+            self.leave()
+        return response
 
     def leave(self) -> None:
         """Close the connection, whatever it was doing."""
-        if self._answer is not None:
-            self._answer.close()
         self._connection.close()
 
 
 @dataclass(frozen=True)
 class Client:
-    """Calls with one key, or with none."""
+    """Calls with one key, or with none; over one connection where it is given one."""
 
     url: str
     key: str | None
+    connection: Connection | None = None
+
+    def kept(self) -> Client:
+        """The same, over a connection of its own that it keeps, as most libraries do."""
+        return replace(self, connection=Connection(self.url))
 
     def begin(
         self,
@@ -173,29 +115,28 @@ class Client:
         given = {"Authorization": f"Bearer {self.key}"} if self.key is not None else {}
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body, separators=(",", ":")).encode()
-        return Call(
-            self.url,
-            method,
-            path,
-            {**given, **(headers or {})},
-            body,
-            receive_buffer_bytes=receive_buffer_bytes,
+        connection = self.connection or Connection(
+            self.url, receive_buffer_bytes=receive_buffer_bytes
         )
+        request = request_bytes(
+            method, path, {**given, **(headers or {})}, body, host=connection.host
+        )
+        return Call(connection, request, is_kept=self.connection is not None)
 
     def send(
         self, method: str, path: str, body: Body = None, *, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        """Send a request and read its whole answer."""
-        return self.begin(method, path, body, headers=headers).reply()
+    ) -> Response:
+        """Send a request and read its whole response."""
+        return self.begin(method, path, body, headers=headers).response()
 
-    def get(self, path: str, **headers: str) -> Reply:
+    def get(self, path: str, **headers: str) -> Response:
         return self.send("GET", path, headers=headers)
 
     def chat(
         self, body: bytes | None = None, *, headers: Mapping[str, str] | None = None, **members: Any
-    ) -> Reply:
+    ) -> Response:
         """One chat call; `members` replace those of the ordinary body."""
-        return self.begin_chat(body, headers=headers, **members).reply()
+        return self.begin_chat(body, headers=headers, **members).response()
 
     def begin_chat(
         self,
@@ -205,7 +146,7 @@ class Client:
         receive_buffer_bytes: int | None = None,
         **members: Any,
     ) -> Call:
-        """Send one chat call; its answer waits to be read."""
+        """Send one chat call; its response waits to be read."""
         return self.begin(
             "POST",
             CHAT,
@@ -214,11 +155,47 @@ class Client:
             receive_buffer_bytes=receive_buffer_bytes,
         )
 
+    def outcome(self, **members: Any) -> str:
+        """What became of one chat call, in a word."""
+        try:
+            return outcome(self.begin_chat(**members), is_stream=bool(members.get("stream")))
+        except ConnectionRefusedError:
+            return "refused"
+        except Disconnected:
+            return "closed"
+
+    def close(self) -> None:
+        """Leave the connection that it keeps."""
+        if self.connection is not None:
+            self.connection.close()
+
     def remaining_nano_usd(self) -> int:
         """What the balance endpoint says is left, exactly."""
-        reply = self.get("/v1/key/balance")
-        assert reply.status == 200, reply
-        return nano_usd(reply.json["remaining_usd"])
+        response = self.get("/v1/key/balance")
+        assert response.status == 200, response
+        return nano_usd(response.json["remaining_usd"])
+
+
+def fetch(
+    url: str, method: str = "GET", body: Body = None, *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Whatever an address has, without a key."""
+    parts = urlsplit(url)
+    client, target = Client(f"{parts.scheme}://{parts.netloc}", None), parts.path or "/"
+    target += f"?{parts.query}" if parts.query else ""
+    return client.send(method, target, body, headers=headers)
+
+
+def outcome(call: Call, *, is_stream: bool) -> str:
+    """What becomes of a call whose response has begun."""
+    response = call.response()
+    if response.is_broken:
+        return f"cut {response.status}"
+    if response.status == 503:
+        is_closing = response.headers.get("connection") == "close"
+        return "asked to come back" if is_closing and response.headers["retry-after"] else "503"
+    is_whole = response.is_complete or not is_stream
+    return str(response.status) if is_whole else f"cut {response.status}"
 
 
 def chat_body(**members: Any) -> dict[str, Any]:

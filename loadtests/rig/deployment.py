@@ -13,7 +13,6 @@ import json
 import random
 import re
 import socket
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,13 +23,14 @@ import psycopg2
 import psycopg2.extras
 import yaml
 
-from loadtests.rig.client import NANO_PER_USD, Client
+from actors.wallet.money import NANO_PER_USD
+from loadtests.rig.client import Client
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import GatewayProcess, ProcessDied, SimulatorProcess, gw
 from loadtests.rig.tenants import Registrar, Tenant
 from loadtests.rig.upstream import Upstream, key_of
-from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import until
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
 SECRET = "a secret for tests only"
@@ -222,8 +222,8 @@ class Deployment:
         """
         if self.processes == 1 and self.gateway.popen.poll() is None:
             client = Client(self.gateway.url, tenant.key)
-            reply = client.get("/v1/key/balance")
-            assert reply.status == 200, reply
+            response = client.get("/v1/key/balance")
+            assert response.status == 200, response
 
     def row(self, trace: str) -> dict[str, Any]:
         """The one row of the call with this trace id, once it is there."""
@@ -263,9 +263,7 @@ class Deployment:
 
     def metrics(self, name: str) -> dict[str, float]:
         """The samples of one metric of the gateway, by their labels as they are written."""
-        url = f"{self.gateway.admin_url}/metrics"
-        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as response:
-            page: bytes = response.read()
+        page = Client(self.gateway.admin_url, None).get("/metrics").body
         found = re.findall(rf"^{name}{{(.*)}} (\S+)", page.decode(), re.MULTILINE)
         return {labels: float(value) for labels, value in found}
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
+from loadtests.rig.response import Response
 from loadtests.rig.waiting import until
 
 # One sample of a series is told from the others by its label values, in the order of their names.
@@ -50,7 +51,7 @@ class Admin:
 
     url: str
 
-    def get(self, path: str, **headers: str) -> Reply:
+    def get(self, path: str, **headers: str) -> Response:
         return Client(self.url, None).get(path, **headers)
 
     def page(self) -> Page:

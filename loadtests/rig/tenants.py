@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.store.database import Database
+from actors.wallet.money import NANO_PER_USD
 from gw import accounts
 from gw.agents import table as agents
 from gw.agents.agent import NewAgent
@@ -17,7 +18,7 @@ from gw.keys.issue import IssuedKey, issue_key
 from gw.keys.key import KeyWish
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import load_secret
-from loadtests.rig.client import NANO_PER_USD, Client
+from loadtests.rig.client import Client
 
 PERSONA = 'You are "Ahoy", a harbour master.\n'
 AGENT: dict[str, Any] = {

@@ -1,13 +1,11 @@
 """The simulator as tests speak to it: standing faults, what it was sent, waiting on its counts."""
 
 import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from loadtests.rig.waiting import PATIENCE_SECONDS
+from loadtests.rig.client import Body, Client
 
 # The longest that the simulator waits.
 WAIT_SECONDS = 60.0
@@ -21,11 +19,11 @@ class Upstream:
 
     def reset(self) -> None:
         """Forget faults, requests and counters."""
-        self._ask("POST", "reset")
+        self._send("POST", "reset")
 
     def stats(self, channel: str | None = None) -> dict[str, Any]:
         """Counters of everything, or of one channel (zero when it was never used)."""
-        stats: dict[str, Any] = self._ask("GET", "stats")
+        stats: dict[str, Any] = self._send("GET", "stats")
         if channel is None:
             return stats
         unused = dict.fromkeys(("requests", "active", "completed", "cut", "cancelled_by_client"), 0)
@@ -39,7 +37,7 @@ class Upstream:
 
     def requests(self, last: int = 50) -> list[dict[str, Any]]:
         """The most recent requests as they came in, oldest first."""
-        found: list[dict[str, Any]] = self._ask("GET", f"requests?last={last}")["requests"]
+        found: list[dict[str, Any]] = self._send("GET", f"requests?last={last}")["requests"]
         return found
 
     def last_request(self) -> dict[str, Any]:
@@ -52,63 +50,48 @@ class Upstream:
 
     def wait(self, *, channel: str | None = None, **wanted: int) -> None:
         """Wait until counters get there (`cancelled=1`) or gauges equal (`active=0`)."""
-        asked: dict[str, Any] = {**wanted, "timeout": WAIT_SECONDS}
+        query: dict[str, Any] = {**wanted, "timeout": WAIT_SECONDS}
         if channel is not None:
-            asked["key"] = key_of(channel)
-        answer = self._ask("GET", f"wait?{urlencode(asked)}")
-        assert answer["is_met"], (wanted, answer)
+            query["key"] = key_of(channel)
+        found = self._send("GET", f"wait?{urlencode(query)}")
+        assert found["is_met"], (wanted, found)
 
     def resume(self) -> None:
         """Let go on what a directive has paused."""
-        self._ask("POST", "resume")
+        self._send("POST", "resume")
 
     def finish(self) -> None:
         """Let every task end now, as planned."""
-        self._ask("POST", "finish")
+        self._send("POST", "finish")
 
     def fault(self, channel: str | None = None, **directive: Any) -> None:
         """Give a channel, or everybody, a standing directive."""
-        self._ask("PUT", f"faults{_name(channel)}", directive)
+        self._send("PUT", f"faults{_name(channel)}", directive)
 
     def play(self, provider: str) -> str:
         """The address of one more port, which plays this provider."""
-        address: str = self._ask("PUT", f"providers/{provider}")["base_url"]
+        address: str = self._send("PUT", f"providers/{provider}")["base_url"]
         return address
 
     def token_seconds(self, seconds: int) -> None:
         """How long the tokens are good that it hands out from now on, until it is reset."""
-        self._ask("POST", f"token-seconds/{seconds}")
+        self._send("POST", f"token-seconds/{seconds}")
 
     def heal(self, channel: str | None = None) -> None:
         """Take it away again."""
-        self._ask("DELETE", f"faults{_name(channel)}")
+        self._send("DELETE", f"faults{_name(channel)}")
 
-    def answer(self, body: bytes, *, channel: str = "one") -> bytes:
-        """What the simulator itself answers to these bytes, the gateway left out."""
-        request = urllib.request.Request(
-            f"{self.url}/v1/chat/completions",
-            data=body,
-            headers={
-                "Authorization": f"Bearer {key_of(channel)}",
-                "Content-Type": "application/json",
-            },
-        )
-        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-            whole: bytes = answer.read()
-            return whole
+    def serve(self, body: bytes, *, channel: str = "one") -> bytes:
+        """What the simulator itself serves for these bytes, the gateway left out."""
+        response = Client(self.url, key_of(channel)).chat(body)
+        assert response.status == 200, response
+        return response.body
 
-    def _ask(self, method: str, what: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_sim/{what}", data=data, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                result = json.loads(error.read())
-            if error.code == 408:  # a wait that was not met
-                return result
-            raise AssertionError(f"{method} {what}: {result}") from error
+    def _send(self, method: str, what: str, body: Body = None) -> Any:
+        response = Client(self.url, None).send(method, f"/_sim/{what}", body)
+        # A wait that was not met is a 408.
+        assert response.status in (200, 408), (method, what, response)
+        return response.json
 
 
 def key_of(channel: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gw.runtime.database_pools import LOG_CONNECTIONS
-from loadtests.rig.client import HELLO, Client, Reply
+from loadtests.rig.client import HELLO, Client
 from loadtests.rig.deployment import Deployment, channel, model
 from loadtests.rig.refusals import without_function
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.transactions import transaction
 from loadtests.rig.waiting import until
@@ -92,7 +93,7 @@ def call_everything(h: Deployment, who: Callers, *, number: int) -> None:
         who.hurried.client.chat()
 
 
-def served(reply: Reply) -> Reply:
+def served(reply: Response) -> Response:
     """It is an answer."""
     assert reply.status in (200, 201, 202), reply
     return reply
@@ -147,7 +148,7 @@ def _queue(h: Deployment, tenant: Tenant) -> None:
         calls = [client.begin("GET", "/v1/logs") for _ in range(READERS)]
         until(lambda: _locked_out(h) >= LOG_CONNECTIONS, what="readers that wait")
     for call in calls:
-        served(call.reply())
+        served(call.response())
 
 
 def _locked_out(h: Deployment) -> int:

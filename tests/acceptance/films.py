@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from tests.acceptance import sounds
 
 VIDEOS = "/v1/videos/generations"
@@ -64,7 +65,7 @@ def image(url: str = PORTRAIT) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def submit(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+def submit(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """Ask for a film of four seconds."""
     request = {"model": "film", "content": [TEXT], "duration": 4, **more}
     request = {name: value for name, value in request.items() if value is not None}

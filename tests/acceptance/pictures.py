@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadtests.rig.client import Call, Client, Reply
+from loadtests.rig.client import Call, Client
 from loadtests.rig.deployment import channel, model
+from loadtests.rig.response import Response
 
 PATH = "/v1/images/generations"
 EACH = 40_000_000  # nano-USD for an image of `picture`
@@ -49,9 +50,9 @@ def body(**members: Any) -> dict[str, Any]:
 
 def generate(
     client: Client, raw: bytes | None = None, headers: Mapping[str, str] | None = None, **more: Any
-) -> Reply:
+) -> Response:
     """One images call."""
-    return begin(client, raw, headers, **more).reply()
+    return begin(client, raw, headers, **more).response()
 
 
 def begin(
@@ -61,7 +62,7 @@ def begin(
     return client.begin("POST", PATH, body(**more) if raw is None else raw, headers=headers)
 
 
-def refusal(reply: Reply) -> tuple[int, str, str, str | None]:
+def refusal(reply: Response) -> tuple[int, str, str, str | None]:
     """Status, type, code and param of an error in the images shape."""
     assert list(reply.json) == ["error"], reply.json
     error = reply.json["error"]

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.waiting import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
@@ -84,41 +85,43 @@ COSTS = {
 LISTS = {"speech-task": "data", "music": "data", "avatar": "avatars", "film": "data"}
 
 
-def post(client: Client, path: str, headers: Mapping[str, str] | None = None, **body: Any) -> Reply:
+def post(
+    client: Client, path: str, headers: Mapping[str, str] | None = None, **body: Any
+) -> Response:
     """One request."""
     return client.send("POST", path, body, headers=headers)
 
 
-def ask(client: Client, kind: str, key: str | None = None, **more: Any) -> Reply:
+def ask(client: Client, kind: str, key: str | None = None, **more: Any) -> Response:
     """One request of this kind, with `more` in it."""
     path, body = SUBMITS[kind]
     headers = None if key is None else {"Idempotency-Key": key}
     return post(client, path, headers, **{**body, **more})
 
 
-def speak(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+def speak(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """One recording."""
     message = {"model": "tts", "input": "Hello there", "voice": "preset-warm", **more}
     return post(client, SPEECH, headers, **message)
 
 
-def clone(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+def clone(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """One cloned voice."""
     message = {"model": "clone", "name": "Me", "audio_url": RECORDING, **more}
     return post(client, VOICES, headers, **message)
 
 
-def extract(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+def extract(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """One script."""
     return post(client, TRANSCRIPTS, headers, url="https://video.example/1", **more)
 
 
-def compose(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+def compose(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """One task of music."""
     return post(client, MUSIC, headers, **{"model": "song", "prompt": "a boat", **more})
 
 
-def register(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+def register(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """One avatar."""
     return post(client, AVATARS, headers, **{"name": "Anna", "source_url": PORTRAIT, **more})
 

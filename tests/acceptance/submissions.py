@@ -4,8 +4,9 @@ that ask for them, and keys that grow old at once.
 
 from typing import Any
 
-from loadtests.rig.client import Call, Client, Reply
+from loadtests.rig.client import Call, Client
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.transactions import transaction
 
 PATH = "/v1/images/generations"
@@ -34,9 +35,9 @@ def begin(client: Client, key: str | None, **members: Any) -> Call:
     return client.begin("POST", PATH, {**BODY, **members}, headers=headers)
 
 
-def submit(client: Client, key: str | None, **members: Any) -> Reply:
+def submit(client: Client, key: str | None, **members: Any) -> Response:
     """Send a submission and read its whole answer."""
-    return begin(client, key, **members).reply()
+    return begin(client, key, **members).response()
 
 
 def conflict(name: str) -> tuple[int, str, str, str | None]:

@@ -3,8 +3,6 @@
 import json
 import re
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,22 +14,9 @@ from jsonschema import Draft202012Validator
 
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.waiting import until
 from tests.support.rows import each
-
-
-@dataclass(frozen=True)
-class AdminReply:
-    """A response: status, headers by names in lower case, JSON."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: Any
-
-    @property
-    def code(self) -> str:
-        """The code of the error."""
-        return str(self.body["error"]["code"])
 
 
 @dataclass
@@ -49,24 +34,24 @@ class AdminClient:
         if self._description is None:
             reply = send(self.url, "GET", "openapi.json", token=self.token)
             assert reply.status == 200, reply
-            self._description = reply.body
+            self._description = reply.json
         return self._description
 
-    def get(self, path: str) -> AdminReply:
+    def get(self, path: str) -> Response:
         return self.send("GET", path)
 
-    def post(self, path: str, body: Any = None, **headers: str) -> AdminReply:
+    def post(self, path: str, body: Any = None, **headers: str) -> Response:
         return self.send("POST", path, body, **headers)
 
-    def patch(self, path: str, body: Any) -> AdminReply:
+    def patch(self, path: str, body: Any) -> Response:
         return self.send("PATCH", path, body)
 
-    def send(self, method: str, path: str, body: Any = None, **headers: str) -> AdminReply:
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
         reply = send(self.url, method, path, body, token=self.token, headers=headers)
         self.hold(method, path.partition("?")[0], reply)
         return reply
 
-    def hold(self, method: str, path: str, reply: AdminReply) -> None:
+    def hold(self, method: str, path: str, reply: Response) -> None:
         """Fail unless the description has this status for this operation, and this form."""
         template = next(self._templates(path), None)
         operations = self.description["paths"].get(template, {})
@@ -80,7 +65,7 @@ class AdminClient:
             if reply.status < 300:
                 self.seen.add((method, template))
         whole = {**schema, "components": self.description["components"]}
-        Draft202012Validator(whole).validate(reply.body)
+        Draft202012Validator(whole).validate(reply.json)
 
     def _templates(self, path: str) -> Iterator[str]:
         for template in self.description["paths"]:
@@ -97,25 +82,10 @@ def send(
     *,
     token: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> AdminReply:
+) -> Response:
     """One request; a body of bytes is sent as it is."""
-    data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{url}/admin/v1/{path}", data=data, method=method)
-    for name, value in (headers or {}).items():
-        request.add_header(name.replace("_", "-"), value)
-    if token is not None:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return _reply(response.status, response.headers, response.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return _reply(error.code, error.headers, error.read())
-
-
-def _reply(status: int, headers: Any, body: bytes) -> AdminReply:
-    lower = {name.lower(): value for name, value in headers.items()}
-    return AdminReply(status, lower, json.loads(body) if body else None)
+    named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+    return Client(url, token).send(method, f"/admin/v1/{path}", body, headers=named)
 
 
 SETTINGS: dict[str, Any] = {
@@ -144,7 +114,7 @@ def client(deployment: Deployment, scope: str) -> AdminClient:
 def new_account(admin: AdminClient, **more: Any) -> str:
     made = admin.post("accounts", {"name": "Ann", **more})
     assert made.status == 201, made
-    return str(made.body["id"])
+    return str(made.json["id"])
 
 
 def chat(deployment: Deployment, key: str) -> int:
@@ -156,19 +126,19 @@ BEYOND_CALENDAR = "9999-12-31T23:59:59-10:00"  # of the year 10000 in UTC
 
 def test_key_is_made_used_revealed_set_and_revoked(shared: Deployment, admin: AdminClient) -> None:
     account = new_account(admin, credit_usd="2.5", rpm_limit=1000)
-    made = admin.post("keys", {"account_id": account, "name": "app", "allowed_models": []}).body
+    made = admin.post("keys", {"account_id": account, "name": "app", "allowed_models": []}).json
     assert chat(shared, made["key"]) == 400  # no model is allowed
     path = f"keys/{made['id']}"
-    assert admin.patch(path, {"allowed_models": None}).body["allowed_models"] is None
+    assert admin.patch(path, {"allowed_models": None}).json["allowed_models"] is None
     assert chat(shared, made["key"]) == 200
-    assert "key" not in admin.get(path).body
-    assert admin.post(f"{path}/reveal").body["key"] == made["key"]
-    (seen,) = admin.get(f"{path}/views").body["data"]
+    assert "key" not in admin.get(path).json
+    assert admin.post(f"{path}/reveal").json["key"] == made["key"]
+    (seen,) = admin.get(f"{path}/views").json["data"]
     assert (seen["os_user"].partition(" (")[0], seen["host"]) == ("token tests write", "127.0.0.1")
-    assert admin.post(f"{path}/revoke").body["status"] == "revoked"
+    assert admin.post(f"{path}/revoke").json["status"] == "revoked"
     assert [chat(shared, made["key"]) for _ in range(6)] == [401] * 6
     assert admin.patch(path, {"name": "n"}).code == "key_revoked"
-    trail = admin.get(f"audit?object={made['id']}").body["data"]
+    trail = admin.get(f"audit?object={made['id']}").json["data"]
     assert [one["action"] for one in trail] == ["key.revoke", "key.reveal", "key.set", "key.create"]
     assert {one["actor_kind"] for one in trail} == {"token"}
     assert {one["origin"] for one in trail} == {"127.0.0.1"}
@@ -183,21 +153,21 @@ def test_keys_in_bulk_under_one_key_are_made_once(shared: Deployment, admin: Adm
     assert [first.status, second.status] == [201, 201]
     assert "idempotent-replayed" not in first.headers
     assert second.headers["idempotent-replayed"] == "true"
-    made = first.body["keys"]
-    assert second.body["keys"] == made
+    made = first.json["keys"]
+    assert second.json["keys"] == made
     assert [one["name"] for one in made] == [one["name"] for one in wishes]
     assert [chat(shared, one["key"]) for one in made[:2]] == [400, 200]
     # The texts are not in what is kept; what is shown again is a view.
     kept = shared.query("SELECT response FROM admin_responses WHERE key = 'batch'")
     assert not any(one["key"] in str(kept) for one in made)
-    assert len(admin.get(f"keys/{made[3]['id']}/views").body["data"]) == 1
-    trail = admin.get(f"audit?object={made[3]['id']}").body["data"]
+    assert len(admin.get(f"keys/{made[3]['id']}/views").json["data"]) == 1
+    trail = admin.get(f"audit?object={made[3]['id']}").json["data"]
     assert [one["action"] for one in trail] == ["key.reveal", "key.create"]
     assert made[3]["key"] not in str(trail)
     reuse = admin.post("keys/bulk", {"keys": wishes[:1]}, Idempotency_Key="batch")
     assert (reuse.status, reuse.code) == (409, "idempotency_key_reuse")
-    assert len(admin.post("keys/bulk", {"keys": wishes[:2]}).body["keys"]) == 2  # each one counts
-    assert len(admin.get(f"keys?account_id={account}&limit=200").body["data"]) == 14
+    assert len(admin.post("keys/bulk", {"keys": wishes[:2]}).json["keys"]) == 2  # each one counts
+    assert len(admin.get(f"keys?account_id={account}&limit=200").json["data"]) == 14
 
 
 def test_every_post_that_changes_rows_has_one_effect_under_one_key(
@@ -212,17 +182,17 @@ def test_every_post_that_changes_rows_has_one_effect_under_one_key(
         assert first.status == second.status < 300, second
         assert "idempotent-replayed" not in first.headers
         assert second.headers["idempotent-replayed"] == "true"
-        assert second.body == first.body
-        return dict(first.body)
+        assert second.json == first.json
+        return dict(first.json)
 
     made = twice("keys", key)
     assert twice(f"keys/{made['id']}/reveal")["key"] == made["key"]
     twice(f"keys/{made['id']}/revoke")
     twice("agents", agent)
     assert admin.post("keys", {**key, "name": "b"}, Idempotency_Key="of/keys").status == 409
-    assert len(admin.get(f"keys?account_id={account}").body["data"]) == 1
-    assert len(admin.get(f"agents?account_id={account}").body["data"]) == 1
-    trail = admin.get(f"audit?object={made['id']}").body["data"]
+    assert len(admin.get(f"keys?account_id={account}").json["data"]) == 1
+    assert len(admin.get(f"agents?account_id={account}").json["data"]) == 1
+    trail = admin.get(f"audit?object={made['id']}").json["data"]
     assert [one["action"] for one in trail] == [
         "key.revoke",
         *["key.reveal"] * 3,  # the replays of both responses with a text are views
@@ -249,20 +219,20 @@ def test_keys_in_bulk_are_all_made_or_none(
     good = {"account_id": new_account(admin), "name": "n"}
     refused = admin.post("keys/bulk", {"keys": [good, {**good, **wrong}, good]})
     assert refused.status == status
-    assert refused.body["error"]["message"].startswith(message)
-    assert admin.get(f"keys?account_id={good['account_id']}").body["data"] == []
+    assert refused.json["error"]["message"].startswith(message)
+    assert admin.get(f"keys?account_id={good['account_id']}").json["data"] == []
 
 
 def test_account_that_is_disabled_is_refused_at_once(
     shared: Deployment, admin: AdminClient
 ) -> None:
     account = new_account(admin, trial=True)
-    key = admin.post("keys", {"account_id": account, "name": "app"}).body["key"]
+    key = admin.post("keys", {"account_id": account, "name": "app"}).json["key"]
     assert chat(shared, key) == 200
-    changed = admin.patch(f"accounts/{account}", {"enabled": False, "concurrency_limit": 3}).body
+    changed = admin.patch(f"accounts/{account}", {"enabled": False, "concurrency_limit": 3}).json
     assert (changed["enabled"], changed["concurrency_limit"]) == (False, 3)
     assert [chat(shared, key) for _ in range(4)] == [401] * 4
-    shown = admin.get(f"accounts/{account}").body
+    shown = admin.get(f"accounts/{account}").json
     assert (shown["enabled"], shown["rpm_limit"]) == (False, None)
 
 
@@ -270,7 +240,7 @@ def test_top_up_under_one_key_counts_once(shared: Deployment, admin: AdminClient
     """Also where the calls come at the same instant, to whichever process."""
     account = new_account(admin)
     path, body = f"accounts/{account}/topups", {"amount_usd": "5", "reference": "pay_1"}
-    replies: list[AdminReply] = []
+    replies: list[Response] = []
 
     def pay() -> None:
         replies.append(admin.post(path, body, Idempotency_Key="pay_1"))
@@ -281,15 +251,15 @@ def test_top_up_under_one_key_counts_once(shared: Deployment, admin: AdminClient
     for thread in threads:
         thread.join()
     assert [reply.status for reply in replies] == [201] * 8
-    assert all(reply.body == replies[0].body for reply in replies)
+    assert all(reply.json == replies[0].json for reply in replies)
     assert sum("idempotent-replayed" not in reply.headers for reply in replies) == 1
-    assert admin.get(f"accounts/{account}").body["balance_usd"] == "5"
+    assert admin.get(f"accounts/{account}").json["balance_usd"] == "5"
     other = admin.post(path, {"amount_usd": "6"}, Idempotency_Key="pay_1")
     assert (other.status, other.code) == (409, "idempotency_key_reuse")
-    assert admin.post(path, body, Idempotency_Key="pay_2").body["balance_usd"] == "10"
-    assert admin.post(path, body).body["balance_usd"] == "15"  # without a key each one counts
+    assert admin.post(path, body, Idempotency_Key="pay_2").json["balance_usd"] == "10"
+    assert admin.post(path, body).json["balance_usd"] == "15"  # without a key each one counts
     assert admin.post(path, {"amount_usd": "0.5"}).code == "amount_too_small"
-    rows = admin.get(f"audit?account_id={account}&action=account.topup").body["data"]
+    rows = admin.get(f"audit?account_id={account}&action=account.topup").json["data"]
     assert len(rows) == 3
     entries = shared.query("SELECT count(*) AS n FROM entries WHERE account_id = %s", account)
     assert entries[0]["n"] == 3
@@ -300,8 +270,8 @@ def test_correction_under_one_key_counts_once(shared: Deployment, admin: AdminCl
     path, body = f"accounts/{account}/corrections", {"amount_usd": "-5.25", "reason": "refunded"}
     replies = [admin.post(path, body, Idempotency_Key="c_1") for _ in range(2)]
     assert [reply.status for reply in replies] == [201, 201]
-    assert replies[0].body == replies[1].body
-    assert replies[0].body["balance_usd"] == "-5.25"
+    assert replies[0].json == replies[1].json
+    assert replies[0].json["balance_usd"] == "-5.25"
     assert admin.post(path, {**body, "amount_usd": "0"}).status == 400
     assert admin.post(path, {**body, "reason": " "}).status == 400
     for _ in range(2):
@@ -310,7 +280,7 @@ def test_correction_under_one_key_counts_once(shared: Deployment, admin: AdminCl
     assert (full.status, full.code) == (400, "balance_out_of_range")
     topped = admin.post(f"accounts/{new_account(admin)}/topups", {"amount_usd": "9999999999"})
     assert topped.status == 400
-    rows = admin.get(f"audit?account_id={account}&action=account.correct").body["data"]
+    rows = admin.get(f"audit?account_id={account}&action=account.correct").json["data"]
     assert rows[-1]["details"] == {"amount_usd": "-5.25", "reason": "refunded"}
 
 
@@ -319,7 +289,7 @@ def test_lists_are_read_page_by_page(admin: AdminClient) -> None:
     seen: list[str] = []
     cursor = ""
     while len(seen) < 5:
-        page = admin.get(f"accounts?limit=2{cursor}").body
+        page = admin.get(f"accounts?limit=2{cursor}").json
         assert len(page["data"]) == 2
         seen += [one["id"] for one in page["data"]]
         cursor = f"&cursor={page['next_cursor']}"
@@ -362,7 +332,7 @@ def test_what_cannot_be_done_is_refused_in_one_shape(
 ) -> None:
     reply = admin.send(method, path, body)
     assert reply.status == status
-    assert reply.body["error"]["trace_id"] == reply.headers["x-gateway-trace"]
+    assert reply.json["error"]["trace_id"] == reply.headers["x-gateway-trace"]
 
 
 @each("method", ["HEAD", "PUT", "OPTIONS"])
@@ -391,11 +361,11 @@ def test_channel_that_is_drained_takes_no_call_in_any_process(
     tenant = h.tenant()
     with tenant.client.begin_chat(stream=True, sim={"events": 9, "pause": 2}) as call:
         h.upstream.wait(paused=1)
-        draining = admin.post("channels/one/drain").body
+        draining = admin.post("channels/one/drain").json
         assert (draining["state"], draining["slots_in_use"]) == ("draining", 1)
         h.upstream.resume()
-        assert call.reply().is_complete  # a call under way is not touched
-    drained = admin.post("channels/one/drain", {"wait_seconds": 5}).body
+        assert call.response().is_complete  # a call under way is not touched
+    drained = admin.post("channels/one/drain", {"wait_seconds": 5}).json
     assert (drained["state"], drained["health"]) == ("drained", "ok")
     assert [one["withdrawn"] for one in drained["processes"]] == [True, True]
     assert len({one["process_id"] for one in drained["processes"]}) == 2
@@ -404,57 +374,57 @@ def test_channel_that_is_drained_takes_no_call_in_any_process(
     for _ in range(6):
         assert tenant.client.chat().status == 200
     assert h.upstream.requested("one", "two") == [1, 6]
-    assert admin.post("channels/one/close").body["state"] == "closed"
+    assert admin.post("channels/one/close").json["state"] == "closed"
     for name in ("two", "three"):
         admin.post(f"channels/{name}/close")
     assert tenant.client.chat().status == 503
     for name in ("one", "two", "three"):
-        assert admin.post(f"channels/{name}/open").body["state"] == "open_for_calls"
+        assert admin.post(f"channels/{name}/open").json["state"] == "open_for_calls"
     assert tenant.client.chat().status == 200
-    actions = [one["action"] for one in admin.get("audit?object=one").body["data"]]
+    actions = [one["action"] for one in admin.get("audit?object=one").json["data"]]
     assert actions == ["channel.open", "channel.close", "channel.drain", "channel.drain"]
 
 
 def test_key_that_is_set_aside_is_shown_until_when(h: Deployment, admin: AdminClient) -> None:
     h.upstream.fault("one", status=401)
     assert h.tenant().client.chat().status == 200  # by another channel
-    until(lambda: admin.get("channels/one").body["keys_aside"] == 1, what="the key is aside")
-    shown = admin.get("channels/one").body
+    until(lambda: admin.get("channels/one").json["keys_aside"] == 1, what="the key is aside")
+    shown = admin.get("channels/one").json
     assert shown["health"] == "degraded"  # in one of the two processes
     instants = [key["aside_until"] for one in shown["processes"] for key in one["keys"]]
     (at,) = [datetime.fromisoformat(at) for at in instants if at is not None]
     assert 200 < (at - datetime.now(UTC)).total_seconds() <= 300
-    (found,) = (one for one in admin.get("conditions").body["conditions"] if "key" in one["name"])
+    (found,) = (one for one in admin.get("conditions").json["conditions"] if "key" in one["name"])
     assert found == {
         "name": "channel_key_refused",
         "severity": "warning",
         "message": "Keys of channel one that were refused and are set aside: 1 of 1.",
     }
-    opened = admin.post("channels/one/open").body
+    opened = admin.post("channels/one/open").json
     assert (opened["keys_aside"], opened["health"]) == (0, "ok")
 
 
 def test_channel_is_tested_and_models_are_listed(shared: Deployment, admin: AdminClient) -> None:
-    tested = admin.post("channels/two/test").body
+    tested = admin.post("channels/two/test").json
     assert (tested["channel"], tested["ok"], tested["status"]) == ("two", True, 200)
     assert (tested["models"], tested["not_listed"]) == (1, [])
-    assert admin.post("channels/films/test").body["not_listed"] == ["film"]
+    assert admin.post("channels/films/test").json["not_listed"] == ["film"]
     assert admin.post("channels/none/test").code == "channel_not_found"
-    first = admin.get("channels?limit=2").body
-    second = admin.get(f"channels?limit=2&cursor={first['next_cursor']}").body
+    first = admin.get("channels?limit=2").json
+    second = admin.get(f"channels?limit=2&cursor={first['next_cursor']}").json
     assert [one["id"] for one in first["data"] + second["data"]] == [
         *("one", "two", "three", "films")
     ]
-    sold, _ = admin.get("models").body["data"]
+    sold, _ = admin.get("models").json["data"]
     assert sold["prices"] == {"input": "1", "output": "10", "cached_input": "0.1"}
     assert [one["id"] for one in sold["channels"]] == ["one", "two", "three"]
-    assert admin.get("models/sim-model").body == sold
+    assert admin.get("models/sim-model").json == sold
     assert admin.get("models/none").status == 404
 
 
 def test_ledger_is_proved_by_one_at_a_time(shared: Deployment, admin: AdminClient) -> None:
     shared.gw("ledger", "verify")
-    replies: list[AdminReply] = []
+    replies: list[Response] = []
     threads = [
         threading.Thread(target=lambda: replies.append(admin.post("ledger/proof", {"costs": True})))
         for _ in range(3)
@@ -466,7 +436,7 @@ def test_ledger_is_proved_by_one_at_a_time(shared: Deployment, admin: AdminClien
     statuses = sorted(reply.status for reply in replies)
     assert statuses[0] == 200
     assert set(statuses) <= {200, 409}
-    state = admin.get("ledger/proof").body
+    state = admin.get("ledger/proof").json
     assert (state["is_running"], state["last"]["ok"], state["last"]["rows"]) == (False, True, [])
     assert state["last"]["counts"]["accounts"] >= 1
     assert state["last"]["proved_by"].startswith("token tests write")
@@ -493,31 +463,31 @@ def test_agent_is_made_switched_off_and_its_keys_with_it(
         "system_prompt": "Be kind.",
         "model": "sim-model",
     }
-    made = admin.post("agents", wish).body
+    made = admin.post("agents", wish).json
     assert made["effective_model"] == "sim-model"
     key = {"account_id": account, "name": "k", "kind": "agent", "agent_id": made["id"]}
-    text = admin.post("keys", key).body["key"]
+    text = admin.post("keys", key).json["key"]
     assert chat(shared, text) == 200
     path = f"agents/{made['id']}"
-    assert admin.patch(path, {"enabled": False}).body["enabled"] is False
+    assert admin.patch(path, {"enabled": False}).json["enabled"] is False
     assert [chat(shared, text) for _ in range(4)] == [403] * 4
     assert admin.patch(path, {"kbs": ["none"]}).status == 400
     assert admin.patch(path, {"model": "nothing"}).status == 400
-    assert admin.get(f"agents?account_id={account}").body["data"][0]["id"] == made["id"]
-    entry = admin.get(f"audit?object={made['id']}&action=agent.create").body["data"][0]
+    assert admin.get(f"agents?account_id={account}").json["data"][0]["id"] == made["id"]
+    entry = admin.get(f"audit?object={made['id']}&action=agent.create").json["data"][0]
     assert "Be kind" not in str(entry)
 
 
 def test_task_is_cancelled_once(h: Deployment, admin: AdminClient) -> None:
     task = submitted(h, admin)
-    shown = admin.get(f"tasks/{task}").body
-    cancelled = admin.post(f"tasks/{task}/cancel").body
+    shown = admin.get(f"tasks/{task}").json
+    cancelled = admin.post(f"tasks/{task}/cancel").json
     assert cancelled == {"id": task, "status": "cancelled", "refunded_usd": "0.5"}
     assert admin.post(f"tasks/{task}/cancel").code == "task_finished"
-    assert admin.get(f"accounts/{shown['account']}").body["held_usd"] == "0"
-    (entry,) = admin.get(f"audit?object={task}").body["data"]
+    assert admin.get(f"accounts/{shown['account']}").json["held_usd"] == "0"
+    (entry,) = admin.get(f"audit?object={task}").json["data"]
     assert (entry["action"], entry["account_id"]) == ("task.cancel", shown["account"])
-    listed = admin.get(f"tasks?account_id={shown['account']}&status=cancelled").body["data"]
+    listed = admin.get(f"tasks?account_id={shown['account']}&status=cancelled").json["data"]
     assert [one["id"] for one in listed] == [task]
 
 
@@ -534,9 +504,9 @@ def submitted(deployment: Deployment, admin: AdminClient) -> str:
 def test_every_route_responds_as_it_is_described(h: Deployment, tmp_path: Path) -> None:
     admin = client(h, "write")
     account = new_account(admin)
-    key = admin.post("keys", {"account_id": account, "name": "n"}).body["id"]
+    key = admin.post("keys", {"account_id": account, "name": "n"}).json["id"]
     wish = {"account_id": account, "name": "a", "system_prompt": "Be kind."}
-    agent = admin.post("agents", wish).body["id"]
+    agent = admin.post("agents", wish).json["id"]
     task = submitted(h, admin)
     (tmp_path / "first.md").write_text("---\ntitle: First\n---\nA page.\n")
     h.gw("kb", "import", "--account", account, "--kb", "sea", str(tmp_path))

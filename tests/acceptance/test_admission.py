@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from gw.api.checks import OUT_OF_FUNDS
-from loadtests.rig.client import CHAT, HELLO, Reply, chat_body
+from loadtests.rig.async_connection import chat
+from loadtests.rig.client import HELLO
 from loadtests.rig.deployment import Deployment
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
 from tests.support.aio import run
-from tests.support.streams import unlimited
 
 IN, OUT = 1_000, 10_000  # nano-USD for one token of an ordinary model
 HELLO_BYTES = len(json.dumps([HELLO], separators=(",", ":")))
@@ -31,22 +32,12 @@ def refused(message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": "insufficient_quota", "code": "quota_exceeded"}}
 
 
-def chat_at_once(tenant: Tenant, count: int, **members: Any) -> list[Reply]:
+def chat_at_once(tenant: Tenant, count: int, **members: Any) -> list[Response]:
     """So many calls at the same moment; all have been answered."""
 
-    async def main() -> list[Reply]:
-        async with unlimited() as session:
-
-            async def one() -> Reply:
-                async with session.post(
-                    tenant.client.url + CHAT,
-                    data=json.dumps(chat_body(**members), separators=(",", ":")),
-                    headers={"x-api-key": tenant.key},
-                ) as response:
-                    headers = {name.lower(): value for name, value in response.headers.items()}
-                    return Reply(response.status, headers, await response.read())
-
-            return await asyncio.gather(*(one() for _ in range(count)))
+    async def main() -> list[Response]:
+        calls = (chat(tenant.client.url, tenant.key, **members) for _ in range(count))
+        return await asyncio.gather(*calls)
 
     return run(main())
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from loadtests.rig.client import HELLO, Reply
+from loadtests.rig.client import HELLO
 from loadtests.rig.deployment import Deployment
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import PERSONA, Tenant
 from loadtests.rig.waiting import until
 from tests.acceptance.agents import ME, SETTINGS, said
@@ -98,7 +99,7 @@ def outcomes(h: Deployment) -> dict[str, float]:
     return h.metrics("gw_agent_calls_total")
 
 
-def refused(h: Deployment, reply: Reply, agent: Tenant, reason: str) -> None:
+def refused(h: Deployment, reply: Response, agent: Tenant, reason: str) -> None:
     """A 403 of an agent's call, with its row, its count and its line in the log."""
     assert reply.refusal == DENIED
     row = h.row(reply.trace)

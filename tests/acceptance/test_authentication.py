@@ -9,8 +9,9 @@ from typing import Any
 
 from gw.api.checks import MISSING_KEY, QUERY_KEY
 from gw.keys.principal import MESSAGES
-from loadtests.rig.client import CHAT, Client, Reply, chat_body
+from loadtests.rig.client import CHAT, Client, chat_body
 from loadtests.rig.deployment import Deployment
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
 
@@ -20,14 +21,14 @@ INVALID = (401, "authentication_error", "invalid_api_key")
 
 def ask(
     h: Deployment, path: str = CHAT, *, query: str = "", headers: Mapping[str, str] | None = None
-) -> Reply:
+) -> Response:
     """One call to an endpoint with nothing but these headers and this query."""
     body = chat_body() if path == CHAT else None
     method = "POST" if path == CHAT else "GET"
     return Client(h.gateway.url, None).send(method, path + query, body, headers=headers)
 
 
-def assert_refused(reply: Reply, message: str) -> None:
+def assert_refused(reply: Response, message: str) -> None:
     assert reply.refusal == INVALID
     assert reply.error["message"] == message
     assert reply.headers["x-should-retry"] == "false"

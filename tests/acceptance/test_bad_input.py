@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from loadtests.rig.connection import Connection
 from loadtests.rig.deployment import Deployment
-from loadtests.rig.raw import RawConnection
 from tests.acceptance.bad_inputs import CASES
 from tests.acceptance.bad_inputs.case import (
     CHAT,
@@ -72,24 +72,24 @@ _LEAVES = {
 }
 
 
-def _close_half(connection: RawConnection) -> None:
+def _close_half(connection: Connection) -> None:
     connection.end_sending()
     connection.rest()  # which the server ends
 
 
-_WAYS: dict[str, Callable[[RawConnection], None]] = {
-    "closing": RawConnection.close,
-    "resetting": RawConnection.reset,
+_WAYS: dict[str, Callable[[Connection], None]] = {
+    "closing": Connection.close,
+    "resetting": Connection.reset,
     "closing its half": _close_half,
 }
 
 
 @each("way", _WAYS.values())
 def test_client_that_leaves_leaves_nothing_behind(
-    stand: Stand, way: Callable[[RawConnection], None]
+    stand: Stand, way: Callable[[Connection], None]
 ) -> None:
     for sent in _LEAVES.values():
-        with RawConnection(stand.url) as connection:
+        with Connection(stand.url) as connection:
             connection.send(stand.wire(sent))
             way(connection)
     stand.check_quiet()
@@ -100,19 +100,19 @@ def test_client_that_leaves_leaves_nothing_behind(
 
 @each("expect", ["100-continue", "100-Continue", "100-CONTINUE"])
 def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> None:
-    with RawConnection(stand.url) as connection:
+    with Connection(stand.url) as connection:
         head = request(f"Expect: {expect}", f"Content-Length: {len(BODY)}", length=False)
         connection.send(stand.wire(head))
-        assert connection.line().startswith(b"HTTP/1.1 100 ")
+        assert connection.head().startswith(b"HTTP/1.1 100 ")
         connection.send(BODY)
-        stand.check_answer(connection.answer(), UNKNOWN_MODEL)
+        stand.check_answer(connection.response(), UNKNOWN_MODEL)
 
 
 @each("expect", ["100-continue", "100-Continue"])
 def test_client_that_asks_first_is_refused_before_it_sends(stand: Stand, expect: str) -> None:
-    with RawConnection(stand.url) as connection:
+    with Connection(stand.url) as connection:
         connection.send(request(f"Expect: {expect}", "Content-Length: 100", key=None, length=False))
-        stand.check_answer(connection.answer(), NO_KEY)
+        stand.check_answer(connection.response(), NO_KEY)
         assert connection.rest() == b""
 
 
@@ -120,11 +120,11 @@ def test_client_that_asks_first_is_refused_before_it_sends(stand: Stand, expect:
 def test_client_that_is_still_sending_can_read_that_it_is_too_much(
     stand: Stand, coding: str
 ) -> None:
-    with RawConnection(stand.url) as connection:
+    with Connection(stand.url) as connection:
         connection.send(stand.wire(request(coding, length=False)))
         for _ in range(25):  # 1.5 MB, of 100
             assert connection.send(chunked(b"x" * 65536, end=b""))
-        stand.check_answer(connection.answer(), TOO_LARGE)
+        stand.check_answer(connection.response(), TOO_LARGE)
 
 
 # And afterwards
@@ -166,12 +166,11 @@ def test_bad_input_leaves_no_memory_behind(stand: Stand) -> None:
 
 def test_order_of_answers_does_not_depend_on_who_is_waiting(stand: Stand) -> None:
     """A connection that is stuck in its body holds nobody else up."""
-    with RawConnection(stand.url) as stuck, RawConnection(stand.url) as other:
+    with Connection(stand.url) as stuck, Connection(stand.url) as other:
         stuck.send(stand.wire(_HEAD))
         other.send(stand.wire(request(method="GET", target="/v1/models")))
-        stand.check_answer(other.answer(), GOOD)
+        stand.check_answer(other.response(), GOOD)
         stuck.send(b" " * 1000)
-        response = stuck.answer()
-        assert response is not None
+        response = stuck.response()
         assert (response.status, response.json["error"]["code"]) == (400, "invalid_request")
         assert CHAT.encode() not in response.body

@@ -8,8 +8,8 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionChunk
 
-from loadtests.rig.client import Reply
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
 
@@ -57,7 +57,7 @@ def said(text: str = "Hello", **directive: Any) -> list[Any]:
     return [{"role": "user", "content": sim + text}]
 
 
-def asked(h: Deployment, tenant: Tenant, *tools: Any, **members: Any) -> Reply:
+def asked(h: Deployment, tenant: Tenant, *tools: Any, **members: Any) -> Response:
     """A streamed call with these tools."""
     body = {"model": "gpt-5", "messages": said(), "stream": True, "tools": list(tools), **members}
     return tenant.client.chat(**body)

@@ -6,8 +6,8 @@ Spec: Call logs, Call log row.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from loadtests.rig.client import Reply
 from loadtests.rig.deployment import Deployment
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
 from tests.support.rows import each
@@ -200,7 +200,7 @@ LOGS, SUMMARY = "/v1/logs", "/v1/logs/summary"
 DENIED = (403, "permission_error", "permission_denied")
 
 
-def rate(reply: Reply) -> tuple[str, str]:
+def rate(reply: Response) -> tuple[str, str]:
     return reply.headers["x-ratelimit-limit"], reply.headers["x-ratelimit-remaining"]
 
 

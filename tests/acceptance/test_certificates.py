@@ -4,15 +4,13 @@ Connections that are open stay; those made from then on have the new ones; files
 are refused, and what was in force stays (`ops/running.md`).
 """
 
-import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,11 +19,12 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography import x509
 
-from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.client import Client
+from loadtests.rig.connection import Connection
 from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.scrape import Admin
-from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import until
 from tests.support.certificates import pem_files
 
 pytestmark = pytest.mark.long
@@ -118,14 +117,11 @@ def served(upstream: Upstream) -> Iterator[Upstream]:
         upstream.server_close()
 
 
-def connected(h: Deployment, trust: ssl.SSLContext) -> closing[http.client.HTTPConnection]:
+def connected(h: Deployment, trust: ssl.SSLContext) -> Connection:
     """A client's connection, which may be kept."""
-    address = urlsplit(h.gateway.url)
-    assert address.hostname is not None
-    connection = http.client.HTTPConnection(address.hostname, address.port)
-    plain = socket.create_connection((address.hostname, address.port), PATIENCE_SECONDS)
-    connection.sock = trust.wrap_socket(plain, server_hostname=NAME)
-    return closing(connection)
+    connection = Connection(h.gateway.url, trust=trust, server_name=NAME)
+    assert connection.opened
+    return connection
 
 
 def shown_by(address: str) -> bytes:
@@ -166,19 +162,16 @@ def test_every_listener_shows_the_one_certificate(
         # The parent reads the pages of its workers, which have no certificate of their own.
         assert Admin(h.gateway.admin_url).get("/readyz").status == 200
         assert Admin(h.gateway.admin_url).page().total("gw_http_responses_total") >= 0
-        with pytest.raises((http.client.BadStatusLine, ConnectionError)):
+        with pytest.raises(ConnectionError):
             Admin(h.gateway.admin_url.replace("https://", "http://")).get("/healthz")
 
 
-def chat(connection: http.client.HTTPConnection, h: Deployment) -> int:
+def chat(connection: Connection, h: Deployment) -> int:
     """The status of one call on a connection, which has to be the same all the time."""
-    before = connection.sock
-    headers = {"x-api-key": h.key, "Content-Type": "application/json"}
-    connection.request("POST", CHAT, json.dumps(chat_body()), headers)
-    response = connection.getresponse()
-    response.read()
-    assert connection.sock is before
-    return response.status
+    before = connection.opened
+    status = Client(h.gateway.url, h.key, connection).chat().status
+    assert connection.opened is before
+    return status
 
 
 def expires_at(certificate: bytes) -> float:

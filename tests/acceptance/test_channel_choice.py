@@ -70,7 +70,7 @@ def test_opened_channel_recovers_by_one_probe(h: Deployment, tenant: Tenant) -> 
         h.upstream.wait(requests=so_far + 1)
         if requested(h, name) == FAILURES + 1:
             return call
-        assert call.reply().status == 200
+        assert call.response().status == 200
         return None
 
     with until(probe, what="the probe"):

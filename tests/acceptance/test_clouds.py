@@ -5,18 +5,18 @@ The simulator checks every signature and every token by itself.
 
 import json
 import signal
-import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from loadtests.rig.client import CHAT, HELLO, Reply
+from loadtests.rig.client import CHAT, HELLO, fetch
 from loadtests.rig.deployment import PRICE, Deployment, channel, model, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import CommandFailed
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
-from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import until
 from tests.support.rows import each
 
 pytestmark = pytest.mark.long
@@ -100,9 +100,8 @@ TRANSLATIONS = [
 def shared(postgres: PostgresForTests) -> Iterator[Deployment]:
     """A deployment whose channels are known once the simulator is, whose key file is among them."""
     with shared_deployment(postgres, translations=TRANSLATIONS) as built:
-        url = f"{built.simulator.url}/_sim/google-key"
-        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as response:
-            (built.config.parent / "key.json").write_bytes(response.read())
+        key = fetch(f"{built.simulator.url}/_sim/google-key").body
+        (built.config.parent / "key.json").write_bytes(key)
         built.write(channels=channels(built.simulator.url), models=MODELS)
         built.gateway.popen.send_signal(signal.SIGHUP)
         until(lambda: built.events("configuration_reloaded"), what="the channels")
@@ -113,13 +112,13 @@ def hello(**directive: Any) -> dict[str, str]:
     return {"role": "user", "content": f"Hello [[sim {json.dumps(directive)}]]"}
 
 
-def messages(tenant: Tenant, model_id: str, stream: bool = False, **directive: Any) -> Reply:
+def messages(tenant: Tenant, model_id: str, stream: bool = False, **directive: Any) -> Response:
     message = [hello(**directive)]
     body = {"model": model_id, "max_tokens": 100, "stream": stream, "messages": message}
     return tenant.client.send("POST", "/v1/messages", body)
 
 
-def text_of(reply: Reply) -> str:
+def text_of(reply: Response) -> str:
     """What a message says, streamed or not."""
     if "event-stream" not in reply.headers["content-type"]:
         return "".join(block["text"] for block in reply.json["content"])

@@ -1,32 +1,20 @@
 """Client connections over which one call follows another, and old ones that know one call each."""
 
-import http.client
-import json
-from typing import Any
-from urllib.parse import urlsplit
-
-from loadtests.rig.client import CHAT, chat_body
+from loadtests.rig.client import CHAT, Body, chat_body
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 
 
 def test_kept_connection_survives_whatever_ends_well(h: Deployment, tenant: Tenant) -> None:
     """Errors and refusals: none of them costs the connection; a stream that is cut does."""
-    parts = urlsplit(h.gateway.url)
-    assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
-    good = {"Authorization": f"Bearer {tenant.key}"}
+    client = tenant.client.kept()
+    assert client.connection is not None
 
-    def ask(method: str, path: str, body: Any = None, **headers: str) -> int:
-        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, path, data, {**good, **headers})
-        with connection.getresponse() as response:
-            response.read()
-            return response.status
+    def ask(method: str, path: str, body: Body = None, **headers: str) -> int:
+        return client.send(method, path, body, headers=headers).status
 
-    try:
-        connection.connect()
-        local = connection.sock.getsockname()
+    with client.connection as connection:
+        local = connection.opened.getsockname()
         statuses = [
             ask("POST", CHAT, chat_body()),
             ask("POST", CHAT, chat_body(stream=True)),
@@ -41,9 +29,7 @@ def test_kept_connection_survives_whatever_ends_well(h: Deployment, tenant: Tena
             ask("POST", CHAT, chat_body(stream=True)),
         ]
         assert statuses == [200, 200, 200, 400, 400, 401, 405, 404, 429, 500, 200]
-        assert connection.sock.getsockname() == local  # it has never been made anew
-    finally:
-        connection.close()
+        assert connection.opened.getsockname() == local  # it has never been made anew
 
 
 def test_upstream_that_was_restarted_is_called_without_a_failure(
@@ -51,8 +37,8 @@ def test_upstream_that_was_restarted_is_called_without_a_failure(
 ) -> None:
     """The connections that were kept to it are gone, which is noticed before one is used."""
     calls = [tenant.client.begin_chat(sim={"delay_headers_ms": 50}) for _ in range(5)]
-    assert [call.reply().status for call in calls] == [200] * 5
+    assert [call.response().status for call in calls] == [200] * 5
     h.restart_upstream()
     calls = [tenant.client.begin_chat() for _ in range(5)]
-    assert [call.reply().status for call in calls] == [200] * 5
+    assert [call.response().status for call in calls] == [200] * 5
     assert h.upstream.requested("one", "two") == [5, 0]

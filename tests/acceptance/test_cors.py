@@ -5,8 +5,9 @@ from typing import Any
 from gw.http.cors import EXPOSED, Cors
 from gw.http.tornado.headers import RequestHeaders
 from gw.idempotency.guard import REPLAYED
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
 
@@ -35,7 +36,7 @@ ENDPOINTS = {
 WANTED = "authorization,content-type,x-stainless-arch"
 
 
-def preflight(client: Client, path: str, origin: str = PAGE, method: str = "POST") -> Reply:
+def preflight(client: Client, path: str, origin: str = PAGE, method: str = "POST") -> Response:
     headers = {
         "Origin": origin,
         "Access-Control-Request-Method": method,
@@ -44,7 +45,7 @@ def preflight(client: Client, path: str, origin: str = PAGE, method: str = "POST
     return client.send("OPTIONS", path, headers=headers)
 
 
-def varies(reply: Reply) -> set[str]:
+def varies(reply: Response) -> set[str]:
     return set(reply.headers.get("vary", "").split(", "))
 
 

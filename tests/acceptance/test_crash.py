@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from loadtests.rig.async_connection import chat
 from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.response import Response
 from loadtests.rig.transactions import transaction
 from tests.acceptance.common import DIMENSIONS
 from tests.support.aio import eventually, run
-from tests.support.streams import Stream, follow, stream, unlimited
 
 STREAMS = 50
 # Slow enough to be in the middle for as long as the test needs, of a length nobody waits for.
@@ -29,7 +30,7 @@ def delivered_holds(database_url: str) -> int:
     return int(found[0])
 
 
-def _characters(seen: Stream) -> int:
+def _characters(seen: Response) -> int:
     """Of the content of the events that came whole."""
     events = [line[6:] for line in seen.body.split(b"\n\n")[:-1] if line.startswith(b"data: {")]
     deltas = [choice["delta"] for event in events for choice in json.loads(event)["choices"]]
@@ -39,15 +40,14 @@ def _characters(seen: Stream) -> int:
 
 def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Path) -> None:
     async def main(h: Deployment) -> None:
-        async with unlimited() as session:
-            seen = [Stream() for _ in range(STREAMS)]
-            calls = [asyncio.create_task(follow(session, h, one, sim=ENDLESS)) for one in seen]
-            # Every stream has delivered something, and the heartbeat has said so.
-            await eventually(
-                lambda: delivered_holds(database_url) == STREAMS, what="reported deliveries"
-            )
-            h.gateway.kill()
-            await asyncio.gather(*calls)
+        endless = [chat(h.gateway.url, h.key, stream=True, sim=ENDLESS) for _ in range(STREAMS)]
+        calls = asyncio.gather(*endless)
+        # Every stream has delivered something, and the heartbeat has reported it.
+        await eventually(
+            lambda: delivered_holds(database_url) == STREAMS, what="reported deliveries"
+        )
+        h.gateway.kill()
+        seen = await calls
         assert all(one.is_broken and not one.is_complete for one in seen)
         h.gateway.close()
         h.start()
@@ -77,8 +77,7 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
             database_url, "SELECT DISTINCT detail->'parts' ->> 'per_request' FROM call_logs"
         )
         assert kept == [("1",)]
-        async with unlimited() as session:
-            assert (await stream(session, h)).is_complete
+        assert h.client.chat(stream=True).is_complete
 
     dearer = {"id": "one", "price": {"factor": "1.1"}}
     settings: dict[str, Any] = {
@@ -92,16 +91,12 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_embedded_database_survives_a_restart(how: str, data_dir: Path, tmp_path: Path) -> None:
-    async def one_call(h: Deployment) -> None:
-        async with unlimited() as session:
-            assert (await stream(session, h)).is_complete
-
     with deployment("", tmp_path, data_dir=str(data_dir)) as h:
-        run(one_call(h))
+        assert h.client.chat(stream=True).is_complete
         run(eventually(lambda: h.verify()["counts"]["open_holds"] == 0))
         before = h.gw("account", "show", h.account)["balance_usd"]
         getattr(h.gateway, how)()
         h.gateway.close()
         h.start()
         assert h.gw("account", "show", h.account)["balance_usd"] == before
-        run(one_call(h))
+        assert h.client.chat(stream=True).is_complete

@@ -4,15 +4,12 @@ Every query of every panel, annotation and variable, every recording rule and ev
 alert looks at finds something, or stands below with the reason why it is rightly empty.
 """
 
-import json
 import math
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,10 +20,11 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import yaml
 
+from loadtests.rig.client import fetch
 from loadtests.rig.deployment import deployment
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import PostgresForTests
-from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import until
 from tests.acceptance.every_family import SETTINGS, call_everything, callers
 from tests.support.boards import Series
 from tests.support.monitoring import (
@@ -58,12 +56,9 @@ class Prometheus:
     def get(self, path: str, **parameters: str) -> Any:
         """The data of an answer; a query that it refuses is an AssertionError."""
         address = f"{self.url}/api/v1/{path}?{urlencode(parameters)}"
-        try:
-            with urllib.request.urlopen(address, timeout=PATIENCE_SECONDS) as response:
-                return json.loads(response.read())["data"]
-        except urllib.error.HTTPError as error:
-            with error:
-                raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+        response = fetch(address)
+        assert response.status == 200, (parameters, response)
+        return response.json["data"]
 
     def query(self, expression: str) -> dict[tuple[tuple[str, str], ...], float]:
         """What an expression comes to now: labels to number, without what is no number."""
@@ -102,8 +97,7 @@ class Prometheus:
         )
 
     def _counted(self) -> list[float]:
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=PATIENCE_SECONDS) as response:
-            lines = response.read().decode().splitlines()
+        lines = fetch(f"{self.url}/metrics").body.decode().splitlines()
         wanted = (
             "prometheus_target_interval_length_seconds_count",
             "prometheus_rule_group_iterations_total",
@@ -163,7 +157,7 @@ def _started(config: Path, folder: Path) -> tuple[subprocess.Popen[bytes], Prome
         if process.poll() is not None:
             return True
         try:
-            urllib.request.urlopen(f"{server.url}/-/ready", timeout=PATIENCE_SECONDS).close()
+            return fetch(f"{server.url}/-/ready").status == 200
         except OSError:
             return False
         return True

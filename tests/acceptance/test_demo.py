@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import av
 import pytest
 from av.container import InputContainer
 
+from loadtests.rig.client import fetch
 from loadtests.rig.processes import gw
 from loadtests.rig.waiting import PATIENCE_SECONDS, until
 
@@ -85,15 +85,12 @@ def check_files(text: str, since: float) -> None:
 
             def copied(url: str = command[1], header: str = command[3]) -> list[str]:
                 name, value = header.split(": ", 1)
-                request = urllib.request.Request(url, headers={name: value})
-                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
-                    tasks = json.loads(response.read())["data"]
+                tasks = fetch(url, headers={name: value}).json["data"]
                 links = [link for one in tasks if one["created_at"] >= since for link in of(one)]
                 return links if all("/v1/media/" in link for link in links) else []
 
             for link in until(copied, what=f"the files of all that {command[1]} lists"):
-                with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as response:
-                    check_file(response.read())
+                check_file(fetch(link).body)
 
 
 def of(task: dict[str, Any]) -> list[str]:
@@ -118,13 +115,11 @@ def check_line(command: str) -> None:
     options.add_argument("-d", dest="data")
     options.add_argument("-o", dest="file")
     requested = options.parse_args(shlex.split(command)[1:])
-    request = urllib.request.Request(
-        requested.url,
-        data=requested.data.encode() if requested.data else None,
-        headers=dict(header.split(": ", 1) for header in requested.headers),
-    )
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
-        body = response.read()
+    headers = dict(header.split(": ", 1) for header in requested.headers)
+    data = requested.data.encode() if requested.data else None
+    response = fetch(requested.url, "POST" if data else "GET", data, headers=headers)
+    assert response.status == 200, response
+    body = response.body
     if requested.file is not None:
         check_file(body)
         return

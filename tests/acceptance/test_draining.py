@@ -1,6 +1,5 @@
 """SIGTERM under load, with real processes: nothing is cut, nothing lost, everything settled."""
 
-import http.client
 import signal
 import threading
 import time
@@ -9,13 +8,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.wallet.money import NANO_PER_USD
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.run import EXIT_UNSETTLED
-from loadtests.rig.caller import Caller, outcome
-from loadtests.rig.client import NANO_PER_USD
+from loadtests.rig.client import Call, Client, outcome
 from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, deployment
 from loadtests.rig.processes import GatewayProcess
 from loadtests.rig.scrape import Admin
@@ -55,34 +55,35 @@ def drained(h: Deployment) -> None:
 @pytest.mark.parametrize("when", [AT_ONCE, LATER, TOO_LATE])
 def test_clients_that_ask_again_as_their_streams_end_lose_nothing(when: str, h: Deployment) -> None:
     tenant = h.tenant()
-    callers = [Caller(h.gateway.url, tenant.key) for _ in range(CLIENTS)]
-    idle = Caller(h.gateway.url, tenant.key)
-    assert idle.call() == "200"
+    clients = [tenant.client.kept() for _ in range(CLIENTS)]
+    idle = tenant.client.kept()
+    assert idle.outcome() == "200"
     with ThreadPoolExecutor(CLIENTS) as pool:
-        held = {"stream": True, "sim": {"events": 20, "pause": 2}}
-        responses = list(pool.map(lambda caller: caller.begin(**held), callers))
+        held: dict[str, Any] = {"stream": True, "sim": {"events": 20, "pause": 2}}
+        calls = [client.begin_chat(**held) for client in clients]
         h.upstream.wait(paused=CLIENTS)
         h.gateway.popen.send_signal(signal.SIGTERM)
         until(lambda: Admin(h.gateway.admin_url).get("/readyz").status == 503, what="the drain")
         if when == LATER:
             since = time.monotonic()
             until(lambda: time.monotonic() > since + 2 * DRAIN_GRACE_SECONDS, what="a while")
-            assert idle.is_closed
+            assert idle.connection is not None
+            assert idle.connection.is_closed
         if when == TOO_LATE:
             until(lambda: len(h.events("last_calls_ended")) == h.processes, what="its second part")
 
-        def goes_on(caller: Caller, response: http.client.HTTPResponse) -> list[str]:
-            return [outcome(response, is_stream=True), caller.call(stream=True)]
+        def goes_on(client: Client, call: Call) -> list[str]:
+            return [outcome(call, is_stream=True), client.outcome(stream=True)]
 
-        pairs = [pool.submit(goes_on, *pair) for pair in zip(callers, responses, strict=True)]
+        pairs = [pool.submit(goes_on, *pair) for pair in zip(clients, calls, strict=True)]
         h.upstream.resume()
         seen = [pair.result() for pair in pairs]
     assert Counter(first for first, _ in seen) == {"200": CLIENTS}
     allowed = {"asked to come back", "refused"} if when == TOO_LATE else {"200"}
     assert {second for _, second in seen} <= allowed, Counter(second for _, second in seen)
     drained(h)
-    for caller in [*callers, idle]:
-        caller.close()
+    for client in [*clients, idle]:
+        client.close()
 
 
 def test_restart_that_overlaps_fails_no_call(h: Deployment) -> None:
@@ -91,13 +92,13 @@ def test_restart_that_overlaps_fails_no_call(h: Deployment) -> None:
     lock, stop = threading.Lock(), threading.Event()
 
     def calls(*, keeps: bool) -> None:
-        with closing(Caller(h.gateway.url, tenant.key)) as caller:
+        with closing(tenant.client.kept()) as client:
             while not stop.is_set():
-                found = caller.call()
+                found = client.outcome()
                 with lock:
                     counts[found] += 1
                 if not keeps:
-                    caller.close()
+                    client.close()
 
     def goes_on() -> None:
         """Some calls are made as things are now."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from loadtests.rig.client import CHAT, HELLO, Client, Reply
+from loadtests.rig.client import CHAT, HELLO, Client
 from loadtests.rig.deployment import Deployment, channel, deployment, model
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.servers import frozen_server
 from loadtests.rig.waiting import until
@@ -28,7 +29,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def name_of(protocol: str, reply: Reply) -> str:
+def name_of(protocol: str, reply: Response) -> str:
     error = reply.json["error"]
     return str(error[{"messages": "type", "native": "status"}.get(protocol, "code")])
 
@@ -36,7 +37,7 @@ def name_of(protocol: str, reply: Reply) -> str:
 NAMES = {"messages": "overloaded_error", "native": "UNAVAILABLE"}
 
 
-def check_refused(protocol: str, reply: Reply) -> None:
+def check_refused(protocol: str, reply: Response) -> None:
     assert reply.status == 503, reply
     assert int(reply.headers["retry-after"]) >= 1
     assert name_of(protocol, reply) == NAMES.get(protocol, "no_channel_available")
@@ -82,11 +83,11 @@ def test_frozen_database_is_told_everywhere_and_loses_nothing(
             open_calls.enter_context(client.begin("POST", path, body))
             for path, body in CALLS.values()
         ]
-        refused = [call.reply() for call in calls]
+        refused = [call.response() for call in calls]
         for protocol, reply in zip(CALLS, refused, strict=True):
             check_refused(protocol, reply)
-        check_refused("chat", unknown.reply())
-        check_refused("chat", free.reply())
+        check_refused("chat", unknown.response())
+        check_refused("chat", free.response())
         until(lambda: admin.get("/readyz").status == 503, what="a word to the load balancer")
         admin.page_when(lambda page: not page.total("gw_database_up"), what="the metric")
         until(
@@ -98,7 +99,7 @@ def test_frozen_database_is_told_everywhere_and_loses_nothing(
 
     until(lambda: admin.get("/readyz").status == 200, what="the database back")
 
-    def try_again() -> Reply | None:
+    def try_again() -> Response | None:
         """The answer to a call; None while the ledger's own connection is still away."""
         reply = client.chat()
         return reply if reply.status == 200 else None
@@ -109,7 +110,7 @@ def test_frozen_database_is_told_everywhere_and_loses_nothing(
     until(lambda: h.verify()["counts"]["open_holds"] == 0, what="no hold")
     assert not any("hold_leaked" in line for line in h.gateway.lines)
 
-    def row_of(reply: Reply) -> Any:
+    def row_of(reply: Response) -> Any:
         """The one row of a call, however many were refused until the database was back."""
         (row,) = client.get(f"/v1/logs?ref={reply.trace}").json["data"]
         return row

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from openai import OpenAI
 
-from loadtests.rig.client import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.upstream import key_of

@@ -5,7 +5,6 @@ on the paths that are theirs.
 """
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import yaml
 
 from channels.kinds import KINDS
 from gw.cli.main import main
+from loadtests.rig.client import Client
 from loadtests.rig.processes import GatewayProcess, SimulatorProcess
 from loadtests.rig.upstream import Upstream
-from loadtests.rig.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
 
@@ -100,15 +99,10 @@ def called(url: str, key: str, model: str, path: str) -> dict[str, Any]:
     body = BODIES.get(path, GEMINI_BODY)
     if path in BODIES:
         body = {**body, "model": model}
-    request = urllib.request.Request(
-        url + path,
-        data=json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as reply:
-        assert reply.status == 200
-        record: dict[str, Any] = json.loads(reply.read())
-        return record
+    response = Client(url, key).send("POST", path, body)
+    assert response.status == 200, response
+    record: dict[str, Any] = response.json
+    return record
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl, quote, unquote_plus
 
 import pytest
 
-from loadtests.rig.client import Reply
 from loadtests.rig.deployment import Deployment, model, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import CommandFailed
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
 from tests.support.rows import each
@@ -170,7 +170,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def ask(tenant: Tenant, protocol: str, *, model: str = "leaky-cloud", **more: Any) -> Reply:
+def ask(tenant: Tenant, protocol: str, *, model: str = "leaky-cloud", **more: Any) -> Response:
     named = {} if protocol == "native" else {"model": model}
     body = {**named, **ASKED[protocol], **more}
     path = WHOLE[protocol][0].replace("/leaky:", f"/{model}:")
@@ -222,7 +222,7 @@ def tasks(message: str, request: dict[str, Any], **end: Any) -> bytes:
     return plain({"id": "up-1", "status": "queued"} if request else {"id": "up-1", **end})
 
 
-def ended(tenant: Tenant, path: str, request: dict[str, Any]) -> tuple[Reply, Reply]:
+def ended(tenant: Tenant, path: str, request: dict[str, Any]) -> tuple[Response, Response]:
     """What a task's submit and its last poll are answered."""
     begun = tenant.client.send("POST", path, request)
     assert begun.status == 200, begun

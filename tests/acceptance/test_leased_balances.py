@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from loadtests.rig.caller import Caller
-from loadtests.rig.client import NANO_PER_USD, Reply
+from actors.wallet.money import NANO_PER_USD
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, deployment, model
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
-from loadtests.rig.waiting import until
+from loadtests.rig.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +27,7 @@ AT_ONCE, FLOOD = 40, 150
 ALIVE_SECONDS = 2.0
 
 
-def called(tenant: Tenant, cost_nano_usd: int, **members: Any) -> Reply:
+def called(tenant: Tenant, cost_nano_usd: int, **members: Any) -> Response:
     """One call that costs so much, and usually holds less than a cent and a half."""
     usage = {"input": cost_nano_usd // TOKEN - 1, "output": 1}
     sim = {"usage": usage}
@@ -113,17 +114,17 @@ def test_a_process_that_stands_still_refuses_nobody_what_the_balance_covers(
         still, *_ = leased_by(h, tenant)
         (row,) = h.query("SELECT pid FROM processes WHERE id = %s", still)
         nearly_all = balance // TOKEN - 30
-        body = {"max_tokens": nearly_all, "sim": {"usage": {"input": 1, "output": 1}}}
+        sim = {"usage": {"input": 1, "output": 1}}
         with stopped(row["pid"]):
             found: Counter[int] = Counter()
 
             def is_served() -> bool:
-                with closing(Caller(h.gateway.url, tenant.key)) as caller:
-                    if not is_alive(caller):
+                with closing(tenant.client.kept()) as client:
+                    if not is_alive(client):
                         return False
-                    response = caller.begin(**body)
+                    response = client.chat(max_tokens=nearly_all, sim=sim)
                     found[response.status] += 1
-                    assert response.status in (200, 503), response.read()
+                    assert response.status in (200, 503), response
                     assert response.status == 200 or int(response.headers["retry-after"]) >= 1
                     return response.status == 200
 
@@ -131,9 +132,13 @@ def test_a_process_that_stands_still_refuses_nobody_what_the_balance_covers(
         until(lambda: still not in leased_by(h, tenant), what="that process learns of it")
 
 
-def is_alive(caller: Caller) -> bool:
+def is_alive(client: Client) -> bool:
     """Whether the process that has its connection replies; the kernel deals them out."""
+    assert client.connection is not None
+    client.connection.wait_at_most(ALIVE_SECONDS)
     try:
-        return caller.get("/v1/models", timeout_seconds=ALIVE_SECONDS) == 200
+        return client.get("/v1/models").status == 200
     except TimeoutError:
         return False
+    finally:
+        client.connection.wait_at_most(PATIENCE_SECONDS)

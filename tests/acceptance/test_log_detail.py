@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from loadtests.rig.client import Reply
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
 
@@ -35,7 +35,7 @@ USAGE = {"input": 1000, "output": 77, "cached": 333}
 class Detail:
     """The detail view of one call, its pairs as mappings."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: Response) -> None:
         assert reply.status == 200, reply.body
         whole = reply.json
         assert list(whole) == ["id", "kind", "request", "upstream", "gateway", "request_note"]

@@ -11,8 +11,9 @@ import pytest
 
 from gw.api.mcp.knowledge_tools import SOURCELESS, UNREADABLE
 from gw.app import MCP_BODY_BYTES_MAX
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
@@ -40,7 +41,7 @@ def reader(shared: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Tena
     return tenant
 
 
-def post(client: Client, value: Any, **headers: str) -> Reply:
+def post(client: Client, value: Any, **headers: str) -> Response:
     """One POST; a header whose value is empty is left out."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     named = {name.replace("_", "-"): text for name, text in headers.items()}

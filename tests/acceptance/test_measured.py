@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from loadtests.rig.client import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
 from loadtests.rig.deployment import Deployment, channel, model
 from loadtests.rig.tenants import Tenant
 from tests.acceptance.pictures import EACH, picture

@@ -1,15 +1,15 @@
 """What was made outlives its upstream's link: the gateway copies it, and gives links of its own."""
 
 import io
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import av
 import pytest
 
+from loadtests.rig.client import fetch
 from loadtests.rig.deployment import channel, deployment, model
-from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import until
 from tests.acceptance.sounds import FILMED, MUSIC, SPEECH, SPOKEN, SUNG, VIDEOS
 
 pytestmark = pytest.mark.long
@@ -64,7 +64,5 @@ def test_what_was_made_is_there_when_their_upstream_is_not(
         assert "/v1/media/" in listed["tracks"][0]["image_url"]
         built.simulator.close()
         for link in found:
-            with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as response:
-                data = response.read()
-            with av.open(io.BytesIO(data)) as file:
+            with av.open(io.BytesIO(fetch(link).body)) as file:
                 assert file.streams.audio or file.streams.video

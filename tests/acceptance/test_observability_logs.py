@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.rig.client import CHAT, Client, Reply
+from loadtests.rig.client import CHAT, Client
 from loadtests.rig.deployment import SECRET, Deployment, channel, deployment, logged, model
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.upstream import key_of
 from loadtests.rig.waiting import until
@@ -66,8 +67,8 @@ TROUBLES: dict[str, dict[str, Any]] = {
 class Probes:
     """What the admin listener said at one moment."""
 
-    healthz: Reply
-    readyz: Reply
+    healthz: Response
+    readyz: Response
     database_up: float
 
     @property
@@ -82,7 +83,7 @@ class Life:
     """The record of one gateway's life."""
 
     probes: dict[str, Probes] = field(default_factory=dict)
-    failed: Reply | None = None  # a call while the database was away
+    failed: Response | None = None  # a call while the database was away
     is_refusing: bool = False  # new connections, while draining
     exit_code: int | None = None
     secrets: list[str] = field(default_factory=list)

@@ -32,7 +32,7 @@ FAITHFUL: list[dict[str, Any]] = [
 def upstreams_own(h: Deployment, sim: dict[str, Any]) -> bytes:
     """What the simulator answers to the very body that the gateway forwards."""
     body = chat_body(**ASKED, sim=sim)
-    return h.upstream.answer(json.dumps(body, separators=(",", ":")).encode())
+    return h.upstream.serve(json.dumps(body, separators=(",", ":")).encode())
 
 
 @each("sim", FAITHFUL)

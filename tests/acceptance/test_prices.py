@@ -163,6 +163,6 @@ def test_any_name_reaches_the_upstream_as_its_own_and_the_row_as_the_canonical(
     forwarded = sent.replace(f'"{name}"'.encode(), b'"upstream/name-7b"')
     assert h.upstream.last_request()["body"].encode() == forwarded
     # The answer is the upstream's, its name for the model included, byte for byte.
-    assert reply.body == h.upstream.answer(forwarded)
+    assert reply.body == h.upstream.serve(forwarded)
     assert b'"model":"upstream/name-7b"' in reply.body
     assert h.row(reply.trace)["model"] == "canonical"

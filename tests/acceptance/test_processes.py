@@ -1,7 +1,6 @@
 """Several processes behind one port: `gw serve --processes N` with real processes."""
 
 import asyncio
-import http.client
 import os
 import signal
 from collections import Counter
@@ -11,18 +10,18 @@ from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
+from actors.wallet.money import NANO_PER_USD
 from gw.api.refusals import REFUSALS_ASKED_MAX, REFUSALS_RECORDED_MAX
-from loadtests.rig.client import CHAT, NANO_PER_USD, Reply
+from loadtests.rig.async_connection import chat
 from loadtests.rig.deployment import Deployment, deployment, model, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until, within_one_window
-from tests.support.streams import Stream, follow, unlimited
 
 pytestmark = pytest.mark.long
 
@@ -172,14 +171,12 @@ def test_processes_end_with_their_parent(h: Deployment) -> None:
 
 def statuses(h: Deployment, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
     """So many calls at once, each over a connection of its own; how often each status came."""
-    seen = [Stream() for _ in range(count)]
 
-    async def main() -> None:
-        async with unlimited() as session:
-            await asyncio.gather(*(follow(session, h, one, key=tenant.key, **body) for one in seen))
+    async def main() -> list[Response]:
+        calls = (chat(h.gateway.url, tenant.key, **body) for _ in range(count))
+        return await asyncio.gather(*calls)
 
-    asyncio.run(main())
-    return Counter(one.status for one in seen)
+    return Counter(one.status for one in asyncio.run(main()))
 
 
 def test_minute_of_an_account_is_one_over_the_processes(together: Deployment) -> None:
@@ -198,15 +195,9 @@ def test_refused_calls_have_so_many_rows_over_the_processes(together: Deployment
     before = Admin(together.gateway.admin_url).page().total("gw_refusals_unrecorded_total")
 
     def refuse(sent: int) -> None:
-        parts = urlsplit(together.gateway.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
-        with closing(connection):
+        with closing(tenant.client.kept()) as client:
             for _ in range(sent):
-                headers = {"Authorization": f"Bearer {tenant.key}"}
-                connection.request("POST", CHAT, b"no JSON", headers)
-                response = connection.getresponse()
-                response.read()
-                assert response.status == 400
+                assert client.chat(b"no JSON").status == 400
 
     # Connections of their own, so that both processes are asked.
     with ThreadPoolExecutor(10) as some:
@@ -223,7 +214,7 @@ def test_refused_calls_have_so_many_rows_over_the_processes(together: Deployment
 
 
 def test_rate_of_the_call_logs_is_one_over_the_processes(together: Deployment) -> None:
-    def ask() -> list[Reply]:
+    def ask() -> list[Response]:
         """The answers over connections of their own, so that both are asked."""
         client = together.tenant().client
         return [client.get("/v1/logs") for _ in range(80)]

@@ -8,7 +8,6 @@ streams of the servers (`loadtests/simulator/providers/`) are those of the provi
 
 import json
 import signal
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,16 +16,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from actors.wallet.money import NANO_PER_USD
 from channels.credentials import NO_AUTH
 from channels.dialects.base_resp import status_in
 from channels.kinds import KINDS
-from loadtests.rig.client import NANO_PER_USD, Reply
+from loadtests.rig.client import fetch
 from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import CommandFailed
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.upstream import key_of
-from loadtests.rig.waiting import PATIENCE_SECONDS, until
+from loadtests.rig.waiting import until
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider
@@ -160,7 +161,7 @@ def presets_deployment(postgres: PostgresForTests) -> Iterator[Deployment]:
         yield built
 
 
-def ask(payer: Tenant, way: Way, requested: Asked | None = None, *, model_id: str = "") -> Reply:
+def ask(payer: Tenant, way: Way, requested: Asked | None = None, *, model_id: str = "") -> Response:
     model_id = model_id or way.provider.name
     body = body_of(way.client, model_id, way.form, requested or Asked())
     reply = payer.client.send("POST", path_of(way.client, model_id, way.form), body)
@@ -168,7 +169,7 @@ def ask(payer: Tenant, way: Way, requested: Asked | None = None, *, model_id: st
     return reply
 
 
-def told_by(way: Way, reply: Reply) -> WholeResult:
+def told_by(way: Way, reply: Response) -> WholeResult:
     if way.form == "whole":
         return read_whole(way.client, reply.json)
     return read_stream(way.client, reply.body)
@@ -179,10 +180,7 @@ def sent_by(h: Deployment, way: Way) -> bytes:
     sent = h.upstream.last_request()
     headers = {name: sent["headers"][name] for name in sent["headers"] if name != "content-length"}
     url = f"http://{sent['headers']['host']}{sent['path']}?{sent['query']}".rstrip("?")
-    request = urllib.request.Request(url, data=sent["body"].encode(), headers=headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
-        body: bytes = response.read()
-    return body
+    return fetch(url, "POST", sent["body"].encode(), headers=headers).body
 
 
 def leaves(value: Any) -> Iterator[str]:
@@ -223,7 +221,7 @@ def meant(failure: Failure) -> int:
     return status_in(failure.body) if failure.status == 200 else failure.status
 
 
-def check_error(reply: Reply, way: Way, failure: Failure) -> None:
+def check_error(reply: Response, way: Way, failure: Failure) -> None:
     """The error has the client's own shape, the provider's status and its sentence."""
     status = meant(failure)
     assert reply.status == status

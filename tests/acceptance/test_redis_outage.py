@@ -49,7 +49,7 @@ def test_calls_go_on_without_redis_and_limits_are_shared_when_it_is_back(
             # On its own, each counts its own: one here, none there.
             for remaining in ("1", "0"):
                 call = stack.enter_context(there.begin_chat(stream=True, sim={"hang": 2}))
-                assert call.begun().getheader("x-ratelimit-remaining-concurrency") == remaining
+                assert call.begun().headers["x-ratelimit-remaining-concurrency"] == remaining
             assert there.chat().status == 429
             assert here.chat().headers["x-ratelimit-remaining-concurrency"] == "0"
 

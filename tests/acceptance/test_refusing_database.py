@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, deployment, model
 from loadtests.rig.postgres import running_postgres
 from loadtests.rig.refusals import REFUSALS
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.waiting import until
 
@@ -66,10 +67,10 @@ def test_database_that_refuses_is_away_and_no_answer_is_free(
     assert h.gateway.popen.poll() is None
 
 
-def answered(client: Client) -> Reply:
+def answered(client: Client) -> Response:
     """Return the answer to a call, once there is one: the ledger finds the database by itself."""
 
-    def try_again() -> Reply | None:
+    def try_again() -> Response | None:
         reply = client.chat()
         return reply if reply.status == 200 else None
 

@@ -136,7 +136,7 @@ def test_stream_in_flight_is_not_touched(h: Deployment, tenant: Tenant) -> None:
         assert tenant.client.chat(model="passing").refusal[2] == "model_not_found"
         h.upstream.resume()
         assert stream.read_until(b"data: [DONE]\n\n")
-        assert plain.reply().status == 200
+        assert plain.response().status == 200
     assert tenant.client.remaining_nano_usd() == 10**9 - 2 * (50 * 1_000 + 60 * 10_000)
     assert [row["status"] for row in h.rows(tenant) if row["cost_nano_usd"]] == ["success"] * 2
     # The channel comes back with nothing left over from before.
@@ -154,7 +154,7 @@ def test_reload_under_load_fails_no_call(h: Deployment, tenant: Tenant) -> None:
             models=[model("sim-model", "one", *others)],
         )
         h.gateway.popen.send_signal(signal.SIGHUP)
-        statuses = [call.reply().status for call in calls]
+        statuses = [call.response().status for call in calls]
         assert statuses == [200] * 10, (turn, statuses)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.acceptance import films, pictures, sounds
 from tests.acceptance.test_measured import SOUND, WAVE
@@ -39,7 +40,7 @@ SETTINGS: dict[str, Any] = {
     "tasks": {"poll_first": 0.1, "poll_max": 0.3},
 }
 
-Ask = Callable[[Client, dict[str, str]], Reply]
+Ask = Callable[[Client, dict[str, str]], Response]
 
 
 def sent(path: str, *parts: bytes) -> Ask:
@@ -48,7 +49,7 @@ def sent(path: str, *parts: bytes) -> Ask:
     return lambda client, headers: client.send("POST", path, form(*parts), headers=headers | typed)
 
 
-def rank(client: Client, headers: dict[str, str]) -> Reply:
+def rank(client: Client, headers: dict[str, str]) -> Response:
     body = {"model": "rank", "query": "q", "documents": ["a", "b"]}
     return client.send("POST", "/v1/rerank", body, headers=headers)
 

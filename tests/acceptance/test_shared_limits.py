@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from loadtests.rig.async_connection import chat
 from loadtests.rig.client import Client
 from loadtests.rig.deployment import Deployment, channel, model, shared_deployment
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.processes import GatewayProcess
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.valkey import running_valkey
 from loadtests.rig.waiting import until
-from tests.support.streams import Stream, follow, unlimited
 
 pytestmark = pytest.mark.long
 
@@ -65,20 +66,10 @@ def wait_until_free(redis: str, account: str) -> None:
     until(lambda: permits(redis, account) == 0, what="every place given back")
 
 
-async def crowd(
-    h: Deployment, tenant: Tenant, urls: list[str], count: int, **body: Any
-) -> list[Stream]:
-    """So many calls at once, evenly over the gateways; what each has seen so far."""
-    seen = [Stream() for _ in range(count)]
-    paths = [f"{urls[place % len(urls)]}/v1/chat/completions" for place in range(count)]
-    async with unlimited() as session:
-        await asyncio.gather(
-            *(
-                follow(session, h, one, path=path, key=tenant.key, **body)
-                for one, path in zip(seen, paths, strict=True)
-            )
-        )
-    return seen
+async def crowd(tenant: Tenant, urls: list[str], count: int, **body: Any) -> list[Response]:
+    """So many calls at once, evenly over the gateways."""
+    calls = (chat(urls[number % len(urls)], tenant.key, **body) for number in range(count))
+    return await asyncio.gather(*calls)
 
 
 def test_hundred_calls_at_once_are_exactly_ten_over_both(
@@ -88,7 +79,7 @@ def test_hundred_calls_at_once_are_exactly_ten_over_both(
     urls = [h.gateway.url, second.url]
 
     async def main() -> None:
-        calls = asyncio.create_task(crowd(h, tenant, urls, 100, sim={"hang": "headers"}))
+        calls = asyncio.create_task(crowd(tenant, urls, 100, sim={"hang": "headers"}))
         await asyncio.to_thread(until, lambda: rejected() == 90, what="90 refusals")
         h.upstream.wait(active=CONCURRENCY)
         assert permits(redis, tenant.account) == CONCURRENCY

@@ -5,12 +5,12 @@ What holds for all of them is in `test_media.py`.
 
 import io
 from typing import Any
-from urllib.request import urlopen
 
 import av
 from openai import OpenAI
 
-from loadtests.rig.client import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
+from loadtests.rig.client import fetch
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.transactions import transaction
@@ -107,7 +107,7 @@ def test_recording_is_made_paid_for_and_plays(h: Deployment, tenant: Tenant) -> 
     done = ended(tenant.client, SPEECH, begun.json["id"])
     assert done["status"] == "succeeded"
     assert isinstance(done["expires_at"], int)
-    with urlopen(done["audio_url"]) as sound, av.open(sound) as recording:
+    with av.open(io.BytesIO(fetch(done["audio_url"]).body)) as recording:
         assert recording.streams.audio
     row = h.row(begun.trace)
     assert (row["unit_type"], row["unit_count"]) == ("audio", len(text))
@@ -159,7 +159,7 @@ def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_
         body = {"model": "clone", "name": "Late", "audio_url": RECORDING}
         call = tenant.client.begin("POST", VOICES, body)
         h.event("voice_not_stored", channel="one")
-    assert call.reply().status == 200
+    assert call.response().status == 200
     assert h.upstream.requested("one", "two") == [1, 0]
     assert (own(tenant), h.spent_nano_usd(tenant)) == (["Late"], VOICE)
 
@@ -225,7 +225,7 @@ def test_songs_are_made_paid_for_and_play(h: Deployment, tenant: Tenant) -> None
     assert done["status"] == "succeeded"
     names = ["clip_id", "title", "duration_sec", "audio_url", "image_url", "lyrics"]
     assert [list(track) for track in done["tracks"]] == [names] * 2
-    with urlopen(done["tracks"][0]["audio_url"]) as song, av.open(song) as recording:
+    with av.open(io.BytesIO(fetch(done["tracks"][0]["audio_url"]).body)) as recording:
         assert recording.streams.audio[0].codec_context.sample_rate > 0
     row = h.row(begun.trace)
     assert (row["status"], row["unit_type"], row["unit_count"]) == ("success", "music", 1)

@@ -15,8 +15,9 @@ import pytest
 
 from gw.app import routes
 from loadtests.rig.client import CHAT, HELLO
+from loadtests.rig.connection import Connection
 from loadtests.rig.deployment import Deployment, model
-from loadtests.rig.raw import RawAnswer, RawConnection
+from loadtests.rig.response import Disconnected, Response
 from loadtests.rig.tenants import Tenant
 from tests.acceptance import bases, every_family, films, sounds
 from tests.acceptance.submissions import PATH as IMAGES
@@ -192,7 +193,7 @@ class Walk:
         self._keys = [tenant]
         self.failed: list[str] = []
 
-    def send(self, ask: Ask, target: str, body: bytes, header: bytes = b"") -> RawAnswer | None:
+    def send(self, ask: Ask, target: str, body: bytes, header: bytes = b"") -> Response | None:
         """Send a request; another key goes on where the log has been read too often with one."""
         while True:
             head = f"{ask.method} {target} HTTP/1.1\r\nConnection: close\r\n".encode()
@@ -205,14 +206,17 @@ class Walk:
             ):
                 if not header.startswith(f"{name}:".encode()):
                     head += f"{name}: {value}\r\n".encode()
-            with RawConnection(self._deployment.gateway.url) as connection:
+            with Connection(self._deployment.gateway.url) as connection:
                 connection.send(head + header + b"\r\n" + body)
-                response = connection.answer(has_body=ask.method != "HEAD")
-            if response is None or response.status != 429:
+                try:
+                    response = connection.response(has_body=ask.method != "HEAD")
+                except Disconnected:
+                    return None
+            if response.status != 429:
                 return response
             self._keys.append(self._deployment.another(self._keys[0]))
 
-    def expect(self, ask: Ask, where: str, response: RawAnswer | None, *, refused: bool) -> None:
+    def expect(self, ask: Ask, where: str, response: Response | None, *, refused: bool) -> None:
         """Keep what is not as it must be."""
         status = None if response is None else response.status
         if status is None or status >= 500 or (refused and status not in REFUSED):

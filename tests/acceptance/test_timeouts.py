@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from loadtests.rig.client import HELLO, Reply
+from loadtests.rig.client import HELLO
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +63,7 @@ def test_calls_that_run_out_of_time_end_alike_and_pay_for_what_they_got(h: Deplo
         check(reply, row)
 
 
-def check(reply: Reply, row: dict[str, Any]) -> None:
+def check(reply: Response, row: dict[str, Any]) -> None:
     """A call without an answer is a 504 for nothing; a stream ends early and is paid for."""
     if reply.status != 200:
         assert reply.refusal == (504, "api_error", "upstream_timeout")

@@ -11,8 +11,8 @@ import pytest
 from openai import OpenAI
 
 from channels.translation.paths import TRANSLATIONS
-from loadtests.rig.client import Reply
 from loadtests.rig.deployment import Deployment, channel, model
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
 
@@ -74,7 +74,7 @@ CASES.append(("responses", {"type": "image_generation", "size": "auto"}))
 CASES.append(("chat", {"type": "image_generation"}))
 
 
-def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: Any) -> Reply:
+def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: Any) -> Response:
     """One call with tools; on chat-completions it is streamed, as they need it there."""
     turns = [{"role": "user", "content": "Hello"}]
     calls: dict[str, tuple[str, dict[str, Any]]] = {
@@ -91,7 +91,7 @@ def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: 
     return tenant.client.send("POST", path, {**named, **body, "tools": list(tools), **members})
 
 
-def assert_refused(h: Deployment, tenant: Tenant, reply: Reply, protocol: str) -> None:
+def assert_refused(h: Deployment, tenant: Tenant, reply: Response, protocol: str) -> None:
     assert reply.status == 400, reply.body
     assert REFUSED[protocol].items() <= reply.json["error"].items()
     message = reply.json["error"]["message"]

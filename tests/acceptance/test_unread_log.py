@@ -1,6 +1,5 @@
 """A log that is rotated by copying, with real processes."""
 
-import http.client
 import json
 import os
 import signal
@@ -10,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.rig.client import CHAT, chat_body
 from loadtests.rig.deployment import A_KNOWN_PORT, Deployment, channel, deployment, model
 from loadtests.rig.scrape import Admin
 from loadtests.rig.waiting import PATIENCE_SECONDS, until
@@ -69,15 +66,11 @@ def serve_calls(h: Deployment, count: int) -> int:
     A call that comes while the channel's cooldown lasts is refused and leaves no line.
     """
     tried = 0
-    host = urlsplit(h.gateway.url).netloc
-    body, headers = json.dumps(chat_body()), {"Authorization": f"Bearer {h.key}"}
-    with closing(http.client.HTTPConnection(host, timeout=PATIENCE_SECONDS)) as client:
+    with closing(h.client.kept()) as client:
         for _ in range(count):
-            client.request("POST", CHAT, body, headers)
-            response = client.getresponse()
-            response.read()
-            assert response.status in (502, 503)
-            tried += response.status == 502
+            status = client.chat().status
+            assert status in (502, 503)
+            tried += status == 502
     assert Admin(h.gateway.admin_url).get("/healthz").status == 200
     return tried
 

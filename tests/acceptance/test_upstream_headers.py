@@ -8,8 +8,9 @@ from gw.api.chat.provider_headers import (
     PROVIDER_NAME_CHARACTERS_MAX,
     PROVIDER_VALUE_CHARACTERS_MAX,
 )
-from loadtests.rig.client import HELLO, Reply
+from loadtests.rig.client import HELLO
 from loadtests.rig.deployment import Deployment
+from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.upstream import key_of
 from tests.acceptance.translated import CHANNELS, SETTINGS
@@ -55,7 +56,7 @@ EXPECTED = {
 }
 
 
-def post(tenant: Tenant, path: str, of_model: str, headers: dict[str, str]) -> Reply:
+def post(tenant: Tenant, path: str, of_model: str, headers: dict[str, str]) -> Response:
     if path == "native":
         path = f"/v1beta/models/{of_model}:generateContent?key={tenant.key}"
         return tenant.client.send("POST", path, GEMINI_BODY, headers=headers)

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import av
 import pytest
 
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client, fetch
 from loadtests.rig.deployment import Deployment, deployment
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.transactions import transaction
@@ -88,7 +88,7 @@ def test_film_is_made_paid_by_its_real_seconds_and_plays(h: Deployment, tenant: 
     assert list(done) == names
     assert (done["status"], done["duration"]) == ("succeeded", 3.2)
     assert done["expires_at"] > time.time() + 6 * 86_400
-    with urlopen(done["video_url"]) as film, av.open(film) as opened:
+    with av.open(io.BytesIO(fetch(done["video_url"]).body)) as opened:
         assert opened.streams.video[0].frames > 0
     row = h.row(begun.trace)
     assert (row["status"], row["unit_type"], row["unit_count"]) == ("success", "video", 3)
@@ -297,7 +297,7 @@ def test_link_that_we_have_not_signed_is_refused_whatever_it_names(
 def test_film_that_is_cut_is_not_taken_for_whole(h: Deployment, tenant: Tenant) -> None:
     path = made(h, tenant, file_bytes=1_000_000)
     h.upstream.fault("studio", file={"cut_after_bytes": 100_000})
-    cut: Reply = Client(h.gateway.url, None).get(path)
+    cut: Response = Client(h.gateway.url, None).get(path)
     assert cut.is_broken
     assert len(cut.body) < 1_000_000
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.rig.client import NANO_PER_USD
+from actors.wallet.money import NANO_PER_USD
 from loadtests.rig.deployment import Deployment, deployment
 from loadtests.rig.folders import temporary_folder
 from loadtests.rig.postgres import PostgresForTests

@@ -10,8 +10,9 @@ import pytest
 
 from gw.keys.secret import Secret
 from gw.knowledge.sources import SourceLinks
-from loadtests.rig.client import Client, Reply
+from loadtests.rig.client import Client
 from loadtests.rig.deployment import SECRET, Deployment, deployment
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.transactions import transaction
@@ -30,7 +31,7 @@ def reader(h: Deployment, tmp_path: Path) -> Tenant:
     return tenant
 
 
-def get(tenant: Tenant, path: str, **query: object) -> Reply:
+def get(tenant: Tenant, path: str, **query: object) -> Response:
     text = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
     return tenant.client.get(f"{WIKI}{path}?{text}")
 
@@ -190,7 +191,7 @@ def many(database_url: str, tmp_path: Path) -> Iterator[Deployment]:
         yield built
 
 
-def search(tenant: Tenant, q: str, **more: Any) -> Reply:
+def search(tenant: Tenant, q: str, **more: Any) -> Response:
     text = "".join(f"&{name}={value}" for name, value in more.items())
     return tenant.client.get(f"{WIKI}/search?q={quote(q)}{text}")
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from channels.translation.paths import TRANSLATIONS
-from loadtests.rig.client import Reply
 from loadtests.rig.deployment import PRICE, Deployment, channel, model
+from loadtests.rig.response import Response
 
 USAGE = {"input": 1000, "output": 100, "cached": 400}
 # 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
@@ -69,7 +69,7 @@ def told_to(h: Deployment, of_model: str, **directive: Any) -> None:
     h.upstream.fault(CHANNELS[of_model], **directive)
 
 
-def chat(h: Deployment, **members: Any) -> Reply:
+def chat(h: Deployment, **members: Any) -> Response:
     return h.client.chat(**{"model": "gemini", **members})
 
 
@@ -81,12 +81,12 @@ def gemini(
     query: str = "?alt=sse",
     headers: dict[str, str] | None = None,
     **members: Any,
-) -> Reply:
+) -> Response:
     verb = f"streamGenerateContent{query}" if stream else "generateContent"
     body = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], **members}
     path = f"/v1beta/models/{of_model}:{verb}"
     return h.client.send("POST", path, body, headers={"x-goog-api-key": h.key, **(headers or {})})
 
 
-def chunks(reply: Reply) -> list[Any]:
+def chunks(reply: Response) -> list[Any]:
     return [json.loads(event) for event in reply.events if event != b"[DONE]"]

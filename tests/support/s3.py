@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from actors.media_store.specs import BucketSpec
+from loadtests.rig.client import fetch
 
 BUCKET = "films"
 REGION = "us-east-1"
@@ -21,6 +21,7 @@ POLICY = json.dumps(
 )
 SERVER = """
 import logging, sys
+from loadtests.rig.client import fetch
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -49,9 +50,7 @@ class StorageServer:
     def _demand_after(self, actions: int) -> None:
         url = f"{self.spec.endpoint}/moto-api/reset-auth"
         headers = {"Content-Type": "text/plain"}
-        request = urllib.request.Request(url, b"%d" % actions, headers)
-        with urllib.request.urlopen(request) as response:
-            assert response.status == 200
+        assert fetch(url, "POST", b"%d" % actions, headers=headers).status == 200
 
 
 @contextmanager

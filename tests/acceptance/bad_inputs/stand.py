@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from loadtests.rig.connection import Connection
 from loadtests.rig.deployment import Deployment, complaints, model
-from loadtests.rig.raw import RawAnswer, RawConnection
+from loadtests.rig.response import Response
 from loadtests.rig.scrape import Admin
 from loadtests.rig.waiting import until
 from tests.acceptance.bad_inputs.case import (
@@ -77,21 +78,18 @@ class Stand:
 
     def check(self, case: Case) -> None:
         """Send a case and see that it is answered as the table says, and not otherwise."""
-        with RawConnection(self.url) as connection:
+        with Connection(self.url) as connection:
             connection.send(self.wire(case.wire))
             responses, stays = self._expected(case)
             for expected in responses:
                 has_body = not case.is_head
-                trace = self.check_answer(
-                    connection.answer(has_body=has_body), expected, has_body=has_body
-                )
+                response = connection.response(has_body=has_body)
+                trace = self.check_answer(response, expected, has_body=has_body)
                 if case.is_recorded:
                     self.recorded.add(trace)
             if stays:
                 connection.send(PROBE)
-                response = connection.answer()
-                assert response is not None, "the connection was closed"
-                assert response.status == 200, response
+                assert connection.response().status == 200
             if stays or not responses:  # it would wait for more
                 connection.end_sending()
             assert connection.rest() == b""
@@ -106,14 +104,11 @@ class Stand:
             return (READ[case.name],), True
         return case.answers, case.stays
 
-    def check_answer(
-        self, response: RawAnswer | None, expected: Answer, *, has_body: bool = True
-    ) -> str:
+    def check_answer(self, response: Response, expected: Answer, *, has_body: bool = True) -> str:
         """See that one answer is the expected one, in the first shape, and gives nothing away.
 
         Return its trace id.
         """
-        assert response is not None, "closed without an answer"
         assert response.status == expected.status, response
         trace = response.headers["x-gateway-trace"]
         assert TRACE.fullmatch(trace), response

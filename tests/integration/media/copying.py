@@ -6,9 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import aiohttp
-from yarl import URL
+from urllib.parse import urlsplit
 
 from actors.clock import SystemClock
 from actors.media_store.copier import Copier, Locate
@@ -22,6 +20,7 @@ from actors.media_store.throttle import Throttle
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.media.results import VideoResult
+from loadtests.rig.async_connection import exchange
 from loadtests.simulator.files import file_of, made
 from loadtests.simulator.server import Simulator
 from metrics.prometheus import Metrics
@@ -157,11 +156,10 @@ async def simulated(url: str, folder: Path, **more: Any) -> AsyncIterator[tuple[
 
 async def fetch(url: str, **headers: str) -> tuple[int, str, bytes]:
     """Status, content type and body of what anybody gets behind a link."""
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as reply,
-    ):
-        return reply.status, reply.content_type, await reply.read()
+    parts = urlsplit(url)
+    target = f"{parts.path}?{parts.query}"
+    response = await exchange(f"http://{parts.netloc}", "GET", target, headers=headers)
+    return response.status, response.headers["content-type"], response.body
 
 
 def film_link(simulator: Simulator, size: int, **sim: Any) -> str:

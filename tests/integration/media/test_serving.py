@@ -1,21 +1,18 @@
 """A running gateway copies what a task has made, and serves it by links of its own."""
 
-import http.client
 import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.store.database import Database
 from gw.keys.secret import Secret
+from loadtests.rig.client import Client, fetch
 from loadtests.rig.deployment import Deployment, deployment
 from loadtests.rig.waiting import until
 from loadtests.simulator.files import Files, file_of
@@ -54,15 +51,8 @@ def storing_deployment(database_url: str, folder: Path, **store: Any) -> Iterato
 def get(
     deployment: Deployment, target: str, method: str = "GET", **headers: str
 ) -> tuple[int, Any, bytes]:
-    request = urllib.request.Request(
-        deployment.gateway.url + target, headers=headers, method=method
-    )
-    try:
-        with urllib.request.urlopen(request) as reply:
-            return reply.status, reply.headers, reply.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers, error.read()
+    response = Client(deployment.gateway.url, None).send(method, target, headers=headers)
+    return response.status, response.headers, response.body
 
 
 def target(deployment: Deployment, path: str = PATH, expires: int = NEVER) -> str:
@@ -80,16 +70,8 @@ def test_a_copy_that_was_cut_is_not_passed_off_as_whole(database_url: str, data_
         until(lambda: kept(built), what="the copy is there")
         (file,) = data_dir.rglob("vid_1-0.media")
         os.truncate(file, SIZE // 2)
-        good, address = target(built), urlsplit(built.gateway.url)
-        assert address.hostname is not None
-        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
-        with closing(connection):
-            connection.request("GET", good)
-            with (
-                closing(connection.getresponse()) as response,
-                pytest.raises((http.client.IncompleteRead, ConnectionResetError)),
-            ):
-                response.read()
+        good = target(built)
+        assert fetch(built.gateway.url + good).is_broken
         assert "shorter" in built.event("media_file_cut")["why"]
         assert get(built, good, Range="bytes=100-199")[0] == 206
         status, _, body = get(built, good, Range=f"bytes={SIZE - 10}-")

@@ -23,13 +23,14 @@ from gw.calls.detached import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.drain import RequestsInFlight
 from gw.media import fields
+from loadtests.rig.response import Response
 from tests.support.aio import eventually
 from tests.support.forms import TYPE, form, part
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.api.fakes import KEY, FakeConfig, World, make_principal
 from tests.unit.api.handlers import billed
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 REGISTRY = Registry.of(
     [make_channel("a")],
@@ -83,11 +84,11 @@ PATHS = (
 FIELDS: dict[str, Any] = {"model": "m", "name": 7, "url": 7, "content": 7}
 
 
-async def told(path: str, world: World, body: bytes, *headers: str) -> Answer:
+async def told(path: str, world: World, body: bytes, *headers: str) -> Response:
     head = request("POST", path, f"Content-Length: {len(body)}", *headers)
     try:
         async with served(world.application()) as address:
-            return await address.ask(head, body)
+            return await address.request(head, body)
     finally:
         world.services.offload.close()
 
@@ -109,7 +110,7 @@ async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
     large = await told(path, World(), body, "Idempotency-Key: k")
     assert here == []
     assert (large.status, large.code) == (small.status, small.code)
-    assert large.json() == small.json()
+    assert large.json == small.json
     assert large.status < 500
 
 
@@ -127,8 +128,8 @@ async def test_large_form_is_read_elsewhere_and_refused_as_a_small_one(
     world = World(config=FakeConfig(max_body_bytes=2 * COUNTED_BYTES_MAX))
     large = await told(path, world, read(COUNTED_BYTES_MAX), typed)
     assert seen == []
-    assert (large.status, large.json()) == (small.status, small.json())
-    assert (large.status, large.json()["error"]["param"]) == (400, "stream")
+    assert (large.status, large.json) == (small.status, small.json)
+    assert (large.status, large.json["error"]["param"]) == (400, "stream")
 
 
 BODY = b" " * 200_000
@@ -178,12 +179,12 @@ async def test_admission_and_body_are_held_until_the_call_has_ended(
         await client.send(head.replace("\n", "\r\n").encode() + BODY)
         await eventually(lambda: holds() == (True, 1))
         if leaves:
-            client.vanish()
+            client.leave()
             await eventually(lambda: len(PatientHandler.left) == 1)
         assert holds() == (True, 1)
         PatientHandler.may_end.set()
         if not leaves:
-            assert (await client.answer()).status == (200 if error is None else 503)
+            assert (await client.response()).status == (200 if error is None else 503)
         await eventually(lambda: (bodies.used_bytes, limits.in_flight("acct_1")) == (0, 0))
         assert len(world.refusals) == (error is not None)
 

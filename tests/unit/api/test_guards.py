@@ -8,12 +8,13 @@ from channels.family import ErrorShape
 from gw.api.checks import CHECKS
 from gw.api.endpoint import Endpoint
 from gw.app import routes
+from loadtests.rig.response import Response
 from tests.support.rows import each
 from tests.tidy.files import ROOT
 from tests.unit.api.fakes import FakeConfig, World
 from tests.unit.api.guards import BODY_BYTES_MAX, GUARDS, Guard, path_of
 from tests.unit.api.matrix import page
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 # Walked with a memory of keys and balances, and without: checks then wait.
 ALSO_WITHOUT_MEMORY = ("chat_completions", "logs")
@@ -28,7 +29,7 @@ def walk() -> Iterator[tuple[Guard, Endpoint, str, bool]]:
                     yield guard, row, method, False
 
 
-def check_error(response: Answer, guard: Guard, row: Endpoint) -> None:
+def check_error(response: Response, guard: Guard, row: Endpoint) -> None:
     """The refusal has its status, its name in the shape of the endpoint, and its headers."""
     kind, status = guard.refusal_of(row)
     assert response.status == status
@@ -42,9 +43,9 @@ def check_error(response: Answer, guard: Guard, row: Endpoint) -> None:
     assert bool(limits) == (status == 429 or (row.log_rate and not guard.before_key)), limits
 
 
-def check_body(response: Answer, guard: Guard, row: Endpoint) -> None:
+def check_body(response: Response, guard: Guard, row: Endpoint) -> None:
     kind, status = guard.refusal_of(row)
-    body = response.json()
+    body = response.json
     error: dict[str, Any] = body["error"]
     shape = guard.shape_of(row)
     if shape is ErrorShape.MESSAGES:
@@ -73,7 +74,7 @@ async def test_request_is_stopped(
         lines.append(f"Content-Length: {len(body)}")
     head = request(method, path_of(row, guard.part) + guard.query, *lines, key=guard.key)
     async with served(world.application()) as address:
-        response = await address.ask(head, body)
+        response = await address.request(head, body)
     assert bool(response.body) == (method != "HEAD")
     check_error(response, guard, row)
     # Nothing is charged, and no permit, place or byte is kept.

@@ -17,12 +17,13 @@ from gw.api.logs.handlers import LogListHandler
 from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import MESSAGES, KeyRefused
+from loadtests.rig.response import Response
 from tests.support.aio import run
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
 from tests.unit.api.handlers import EchoHandler, billed, make_app
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 QUERY = {"key": [b"from-query"]}
 
@@ -110,22 +111,22 @@ async def test_key_is_that_of_its_own_request_whatever_came_before_on_the_connec
         for one in ("sk-a", "sk-b", "sk-bad", "sk-b", "sk-a", "sk-a")
     ]
     async with served(GatewayApplication(rules, services=world.services)) as address:
-        alone = [(await address.ask(head, b"{}")).status for head in heads]
+        alone = [(await address.request(head, b"{}")).status for head in heads]
         uses, world.keys.uses = world.keys.uses, []
         async with address.client() as client:
-            assert [(await client.ask(head, b"{}")).status for head in heads] == alone
+            assert [(await client.request(head, b"{}")).status for head in heads] == alone
     assert world.keys.uses == uses
 
 
-def ask(world: World, *requests: tuple[str, bytes]) -> list[Answer]:
-    async def scene() -> list[Answer]:
+def ask(world: World, *requests: tuple[str, bytes]) -> list[Response]:
+    async def scene() -> list[Response]:
         async with served(make_app(world)) as address:
-            return [await address.ask(head, body) for head, body in requests]
+            return [await address.request(head, body) for head, body in requests]
 
     return run(scene())
 
 
-def ask_one(world: World, head: str, body: bytes = b"{}") -> Answer:
+def ask_one(world: World, head: str, body: bytes = b"{}") -> Response:
     (response,) = ask(world, (head, body))
     return response
 
@@ -227,7 +228,7 @@ def test_each_check_refuses_by_itself(
     response = ask_one(world, head, b"{}" if "Content-Length: 2" in head else b"")
     assert response.status == status
     if status != 200:
-        assert members.items() <= response.json()["error"].items()
+        assert members.items() <= response.json["error"].items()
     # With them, a client would take it for the account's limit (spec: Errors, rule 2).
     assert not [name for name in response.headers if "ratelimit" in name]
     assert response.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
@@ -245,7 +246,7 @@ def test_a_full_account_is_429_and_told_of_concurrency() -> None:
     taken = run(world.limits.enter("acct_1", rpm=None, concurrency=1))
     response = ask_one(world, ECHO)
     assert (response.status, response.code) == (429, "rate_limit_exceeded")
-    assert "concurrency" in response.json()["error"]["message"]
+    assert "concurrency" in response.json["error"]["message"]
     assert response.headers["x-ratelimit-remaining-concurrency"] == "0"
     taken.leave()
     assert [a.status for a in ask(world, (ECHO, b"{}"), (ECHO, b"{}"))] == [200, 200]
@@ -268,7 +269,7 @@ def test_a_limited_account_reads_its_limits_with_every_success() -> None:
     assert third.headers["retry-after"] == "60"
     assert third.headers["x-ratelimit-limit-requests"] == "2"
     assert third.headers["x-ratelimit-remaining-requests"] == "0"
-    assert "requests per minute" in third.json()["error"]["message"]
+    assert "requests per minute" in third.json["error"]["message"]
 
 
 def test_the_checks_come_in_the_order_of_the_contract() -> None:
@@ -329,7 +330,7 @@ def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back() 
     response = ask_one(world, ECHO)
     assert (response.status, response.code) == (503, "no_channel_available")
     assert response.headers["retry-after"] == "1"
-    assert response.json()["error"]["message"] == STORE_MESSAGE
+    assert response.json["error"]["message"] == STORE_MESSAGE
     assert world.limits.in_flight("acct_1") == 0
 
 

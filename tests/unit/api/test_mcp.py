@@ -13,10 +13,11 @@ from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.knowledge.services import WikiServices
 from gw.api.mcp.handler import McpHandler
 from gw.mcp.exchange import Exchange
+from loadtests.rig.response import Response
 from metrics.prometheus import Metrics
 from tests.support.logs import logs
 from tests.unit.api.fakes import World
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 CALL = {
     "jsonrpc": "2.0",
@@ -50,9 +51,9 @@ def posted(value: Any) -> tuple[str, bytes]:
     return request("POST", "/mcp", "Content-Type: application/json", length), body
 
 
-async def ask(world: World, value: Any) -> Answer:
+async def ask(world: World, value: Any) -> Response:
     async with served(world.application()) as address:
-        return await address.ask(*posted(value))
+        return await address.request(*posted(value))
 
 
 @logs("request_failed")
@@ -92,7 +93,7 @@ async def test_a_message_is_freed_without_the_garbage_collector() -> None:
         gc.disable()
         try:
             for _ in range(20):
-                await client.ask(*posted(message))
+                await client.request(*posted(message))
             left = [one for one in gc.get_objects() if isinstance(one, McpHandler | Exchange)]
         finally:
             gc.enable()

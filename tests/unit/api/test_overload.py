@@ -10,12 +10,13 @@ import pytest
 from gw.api.application import GatewayApplication
 from gw.app import routes
 from gw.http.overload import LIMIT_FIRST, Overload
+from loadtests.rig.response import Response
 from tests.support.aio import eventually
 from tests.support.logs import ExpectLog
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 TARGET = 0.02
 TICK = 0.01
@@ -161,12 +162,12 @@ async def test_call_waits_until_it_is_over_at_the_latest(how: str, expect_log: E
             await script.begun.wait()
             assert waiting.waiting == 1
         if how == "left":
-            client.vanish()
+            client.leave()
         else:
             if how == "failed":
                 script.raises = lambda: RuntimeError("a defect")
             script.go_on.set()
-            await client.answer()
+            await client.response()
         await eventually(lambda: waiting.waiting == 0)
     assert waiting.waiting == 0
 
@@ -190,11 +191,11 @@ def overloaded() -> tuple[World, GatewayApplication]:
     return world, GatewayApplication(routes(), services=world.services)
 
 
-def check(response: Answer, path: str) -> None:
+def check(response: Response, path: str) -> None:
     assert response.status == 503
     assert response.headers["retry-after"] == "1"
     assert len(response.headers["x-gateway-trace"]) == 32
-    assert CALLS[path](response.json()["error"])
+    assert CALLS[path](response.json["error"])
 
 
 @each("path", CALLS)
@@ -202,7 +203,7 @@ async def test_call_is_refused_in_its_shape_and_keeps_its_connection(path: str) 
     world, application = overloaded()
     async with served(application) as address, address.client() as client:
         for _ in range(3):
-            check(await client.ask(request("POST", path, SIZED), BODY), path)
+            check(await client.request(request("POST", path, SIZED), BODY), path)
     assert world.metrics.shed == {path_of(application, path): 3}
     assert world.refusals == []  # nobody was asked who it is
     assert world.overload.waiting == 0
@@ -223,7 +224,7 @@ async def test_long_body_is_not_waited_for(framing: str) -> None:
     _, application = overloaded()
     path = "/v1/messages"
     async with served(application) as address, address.client() as client:
-        response = await client.ask(request("POST", path, *framing.split("\n")))
+        response = await client.request(request("POST", path, *framing.split("\n")))
         check(response, path)
         assert response.headers["connection"] == "close"
 
@@ -235,10 +236,10 @@ async def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() ->
         head = request("POST", path, SIZED).replace("\n", "\r\n").encode()
         for piece in (head, BODY[:5], BODY[5:]):
             await client.send(piece)
-        check(await client.answer(), path)
+        check(await client.response(), path)
         world.overload.limit = inf
         # Served again: refused for want of a known key, as any other.
-        other = await client.ask(request("POST", path, SIZED, key="sk-unknown"), BODY)
+        other = await client.request(request("POST", path, SIZED, key="sk-unknown"), BODY)
         assert other.status == 401
 
 
@@ -252,7 +253,7 @@ async def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() ->
 async def test_what_costs_nothing_is_served(method: str, path: str, status: int) -> None:
     _, application = overloaded()
     async with served(application) as address:
-        assert (await address.ask(request(method, path))).status == status
+        assert (await address.request(request(method, path))).status == status
 
 
 async def test_client_that_leaves_amid_its_refused_body_leaves_nothing_behind() -> None:
@@ -262,6 +263,6 @@ async def test_client_that_leaves_amid_its_refused_body_leaves_nothing_behind() 
             head = request("POST", "/v1/messages", SIZED).replace("\n", "\r\n").encode()
             await client.send(head + BODY[:3])
             await eventually(lambda: bool(world.metrics.shed))
-            client.vanish()
-        check(await address.ask(request("POST", "/v1/messages", SIZED), BODY), "/v1/messages")
+            client.leave()
+        check(await address.request(request("POST", "/v1/messages", SIZED), BODY), "/v1/messages")
     assert len(world.in_flight) == 0

@@ -63,13 +63,13 @@ class SocketClient:
 
     async def frame(self) -> tuple[int, bytes]:
         """The next frame: opcode and payload."""
-        first, second = await self.client.reader.readexactly(2)
+        first, second = await self.client.exactly(2)
         size = second & 0x7F
         if size == 126:
-            (size,) = struct.unpack("!H", await self.client.reader.readexactly(2))
+            (size,) = struct.unpack("!H", await self.client.exactly(2))
         elif size == 127:
-            (size,) = struct.unpack("!Q", await self.client.reader.readexactly(8))
-        return first & 0xF, await self.client.reader.readexactly(size)
+            (size,) = struct.unpack("!Q", await self.client.exactly(8))
+        return first & 0xF, await self.client.exactly(size)
 
     async def event(self) -> dict[str, Any]:
         opcode, data = await self.frame()
@@ -93,7 +93,7 @@ async def opened(address: Address) -> AsyncIterator[SocketClient]:
             + b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
-        assert (await client.answer(has_body=False)).status == 101
+        assert (await client.response(has_body=False)).status == 101
         yield SocketClient(client)
 
 
@@ -205,7 +205,7 @@ async def test_unfinished_messages_stay_within_the_budget_and_give_back_what_the
                     refused.append(await refusal)
                 refusal.cancel()
                 await over
-                socket.client.vanish()
+                socket.client.leave()
 
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         refused: list[tuple[int, str]] = []

@@ -116,8 +116,8 @@ def world() -> World:
 
 async def get(world: World, target: str) -> tuple[int, Any]:
     async with served(world.application()) as address:
-        response = await address.ask(request("GET", target))
-        return response.status, response.json()
+        response = await address.request(request("GET", target))
+        return response.status, response.json
 
 
 @pytest.mark.parametrize("path", PATHS)

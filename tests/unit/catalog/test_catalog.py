@@ -15,10 +15,11 @@ from gw.api.models.pages import PAGE_MAX
 from gw.api.models.public_catalog import PublicCatalog, public_entries, supported_protocols
 from gw.config.config import Config
 from gw.config.load import load, load_text
+from loadtests.rig.response import Response
 from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 
 def channel(name: str, *protocols: str) -> ChannelSpec:
@@ -165,18 +166,18 @@ def world() -> World:
     return World(registry=Registry.of([], [model("x"), model("y", callable=False)]))
 
 
-async def exchange(world: World, method: str, target: str, *headers: str) -> Answer:
+async def exchange(world: World, method: str, target: str, *headers: str) -> Response:
     async with served(world.application()) as address:
-        return await address.ask(request(method, target, *headers, key=None))
+        return await address.request(request(method, target, *headers, key=None))
 
 
-async def get(world: World, target: str, *headers: str) -> Answer:
+async def get(world: World, target: str, *headers: str) -> Response:
     return await exchange(world, "GET", target, *headers)
 
 
-def ids(response: Answer) -> list[str]:
+def ids(response: Response) -> list[str]:
     assert response.status == 200
-    return [entry["id"] for entry in response.json()["data"]]
+    return [entry["id"] for entry in response.json["data"]]
 
 
 async def test_the_public_catalog_needs_no_key_and_follows_a_reload(world: World) -> None:
@@ -184,10 +185,10 @@ async def test_the_public_catalog_needs_no_key_and_follows_a_reload(world: World
     response = await get(world, url, "x-api-key: nonsense")
     assert response.status == 200
     assert response.headers["content-type"] == "application/json"
-    models = response.json()["models"]
+    models = response.json["models"]
     assert [(entry["id"], entry["callable"]) for entry in models] == [("x", True), ("y", False)]
     world.registry = Registry.of([], [model("new")])
-    models = (await get(world, url)).json()["models"]
+    models = (await get(world, url)).json["models"]
     assert [entry["id"] for entry in models] == ["new"]
     assert world.keys.uses == []
 
@@ -196,13 +197,13 @@ VERSION = "anthropic-version: 2023-06-01"
 GOOGLE = f"x-goog-api-key: {KEY}"
 
 
-def named(response: Answer) -> list[Any]:
-    whole = response.json()
+def named(response: Response) -> list[Any]:
+    whole = response.json
     return [entry.get("id") or entry["name"] for entry in whole.get("data") or whole["models"]]
 
 
 async def test_the_list_has_the_specifications_entries_and_no_more(world: World) -> None:
-    whole = (await get(world, MODELS, BEARER)).json()
+    whole = (await get(world, MODELS, BEARER)).json
     assert (whole["object"], len(whole["data"])) == ("list", 2)
     assert whole["data"][0] == {
         "id": "x",
@@ -217,7 +218,7 @@ async def test_the_list_is_whole_whatever_version_its_client_speaks() -> None:
     world = World(registry=Registry.of([], many))
     for headers in ((BEARER,), (BEARER, VERSION), (BEARER, "messages-api-version: 2023-06-01")):
         for query in ("", "?limit=", "?beta=true"):
-            whole = (await get(world, MODELS + query, *headers)).json()
+            whole = (await get(world, MODELS + query, *headers)).json
             assert set(whole) == {"object", "data"}, headers
             assert (whole["object"], len(whole["data"])) == ("list", len(many))
             entry = whole["data"][0]
@@ -228,28 +229,28 @@ async def test_the_list_is_whole_whatever_version_its_client_speaks() -> None:
 
 async def test_a_page_is_the_list_with_more_members(world: World) -> None:
     for headers in ((BEARER,), (BEARER, VERSION)):
-        page = (await get(world, f"{MODELS}?limit=1", *headers)).json()
+        page = (await get(world, f"{MODELS}?limit=1", *headers)).json
         assert (page["object"], [one["id"] for one in page["data"]]) == ("list", ["x"])
         assert (page["has_more"], page["first_id"], page["last_id"]) == (True, "x", "x")
-    assert "type" not in (await get(world, f"{MODELS}?limit=1", BEARER)).json()["data"][0]
+    assert "type" not in (await get(world, f"{MODELS}?limit=1", BEARER)).json["data"][0]
 
 
 async def test_one_model_has_the_shape_of_the_protocol_that_asks() -> None:
     spec = model("x", "a", aliases=("old/x",), display_name="The X")
     world = World(registry=Registry.of(CHANNELS, [spec]))
-    first = (await get(world, "/v1/models/old/x", BEARER)).json()
+    first = (await get(world, "/v1/models/old/x", BEARER)).json
     assert (first["id"], first["object"], first["display_name"]) == ("x", "model", "The X")
     assert (first["context_length"], first["max_completion_tokens"]) == (400_000, 128_000)
     for headers in ((BEARER, VERSION), (f"x-api-key: {KEY}",)):
-        entry = (await get(world, "/v1/models/x", *headers)).json()
+        entry = (await get(world, "/v1/models/x", *headers)).json
         assert (entry["type"], entry["display_name"]) == ("model", "The X")
         assert entry["created_at"] == "2025-08-07T00:00:00Z"
         assert (entry["max_input_tokens"], entry["max_tokens"]) == (400_000, 128_000)
-    native = (await get(world, f"/v1beta/models/x?key={KEY}")).json()
+    native = (await get(world, f"/v1beta/models/x?key={KEY}")).json
     assert (native["name"], native["displayName"]) == ("models/x", "The X")
     assert (native["inputTokenLimit"], native["outputTokenLimit"]) == (400_000, 128_000)
     assert native["supportedGenerationMethods"] == ["generateContent", "countTokens"]
-    assert (await get(world, "/v1/models/x", GOOGLE)).json() == native
+    assert (await get(world, "/v1/models/x", GOOGLE)).json == native
 
 
 async def test_a_model_outside_the_allowlist_is_not_there(world: World) -> None:
@@ -263,7 +264,7 @@ async def test_a_model_outside_the_allowlist_is_not_there(world: World) -> None:
         ("/v1/models/%00", BEARER, "code", "model_not_found"),
     ):
         response = await get(world, path, header)
-        assert (response.status, response.json()["error"][place]) == (404, expected), path
+        assert (response.status, response.json["error"][place]) == (404, expected), path
     assert named(await get(world, "/v1beta/models", GOOGLE)) == ["models/y"]
     assert named(await get(world, MODELS, BEARER, VERSION)) == ["y"]
     assert (await get(world, "/v1/models/y", BEARER)).status == 200  # a placeholder is listed, too
@@ -278,7 +279,7 @@ async def test_a_model_that_cannot_be_called_natively_has_no_methods() -> None:
         model("painter", "a", endpoint_type="images_generations"),
     ]
     world = World(registry=Registry.of(CHANNELS, models))
-    listed = (await get(world, "/v1beta/models", GOOGLE)).json()["models"]
+    listed = (await get(world, "/v1beta/models", GOOGLE)).json["models"]
     assert [len(entry["supportedGenerationMethods"]) for entry in listed] == [2, 0, 0, 0]
 
 
@@ -292,11 +293,11 @@ async def test_unknown_method_of_a_model_is_not_found_natively() -> None:
     ):
         for header in (BEARER, GOOGLE, "Accept: */*"):
             response = await exchange(world, "POST", path, header)
-            error = response.json()["error"]
+            error = response.json["error"]
             assert (response.status, error["code"], error["status"]) == (404, 404, "NOT_FOUND")
     for path, method in (("/v1beta/models/x", "POST"), ("/v1beta/models/x:embedContent", "PUT")):
         response = await exchange(world, method, path, GOOGLE)
-        assert (response.status, response.json()["error"]["code"]) == (405, 405), path
+        assert (response.status, response.json["error"]["code"]) == (405, 405), path
 
 
 async def test_pages_are_bounded_and_end() -> None:
@@ -305,27 +306,27 @@ async def test_pages_are_bounded_and_end() -> None:
     assert len(named(await get(world, f"{MODELS}?after_id=m7", BEARER, VERSION))) == 20
     assert len(named(await get(world, f"{MODELS}?limit={PAGE_MAX}", BEARER, VERSION))) == PAGE_MAX
     assert len(named(await get(world, "/v1beta/models", GOOGLE))) == 50
-    first = (await get(world, "/v1beta/models?pageSize=2000", GOOGLE)).json()
+    first = (await get(world, "/v1beta/models?pageSize=2000", GOOGLE)).json
     assert len(first["models"]) == PAGE_MAX
     rest = (
         await get(world, f"/v1beta/models?pageSize=50&pageToken={first['nextPageToken']}", GOOGLE)
-    ).json()
+    ).json
     assert (rest["models"][-1]["name"], "nextPageToken" in rest) == ("models/m1049", False)
-    last = (await get(world, f"{MODELS}?after_id=m1047&limit=2", BEARER, VERSION)).json()
+    last = (await get(world, f"{MODELS}?after_id=m1047&limit=2", BEARER, VERSION)).json
     assert (last["first_id"], last["last_id"], last["has_more"]) == ("m1048", "m1049", False)
-    before = (await get(world, f"{MODELS}?before_id=m2&limit=2", BEARER, VERSION)).json()
+    before = (await get(world, f"{MODELS}?before_id=m2&limit=2", BEARER, VERSION)).json
     assert (before["first_id"], before["last_id"], before["has_more"]) == ("m0", "m1", False)
 
 
 async def test_a_page_that_is_none_is_refused_in_the_protocols_shape(world: World) -> None:
     for query in ("limit=0", "limit=1001", "limit=-1", "limit=x", "after_id=z", "limit=9999999999"):
         response = await get(world, f"{MODELS}?{query}", BEARER, VERSION)
-        assert (response.status, response.json()["type"]) == (400, "error"), query
+        assert (response.status, response.json["type"]) == (400, "error"), query
     both = await get(world, f"{MODELS}?after_id=x&before_id=y", BEARER, VERSION)
     assert both.status == 400
     for query in ("pageSize=x", "pageToken=%21", "pageToken=eno%3D", "pageToken=%C3%A4"):
         response = await get(world, f"/v1beta/models?{query}", GOOGLE)
-        assert (response.status, response.json()["error"]["code"]) == (400, 400), query
+        assert (response.status, response.json["error"]["code"]) == (400, 400), query
 
 
 FAMILIES = Path(__file__).parents[3] / "ops/examples/families.yaml"

@@ -1,16 +1,17 @@
 """The withdrawn embeddings endpoint."""
 
+from loadtests.rig.response import Response
 from tests.support.aio import run
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 
-def ask(world: World, body: bytes, *headers: str) -> Answer:
-    async def scene() -> Answer:
+def ask(world: World, body: bytes, *headers: str) -> Response:
+    async def scene() -> Response:
         head = request("POST", "/v1/embeddings", f"Content-Length: {len(body)}", *headers)
         async with served(world.application()) as address:
-            return await address.ask(head, body)
+            return await address.request(head, body)
 
     return run(scene())
 
@@ -32,7 +33,7 @@ def test_every_call_is_404_and_a_row(body: bytes, model: str | None) -> None:
     world = World()
     response = ask(world, body)
     assert (response.status, response.code) == (404, "model_not_found")
-    assert response.json()["error"]["type"] == "invalid_request_error"
+    assert response.json["error"]["type"] == "invalid_request_error"
     (refusal,) = world.refusals
     assert (refusal.model, refusal.http_status) == (model, 404)
     assert (refusal.error_code, refusal.protocol) == ("model_not_found", "embeddings")

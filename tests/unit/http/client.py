@@ -1,87 +1,29 @@
 """A served application and a client that sends bytes as they are: no library mends them."""
 
-import asyncio
-import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from channels.open_files import OpenFiles
 from gw.api.application import GatewayApplication
 from gw.config.addresses import ListenAddress
 from gw.http.server import Server
+from loadtests.rig.async_connection import AsyncConnection
+from loadtests.rig.response import Response
 from metrics.prometheus import Metrics
 from tests.unit.api.fakes import KEY
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One HTTP answer as it came over the wire."""
+class Client(AsyncConnection):
+    """One connection, which sends heads as tests write them."""
 
-    status: int
-    headers: dict[str, str]  # names in lower case
-    body: bytes
-    is_cut: bool = False  # it has no last chunk
-
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def code(self) -> str:
-        """The error code of the first shape."""
-        return str(self.json()["error"]["code"])
-
-
-class Client:
-    """One connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def answer(self, *, has_body: bool = True) -> Answer:
-        """Read one answer, sized or chunked."""
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin1")
-        status_line, *lines = head[:-4].split("\r\n")
-        pairs = [line.split(": ", 1) for line in lines]
-        headers = {name.lower(): value for name, value in pairs}
-        body, is_cut = b"", False
-        if has_body and "content-length" in headers:
-            body = await self.reader.readexactly(int(headers["content-length"]))
-        elif has_body and headers.get("transfer-encoding") == "chunked":
-            body, is_cut = await self._chunks()
-        return Answer(int(status_line.split(" ")[1]), headers, body, is_cut)
-
-    async def ended(self) -> bool:
-        """Read what is left; True when that is nothing and the server has closed."""
-        try:
-            return await self.reader.read() == b""
-        except ConnectionResetError:
-            return True
-
-    async def ask(self, head: str, body: bytes = b"") -> Answer:
+    async def send_head(self, head: str, body: bytes = b"") -> None:
         await self.send(head.replace("\n", "\r\n").encode("latin1") + body)
-        return await self.answer(has_body=not head.startswith("HEAD"))
 
-    def vanish(self) -> None:
-        """Close without a word."""
-        self.writer.transport.abort()
-
-    async def _chunks(self) -> tuple[bytes, bool]:
-        body = b""
-        while line := await self.reader.readline():
-            size = int(line, 16)
-            body += await self.reader.readexactly(size)
-            await self.reader.readexactly(2)
-            if not size:
-                return body, False
-        return body, True
+    async def request(self, head: str, body: bytes = b"") -> Response:
+        await self.send_head(head, body)
+        return await self.response(has_body=not head.startswith("HEAD"))
 
 
 @dataclass(frozen=True)
@@ -92,18 +34,16 @@ class Address:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         name = None if self.trust is None else "gateway"
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.port, ssl=self.trust, server_hostname=name
-        )
+        client = await Client.open("127.0.0.1", self.port, trust=self.trust, server_name=name)
         try:
-            yield Client(reader, writer)
+            yield client
         finally:
-            writer.close()
+            client.writer.close()
 
-    async def ask(self, head: str, body: bytes = b"") -> Answer:
+    async def request(self, head: str, body: bytes = b"") -> Response:
         """One request on its own connection."""
         async with self.client() as client:
-            return await client.ask(head, body)
+            return await client.request(head, body)
 
 
 @asynccontextmanager

@@ -207,12 +207,12 @@ async def test_more_connections_than_a_few_close_the_one_used_least_lately(
         _, port = first.writer.get_extra_info("peername")
         others, healthz = [first], "GET /healthz HTTP/1.1\nHost: a\n\n"
         for _ in range(admin.CONNECTIONS_MAX):
-            assert (await first.ask(healthz)).status == 200
+            assert (await first.request(healthz)).status == 200
             others.append(await stack.enter_async_context(Address(port).client()))
-            assert (await others[-1].ask(healthz)).status == 200
+            assert (await others[-1].request(healthz)).status == 200
         assert await others.pop(1).ended()
-        assert (await others[1].ask(healthz)).status == 200
-        assert (await first.ask(healthz)).status == 200
+        assert (await others[1].request(healthz)).status == 200
+        assert (await first.request(healthz)).status == 200
 
 
 async def test_connection_that_is_served_gives_way_to_nobody(app: Application) -> None:
@@ -241,7 +241,7 @@ async def test_connection_that_is_served_gives_way_to_nobody(app: Application) -
         assert await newcomer.ended()
         may_respond.set()
         for client in (served, *others):
-            assert (await client.answer()).body == b"page"
+            assert (await client.response()).body == b"page"
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/nothing"])
@@ -254,7 +254,7 @@ async def test_body_that_nobody_asked_for_is_not_kept(app: Application, path: st
             for _ in range(80):
                 client.writer.write(bytes(MB))
                 await client.writer.drain()
-            assert (await client.answer()).status in (404, 405)
+            assert (await client.response()).status in (404, 405)
             assert tracemalloc.get_traced_memory()[1] < 8 * MB
         finally:
             tracemalloc.stop()

@@ -5,20 +5,21 @@ import gc
 from gw.http.head import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.http.request import Request
 from gw.http.tornado.handler import TornadoHandler
+from loadtests.rig.response import Response
 from tests.support.aio import eventually, run
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import make_app
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 CHUNKED = "Transfer-Encoding: chunked"
 
 
-async def sent(wire: bytes) -> tuple[Answer, bool, World]:
+async def sent(wire: bytes) -> tuple[Response, bool, World]:
     world = World()
     async with served(make_app(world)) as address, address.client() as client:
         await client.send(wire)
-        response = await client.answer()
+        response = await client.response()
         is_ended = await client.ended()
         await eventually(lambda: len(world.in_flight) == 0)
     return response, is_ended, world
@@ -64,7 +65,7 @@ def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lin
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"
         response, is_ended, _ = run(sent(head.encode()))
         assert (response.status, is_ended) == (400, True)
-        assert set(response.json()["error"]) == members
+        assert set(response.json["error"]) == members
 
 
 @cases("chunks", "zz\r\n", "3\r\nabcdef", "0\r\nxx\r\n\r\n", "f" * 40 + "\r\n")
@@ -72,8 +73,8 @@ def test_body_that_is_not_chunked_is_answered_as_its_endpoint_does(chunks: str) 
     head = request("POST", "/v1/messages", CHUNKED).replace("\n", "\r\n")
     response, is_ended, world = run(sent((head + chunks).encode()))
     assert response.status == 400
-    assert response.json()["type"] == "error"
-    assert response.json()["error"]["type"] == "invalid_request_error"
+    assert response.json["type"] == "error"
+    assert response.json["error"]["type"] == "invalid_request_error"
     assert is_ended
     assert world.metrics.responses == [("/v1/messages", 400)]
     assert [refusal.error_code for refusal in world.refusals] == ["invalid_request"]
@@ -109,7 +110,7 @@ def test_refused_request_gets_no_second_answer_for_its_body(
 )
 async def test_absolute_target_means_its_path(target: str, status: int) -> None:
     async with served(make_app(World())) as address:
-        found = (await address.ask(request("GET", target))).status
+        found = (await address.request(request("GET", target))).status
     assert found == status
 
 
@@ -125,7 +126,7 @@ def test_answered_request_is_freed_without_the_garbage_collector() -> None:
             try:
                 before = {id(one) for one in requests_alive()}  # of other tests
                 for _ in range(20):
-                    await client.ask(request("POST", "/v1/echo", "Content-Length: 2"), b"{}")
+                    await client.request(request("POST", "/v1/echo", "Content-Length: 2"), b"{}")
                 return [one for one in requests_alive() if id(one) not in before]
             finally:
                 gc.enable()
@@ -144,4 +145,4 @@ async def test_bounds_of_a_head(more: bytes, status: int) -> None:
     async with served(make_app(World())) as address, address.client() as client:
         head = b"GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
         await client.send(head + more + b"\r\n")
-        assert (await client.answer()).status == status
+        assert (await client.response()).status == status

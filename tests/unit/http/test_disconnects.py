@@ -15,12 +15,13 @@ from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING
+from loadtests.rig.response import Response
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
-from tests.unit.http.client import Answer, Client, request, served
+from tests.unit.http.client import Client, request, served
 
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 SIZED = request("POST", "/v1/sized", "Content-Length: 2")
@@ -46,7 +47,7 @@ async def test_a_client_that_leaves_cancels_the_work(head: str) -> None:
         await begin(client, head)
         await script.begun.wait()
         assert world.limits.in_flight("acct_1") == 1
-        client.vanish()
+        client.leave()
         await eventually(lambda: script.events == ["cancelled gone=True"])
         assert world.limits.in_flight("acct_1") == 0
         # It is out of flight only when it has ended well: a drain waits for that.
@@ -90,7 +91,7 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
     async with served(make_app(world)) as address, address.client() as client:
         await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
         await slow.asked.wait()
-        client.vanish()
+        client.leave()
         await eventually(lambda: len(world.in_flight) == 0)
         slow.may_answer.set()
         await eventually(lambda: slow.has_answered and len(world.in_flight) == 0)
@@ -116,7 +117,7 @@ async def test_a_write_that_fails_is_a_client_that_left() -> None:
         head = request("POST", "/v1/torrent", "Content-Length: 2")
         await client.send(head.replace("\n", "\r\n").encode() + b"{}" + b"G")
         await client.reader.readexactly(200_000)
-        client.vanish()
+        client.leave()
         await eventually(lambda: world.metrics.responses == [("/v1/torrent", 499)])
         await eventually(lambda: len(world.in_flight) == 0)
     assert world.limits.in_flight("acct_1") == 0
@@ -140,7 +141,7 @@ async def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
     async with served(make_app(world, script)) as address, address.client() as client:
         await begin(client, WORK)
         await script.begun.wait()
-        client.vanish()
+        client.leave()
         await eventually(lambda: script.events == ["cancelled gone=True"])
         drained = await drain(world)
         world.clock.advance(30)
@@ -152,14 +153,14 @@ async def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
 
 async def answer_to(
     raises: Callable[[], BaseException], *, head: str = WORK, world: World | None = None
-) -> Answer:
+) -> Response:
     """What a client gets of an endpoint that raises this while it works."""
     script = Script()
     script.raises = raises
     script.go_on.set()
     async with served(make_app(world or World(), script)) as address, address.client() as client:
         await begin(client, head)
-        return await client.answer()
+        return await client.response()
 
 
 @logs("request_failed")
@@ -176,7 +177,7 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
     caplog.clear()
     response = await answer_to(lambda: error)
     assert (response.status, response.code) == (status, code)
-    assert response.json()["error"]["message"] == message
+    assert response.json["error"]["message"] == message
     assert response.headers.get("retry-after") == ("1" if status == 503 else None)
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.levelno == level
@@ -187,7 +188,7 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
 async def test_a_fault_in_a_stream_ends_it_and_is_logged() -> None:
     world = World()
     response = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
-    assert (response.status, response.body, response.is_cut) == (200, b"data: 1\n\n", True)
+    assert (response.status, response.body, response.is_broken) == (200, b"data: 1\n\n", True)
     assert world.metrics.responses == [("/v1/stream", 200)]
 
 
@@ -227,11 +228,15 @@ async def test_work_that_outlasts_the_drain_is_cut(head: str) -> None:
         await script.begun.wait()
         drained = await drain(world)
         world.clock.advance(30)
-        response = await client.answer()
+        response = await client.response()
         if head is WORK:
-            assert (response.status, response.json()["error"]["message"]) == (503, ENDING)
+            assert (response.status, response.json["error"]["message"]) == (503, ENDING)
         else:
-            assert (response.status, response.body, response.is_cut) == (200, b"data: 1\n\n", True)
+            assert (response.status, response.body, response.is_broken) == (
+                200,
+                b"data: 1\n\n",
+                True,
+            )
         assert await drained == 1
     assert script.events == ["cancelled gone=False", "ended"]
     assert world.limits.in_flight("acct_1") == 0
@@ -247,7 +252,7 @@ async def test_a_drain_waits_for_an_answer_on_its_way() -> None:
         await eventually(lambda: "ended" in script.events)
         drained = await drain(world)
         assert not drained.done()
-        assert len((await client.answer()).body) == HUGE_BYTES
+        assert len((await client.response()).body) == HUGE_BYTES
         assert await drained == 0
 
 
@@ -258,7 +263,7 @@ async def test_a_body_that_outlasts_the_drain_is_cut(key: str | None) -> None:
         head = request("POST", "/v1/echo", "Content-Length: 100", key=key)
         await client.send(head.replace("\n", "\r\n").encode() + b"x")
         if key is None:
-            assert (await client.answer()).status == 401
+            assert (await client.response()).status == 401
         else:
             await eventually(lambda: len(world.in_flight) == 1)
         drained = await drain(world, 20)  # before a refused body is given up by itself

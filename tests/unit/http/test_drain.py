@@ -87,7 +87,7 @@ FREE = request("GET", "/v1/free")
 async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None:
     world, script = World(), Script()
     async with served(make_app(world, script)) as address, address.client() as one:
-        requested = asyncio.create_task(one.ask(WORK, b"{}"))
+        requested = asyncio.create_task(one.request(WORK, b"{}"))
         await script.begun.wait()
         world.in_flight.begin_drain()
         script.go_on.set()
@@ -107,13 +107,13 @@ async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoi
 ) -> None:
     world = World()
     async with served(make_app(world)) as address, address.client() as one:
-        assert (await one.ask(FREE)).status == 200
+        assert (await one.request(FREE)).status == 200
         requested = len(world.keys.uses)
         world.in_flight.refuse_new()
-        refused = await one.ask(request("POST", path, "Content-Length: 2"), b"{}")
+        refused = await one.request(request("POST", path, "Content-Length: 2"), b"{}")
         assert (refused.status, refused.headers["connection"]) == (503, "close")
         assert refused.headers["retry-after"] == "1"
-        assert message.items() <= refused.json()["error"].items()
+        assert message.items() <= refused.json["error"].items()
         assert await one.ended()
         await eventually(lambda: len(world.in_flight) == 0)
     assert len(world.keys.uses) == requested  # nobody looked whose key it is
@@ -142,7 +142,7 @@ async def test_connection_that_nobody_had_accepted_is_served(
         while made:
             sock = made.pop()
             one = Client(*await asyncio.open_connection(sock=sock, ssl=trust, server_hostname=name))
-            assert (await one.ask(FREE)).status == 200
+            assert (await one.request(FREE)).status == 200
             one.writer.close()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", address.port)
@@ -176,7 +176,7 @@ async def test_client_of_a_stream_that_could_not_know_is_served_once_more() -> N
     world, script = World(), Script()
     async with draining(world, script) as (listener, one):
         await stream_over(one, script, world, listener)
-        last = await one.ask(FREE)
+        last = await one.request(FREE)
         assert (last.status, last.headers["connection"]) == (200, "close")
         assert await one.ended()
 
@@ -186,7 +186,7 @@ async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_
     world = World()
     async with draining(world) as (listener, one):
         if is_used:
-            assert (await one.ask(FREE)).status == 200
+            assert (await one.request(FREE)).status == 200
         await stop_accepting(world, listener)
         ended = asyncio.create_task(one.reader.read())
         jump(DRAIN_GRACE_SECONDS / 2)
@@ -267,7 +267,7 @@ async def test_call_that_is_shed_in_a_drain_is_told_as_well() -> None:
     async with served(make_app(world)) as address, address.client() as one:
         world.in_flight.begin_drain()
         world.overload.limit = 0
-        shed = await one.ask(WORK, b"{}")
+        shed = await one.request(WORK, b"{}")
         assert (shed.status, shed.headers["connection"]) == (503, "close")
         assert await one.ended()
 
@@ -280,7 +280,7 @@ async def test_wait_for_clients_ends_when_none_is_connected(*, has_tls: bool) ->
         serving(make_app(world), tls=tls, trust=trust) as (listener, address),
         address.client() as one,
     ):
-        assert (await one.ask(FREE)).status == 200
+        assert (await one.request(FREE)).status == 200
         await stop_accepting(world, listener)
         waiting = asyncio.create_task(listener.wait_for_clients(1e6))
         await asyncio.sleep(0)

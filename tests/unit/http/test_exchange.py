@@ -31,18 +31,18 @@ def chunk(data: bytes) -> bytes:
 async def test_a_body_is_read_whole_however_it_comes() -> None:
     world = World()
     async with served(make_app(world)) as address:
-        sized = await address.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
-        assert (sized.status, sized.json()) == (200, {"bytes": 5, "text": "hello"})
+        sized = await address.request(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
+        assert (sized.status, sized.json) == (200, {"bytes": 5, "text": "hello"})
 
         head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
-        chunked = await address.ask(head, chunk(b"hel") + chunk(b"lo") + b"0\r\n\r\n")
-        assert chunked.json() == {"bytes": 5, "text": "hello"}
+        chunked = await address.request(head, chunk(b"hel") + chunk(b"lo") + b"0\r\n\r\n")
+        assert chunked.json == {"bytes": 5, "text": "hello"}
 
-        none = await address.ask(request("POST", "/v1/echo"))
-        assert none.json() == {"bytes": 0, "text": ""}
+        none = await address.request(request("POST", "/v1/echo"))
+        assert none.json == {"bytes": 0, "text": ""}
 
         full = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES}")
-        assert (await address.ask(full, b"x" * MAX_BODY_BYTES)).status == 200
+        assert (await address.request(full, b"x" * MAX_BODY_BYTES)).status == 200
     assert world.metrics.responses == [("/v1/echo", 200)] * 4
     assert len(world.in_flight) == 0
     assert world.limits.in_flight("acct_1") == 0
@@ -52,12 +52,12 @@ async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
     world = World()
     async with served(make_app(world)) as address:
         responses = [
-            await address.ask(request("GET", "/v1/free")),
-            await address.ask(request("GET", "/v1/free", key=None)),
-            await address.ask(request("GET", "/nowhere")),
-            await address.ask(request("PUT", "/v1/free")),
-            await address.ask(request("GET", "/v1/named/%ff")),
-            await address.ask(request("POST", "/v1/echo", f"Content-Length: {MB}")),
+            await address.request(request("GET", "/v1/free")),
+            await address.request(request("GET", "/v1/free", key=None)),
+            await address.request(request("GET", "/nowhere")),
+            await address.request(request("PUT", "/v1/free")),
+            await address.request(request("GET", "/v1/named/%ff")),
+            await address.request(request("POST", "/v1/echo", f"Content-Length: {MB}")),
         ]
     assert [response.status for response in responses] == [200, 401, 404, 405, 404, 413]
     traces = {response.headers["x-gateway-trace"] for response in responses}
@@ -74,13 +74,13 @@ async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
 async def test_a_wrong_method_is_405_in_the_first_shape(method: str, path: str, allow: str) -> None:
     world = World()
     async with served(make_app(world)) as address:
-        response = await address.ask(request(method, path, key=None))
+        response = await address.request(request(method, path, key=None))
     assert response.status == 405
     assert response.headers["allow"] == allow
     assert "x-gateway-trace" in response.headers
     if method != "HEAD":
         assert response.code == "method_not_allowed"
-        assert response.json()["error"]["type"] == "invalid_request_error"
+        assert response.json["error"]["type"] == "invalid_request_error"
     assert [status for _, status in world.metrics.responses] == [405]
     assert world.keys.uses == []
 
@@ -90,7 +90,7 @@ async def test_a_wrong_method_is_405_in_the_first_shape(method: str, path: str, 
 async def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> None:
     world = World()
     async with served(make_app(world)) as address:
-        response = await address.ask(request(method, path, key=None))
+        response = await address.request(request(method, path, key=None))
     assert response.status == 404
     assert "x-gateway-trace" in response.headers
     if method != "HEAD":
@@ -103,7 +103,7 @@ async def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
     world = World()
     async with served(make_app(world)) as address:
         head = request("POST", "/v1/echo", f"Content-Length: {size}")
-        response = await address.ask(head, b"x" * size)
+        response = await address.request(head, b"x" * size)
     assert (response.status, response.code) == (413, "request_too_large")
     assert response.headers["connection"] == "close"
     assert world.limits.in_flight("acct_1") == 0
@@ -112,7 +112,7 @@ async def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
 async def test_a_413_comes_before_the_body() -> None:
     world = World()
     async with served(make_app(world)) as address, address.client() as client:
-        response = await client.ask(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
+        response = await client.request(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
         assert response.status == 413
         assert world.limits.in_flight("acct_1") == 0  # answered: it takes no place any more
         await client.send(b"x" * 1000)
@@ -125,7 +125,7 @@ async def test_a_chunked_body_is_refused_when_it_grows_too_long() -> None:
     head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
     pieces = chunk(b"x" * 50_000) * 6 + b"0\r\n\r\n"
     async with served(make_app(world)) as address, address.client() as client:
-        response = await client.ask(head, pieces)
+        response = await client.request(head, pieces)
         assert (response.status, response.code) == (413, "request_too_large")
         assert response.headers["connection"] == "close"
     await eventually(lambda: len(world.in_flight) == 0)
@@ -150,8 +150,8 @@ async def test_a_client_that_leaves_after_its_refusal_is_counted_with_it() -> No
     world = World()
     async with served(make_app(world)) as address, address.client() as client:
         head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
-        assert (await client.ask(head, b"x" * 10)).status == 401
-        client.vanish()
+        assert (await client.request(head, b"x" * 10)).status == 401
+        client.leave()
         await eventually(lambda: len(world.in_flight) == 0)
     assert world.metrics.responses == [("/v1/echo", 401)]
 
@@ -164,7 +164,7 @@ async def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(si
         await client.send(head.replace("\n", "\r\n").encode() + b"x" * size)
         await eventually(lambda: world.metrics.responses == [("/v1/echo", 401)])
         await eventually(lambda: world.clock.sleepers == 0)  # nobody waits for more of it
-        response = await client.answer()
+        response = await client.response()
     assert (response.status, response.code) == (401, "invalid_api_key")
     assert response.headers["connection"] == "close"
 
@@ -172,12 +172,12 @@ async def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(si
 async def test_a_refusal_with_a_small_body_keeps_the_connection() -> None:
     async with served(make_app(World())) as address, address.client() as client:
         for _ in range(3):
-            refused = await client.ask(
+            refused = await client.request(
                 request("POST", "/v1/echo", "Content-Length: 5", key=None), b"hello"
             )
             assert refused.status == 401
             assert "connection" not in refused.headers
-        good = await client.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
+        good = await client.request(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
         assert good.status == 200
 
 
@@ -185,21 +185,21 @@ async def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
     lines = ("Content-Length: 100", "Expect: 100-CONTINUE")
     async with served(make_app(World())) as address:
         async with address.client() as client:
-            refused = await client.ask(request("POST", "/v1/echo", *lines, key=None))
+            refused = await client.request(request("POST", "/v1/echo", *lines, key=None))
             assert refused.status == 401
             assert await client.ended()
         async with address.client() as client:
-            go_on = await client.ask(request("POST", "/v1/echo", *lines))
-            assert go_on.status == 100
+            await client.send_head(request("POST", "/v1/echo", *lines))
+            assert (await client.head()).startswith(b"HTTP/1.1 100 ")
             await client.send(b"x" * 100)
-            assert (await client.answer()).json()["bytes"] == 100
+            assert (await client.response()).json["bytes"] == 100
 
 
 async def test_an_old_client_is_answered_and_closed() -> None:
     async with served(make_app(World())) as address, address.client() as client:
-        response = await client.ask("GET /v1/named/x HTTP/1.0\n\n")
+        response = await client.request("GET /v1/named/x HTTP/1.0\n\n")
         is_ended = await client.ended()
-    assert (response.status, response.json()) == (200, {"name": "x"})
+    assert (response.status, response.json) == (200, {"name": "x"})
     assert is_ended
 
 
@@ -211,23 +211,23 @@ async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None
     work = request("POST", "/v1/work", f"Content-Length: {size}")
     echo = request("POST", "/v1/echo", f"Content-Length: {size}")
     async with served(make_app(world, script)) as address, address.client() as first:
-        asking = asyncio.ensure_future(first.ask(work, b"x" * size))
+        asking = asyncio.ensure_future(first.request(work, b"x" * size))
         await script.begun.wait()
         assert world.services.bodies.used_bytes == size
-        refused = await address.ask(echo, b"x" * size)
+        refused = await address.request(echo, b"x" * size)
         assert (refused.status, refused.code) == (503, "no_channel_available")
         assert refused.headers["retry-after"] == "1"
         small = request("POST", "/v1/echo", "Content-Length: 60000")
-        assert (await address.ask(small, b"x" * 60_000)).status == 200
+        assert (await address.request(small, b"x" * 60_000)).status == 200
         script.go_on.set()
         assert (await asking).status == 200
         await eventually(lambda: world.services.bodies.used_bytes == 0)
         async with address.client() as leaves:
             await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))
             await eventually(lambda: world.services.bodies.used_bytes == size)
-            leaves.vanish()
+            leaves.leave()
             await eventually(lambda: world.services.bodies.used_bytes == 0)
-        assert (await address.ask(echo, b"x" * size)).status == 200
+        assert (await address.request(echo, b"x" * size)).status == 200
 
 
 LIMIT = 1000
@@ -332,7 +332,7 @@ async def test_small_response_is_written_in_the_next_turn(size: int, order: list
     script = Script()
     async with served(make_app(World(), script)) as address, address.client() as client:
         body = str(size).encode()
-        response = await client.ask(
+        response = await client.request(
             request("POST", "/v1/joined", f"Content-Length: {len(body)}"), body
         )
         assert (response.status, len(response.body)) == (200, size)
@@ -356,6 +356,6 @@ async def test_response_is_written_before_that_of_a_request_behind_it(is_gone: b
         await client.send(head.encode() + b"3")
         await eventually(lambda: "written" in script.events)
         if not is_gone:
-            assert [(await client.answer()).status for _ in range(2)] == [200, 400]
+            assert [(await client.response()).status for _ in range(2)] == [200, 400]
     order = ["went on", "written"] if is_gone else ["written", "went on"]
     assert [one for one in script.events if one in order] == order

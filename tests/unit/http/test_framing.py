@@ -7,10 +7,11 @@ from typing import Any
 from gw.http.faults import RequestFault
 from gw.http.head import Head
 from gw.http.parser import RequestParser
+from loadtests.rig.response import Response
 from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
-from tests.unit.http.client import Answer, served
+from tests.unit.http.client import served
 
 SMUGGLERS = {
     "length and chunked": "Content-Length: 5\r\nTransfer-Encoding: chunked",
@@ -33,15 +34,15 @@ SMUGGLERS = {
 }
 
 
-async def send(lines: str, *, known: int) -> tuple[Answer, bool, World]:
+async def send(lines: str, *, known: int) -> tuple[Response, bool, World]:
     """Send a request with these lines, after as many that are alike but for them."""
     world = World()
     head = "POST /v1/embeddings HTTP/1.1\r\nHost: gateway\r\n"
     async with served(world.application()) as address, address.client() as client:
         for _ in range(known):
-            await client.ask(f"{head}Content-Length: 5\n\n".replace("\r", ""), b"hello")
+            await client.request(f"{head}Content-Length: 5\n\n".replace("\r", ""), b"hello")
         await client.send(f"{head}{lines}\r\n\r\n".encode("latin1") + b"hello")
-        return await client.answer(), await client.ended(), world
+        return await client.response(), await client.ended(), world
 
 
 @cases("known", 0, 1, 2)
@@ -132,6 +133,6 @@ def test_head_with_another_key_shares_what_is_known_but_for_its_key(
 async def test_host_or_flood_of_query_fields_is_refused_in_our_shape(host: str) -> None:
     query = "&".join("a" for _ in range(20_000 if host == "Host: a\n" else 1))
     async with served(World().application()) as address:
-        response = await address.ask(f"GET /v1/models?{query} HTTP/1.1\n{host}\n")
+        response = await address.request(f"GET /v1/models?{query} HTTP/1.1\n{host}\n")
     assert (response.status, response.code) == (400, "invalid_request")
     assert "x-gateway-trace" in response.headers

@@ -13,12 +13,13 @@ from gw.http import connection as state
 from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection
 from gw.http.head import HEAD_BYTES_MAX
 from gw.http.server import Server
+from loadtests.rig.response import Response
 from tests.support.aio import eventually, jump
 from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.client import Address, Answer, Client, open_files, request, serving
+from tests.unit.http.client import Address, Client, open_files, request, serving
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
 PATIENCE_SECONDS = 1.0
@@ -56,19 +57,19 @@ async def silence(of: Client) -> bytes:
     return await ended
 
 
-async def answers(wire: bytes, size: int, count: int) -> list[Answer]:
+async def answers(wire: bytes, size: int, count: int) -> list[Response]:
     """So many answers to bytes that come in pieces of this size."""
     async with front(World()) as (_, port), client(port) as one:
         for start in range(0, len(wire), size):
             await one.send(wire[start : start + size])
-        return [await one.answer() for _ in range(count)]
+        return [await one.response() for _ in range(count)]
 
 
 @cases("size", 1, 7, 1000, 10**6)
 async def test_requests_are_answered_in_their_order_however_they_were_cut(size: int) -> None:
     wire = b"".join(echo(b"%d" % number) for number in range(PIPELINED)) + FREE
     *echoes, free = await answers(wire, size, PIPELINED + 1)
-    assert [one.json()["text"] for one in echoes] == [str(number) for number in range(PIPELINED)]
+    assert [one.json["text"] for one in echoes] == [str(number) for number in range(PIPELINED)]
     assert free.status == 200
 
 
@@ -83,17 +84,17 @@ async def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request
 ) -> None:
     wire = echo(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", line) + FREE
     first, second = await answers(wire, size, 2)
-    assert (first.json()["text"], second.body) == ("hello", b"{}")
+    assert (first.json["text"], second.body) == ("hello", b"{}")
 
 
 async def test_trailers_are_read_and_dropped_and_refused_without_an_end() -> None:
     async with front(World()) as (_, port), client(port) as one:
         body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n"
         await one.send(echo(body + b"\r\n", "Transfer-Encoding: chunked") + FREE)
-        assert (await one.answer()).json()["text"] == "hello"
-        assert (await one.answer()).status == 200
+        assert (await one.response()).json["text"] == "hello"
+        assert (await one.response()).status == 200
         await one.send(echo(body + b"X: y\r\n" * 1000, "Transfer-Encoding: chunked"))
-        assert (await one.answer()).status == 400
+        assert (await one.response()).status == 400
         assert await one.ended()
 
 
@@ -192,13 +193,13 @@ async def test_one_connection_too_many_is_told_and_closed() -> None:
         await script.begun.wait()
         assert listener.is_full
         async with client(port) as other:
-            response = await other.answer()
+            response = await other.response()
             assert (response.status, response.code) == (503, "no_channel_available")
             assert response.headers["retry-after"] == "1"
             assert await other.ended()
         assert files.metrics._refused[("connections",)].value == 1
         script.go_on.set()
-        assert (await one.answer()).status == 200
+        assert (await one.response()).status == 200
         assert not listener.is_full
 
 
@@ -216,7 +217,7 @@ async def test_connection_that_waits_for_longest_is_closed_for_a_new_one() -> No
         await beginning.send(FREE[:-2])
         for one in (kept, idle, kept):  # `idle` is silent for longer
             await one.send(FREE)
-            assert (await one.answer()).status == 200
+            assert (await one.response()).status == 200
         others = []
         for closed in (idle, kept, beginning):
             others.append(await stack.enter_async_context(client(port)))
@@ -224,10 +225,10 @@ async def test_connection_that_waits_for_longest_is_closed_for_a_new_one() -> No
             assert await closed.ended()
         await eventually(lambda: listener.is_full)
         async with client(port) as one_more:
-            assert (await one_more.answer()).status == 503
+            assert (await one_more.response()).status == 503
         script.go_on.set()
         for one in (busy, *others):
-            assert (await one.answer()).status == 200
+            assert (await one.response()).status == 200
 
 
 async def test_those_that_leave_are_bounded_and_the_first_of_them_is_cut() -> None:
@@ -241,10 +242,10 @@ async def test_those_that_leave_are_bounded_and_the_first_of_them_is_cut() -> No
         await script.begun.wait()
         for _ in range(2 * LOOKS_MAX):  # each is refused, and stays
             one = await stack.enter_async_context(client(port))
-            assert (await one.answer()).status == 503
+            assert (await one.response()).status == 503
         await eventually(lambda: len(listener._state.connections) == 1 + LOOKS_MAX)
         script.go_on.set()
-        assert (await busy.answer()).status == 200
+        assert (await busy.response()).status == 200
 
 
 @logs("files_running_out")
@@ -259,7 +260,7 @@ async def test_shortage_of_files_closes_what_is_idle_before_anybody_is_refused(
         client(port) as idle,
     ):
         await idle.send(FREE)
-        assert (await idle.answer()).status == 200
+        assert (await idle.response()).status == 200
         await busy.send(WORK)
         await script.begun.wait()
         monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))  # far fewer than are open
@@ -268,14 +269,14 @@ async def test_shortage_of_files_closes_what_is_idle_before_anybody_is_refused(
             await other.send(WORK)
             for _ in range(3):
                 async with client(port) as one_more:
-                    response = await one_more.answer()
+                    response = await one_more.response()
                     assert (response.status, response.code) == (503, "no_channel_available")
                     assert await one_more.ended()
                 assert len(listener._state.connections) <= 3  # it keeps no file
             monkeypatch.undo()
             script.go_on.set()
             for one in (busy, other):
-                assert (await one.answer()).status == 200
+                assert (await one.response()).status == 200
     assert files.metrics._freed[("clients",)].value == 1
     assert files.metrics._refused[("files",)].value == 3
 
@@ -314,7 +315,7 @@ async def test_call_is_not_cut_for_the_silence_of_its_client(
         async with client(port) as other:  # has come later, and is closed for its silence
             assert await silence(other) == b""
         script.go_on.set()
-        assert (await one.answer()).status == 200
+        assert (await one.response()).status == 200
 
 
 @cases("more, status", (0, 200), (1, 400))
@@ -331,12 +332,12 @@ async def test_head_is_measured_as_it_came(more: int, status: int, size: int) ->
 async def test_listener_that_closes_lets_go_of_everyone() -> None:
     async with front(World()) as (listener, port), client(port) as one:
         await one.send(FREE)
-        assert (await one.answer()).status == 200
+        assert (await one.response()).status == 200
         await listener.stop_accepting()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
         await one.send(FREE)
-        assert (await one.answer()).status == 200
+        assert (await one.response()).status == 200
         await listener.close()
         assert await one.ended()
         assert "0 connections" in repr(listener)

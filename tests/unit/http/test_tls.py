@@ -48,9 +48,9 @@ async def test_kept_connection_and_what_is_no_request(tmp_path: Path) -> None:
         body = b"x" * MAX_BODY_BYTES  # of many records
         for _ in range(2):
             echo = request("POST", "/v1/echo", f"Content-Length: {len(body)}")
-            assert (await client.ask(echo, body)).json()["bytes"] == len(body)
+            assert (await client.request(echo, body)).json["bytes"] == len(body)
         await client.send(b"GET / HTTP/1.1\r\nHost : gateway\r\n\r\n")
-        assert (await client.answer()).status == 400
+        assert (await client.response()).status == 400
         assert await client.ended()
 
 
@@ -64,12 +64,12 @@ async def test_client_that_leaves_is_noticed_and_a_slow_one_gets_it_all(tmp_path
         async with address.client() as client:
             await client.send(WORK.replace("\n", "\r\n").encode() + b"{}")
             await script.begun.wait()
-            client.vanish()
+            client.leave()
             await eventually(lambda: "cancelled gone=True" in script.events)
         async with address.client() as client:
             await client.send(HUGE.replace("\n", "\r\n").encode() + b"{}")
             await eventually(lambda: len(script.events) == 4, what="all of it written")
-            assert len((await client.answer()).body) == HUGE_BYTES
+            assert len((await client.response()).body) == HUGE_BYTES
         await eventually(lambda: len(world.in_flight) == 0)
 
 
@@ -107,7 +107,7 @@ async def test_handshakes_without_end_are_counted_and_the_longest_gives_way(
         async with address.client() as one:
             assert await silent.pop(0).ended()
             await one.send(FREE.replace("\n", "\r\n").encode())
-            assert (await one.answer()).status == 200
+            assert (await one.response()).status == 200
         monkeypatch.undo()
         assert handshaking() == 1
         jump(HEAD_SECONDS)
@@ -122,17 +122,17 @@ async def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None
     assert context is not None
 
     async def ask(address: Address, trust: ssl.SSLContext) -> int:
-        return (await replace(address, trust=trust).ask(request("GET", "/v1/free"))).status
+        return (await replace(address, trust=trust).request(request("GET", "/v1/free"))).status
 
     async with served(make_app(World()), tls=context, trust=trust) as address:
         async with address.client() as early:
-            assert (await early.ask(request("GET", "/v1/free"))).status == 200
+            assert (await early.request(request("GET", "/v1/free"))).status == 200
             _, newly = configured(tmp_path)
             renew(context, config)
             assert await ask(address, newly) == 200
             with pytest.raises(ssl.SSLCertVerificationError):
                 await ask(address, trust)
-            assert (await early.ask(request("GET", "/v1/free"))).status == 200
+            assert (await early.request(request("GET", "/v1/free"))).status == 200
         (tmp_path / "key.pem").write_bytes(pem_files("gateway")[1])  # of another certificate
         with pytest.raises(ConfigFaults, match="KEY_VALUES_MISMATCH"):
             renew(context, config)

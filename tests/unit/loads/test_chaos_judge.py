@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from loadtests.chaos.calls import HELD_OF_NUMBER, SHARES, Call, KindName, Seen, make
+from loadtests.chaos import calls
+from loadtests.chaos.calls import Call, KindName
 from loadtests.chaos.judge import Book, Entries, Row, Terms, Verdict, judge
+from loadtests.rig.response import Response
 
 FINISHED = {"stream": b"data: [DONE]\n\n", "messages": b"event: message_stop\n"}
 PROTOCOLS = {"picture": "images", "film": "videos"}
@@ -30,13 +32,13 @@ class Case:
 
     def call(self, number: int, kind: KindName = "chat") -> Call:
         """One that was answered, and of which everything is as it should be."""
-        sent = make(kind, number, random.Random(number))
+        sent = calls.make(kind, number, random.Random(number))
         call = Call(number, kind, sent, float(number), is_over=True)
         call_id = self.id_of(number)
-        call.seen = Seen("whole", 200, {"x-gateway-trace": call_id})
-        call.seen.body += FINISHED.get(kind, b"{}")
+        call.end = "whole"
+        call.response = Response(200, {"x-gateway-trace": call_id}, FINISHED.get(kind, b"{}"))
         self.calls.append(call)
-        self.entries[call_id] = Entries([number * HELD_OF_NUMBER + 1], ["settle"])
+        self.entries[call_id] = Entries([number * calls.HELD_OF_NUMBER + 1], ["settle"])
         row = Row(PROTOCOLS.get(kind, kind), "success", None, sent.price_nano_usd)
         self.rows[call_id] = [row]
         self.served[number] = 1
@@ -56,23 +58,23 @@ class Case:
 def case() -> Case:
     """A call of each kind, all well."""
     made = Case()
-    for number, kind in enumerate(SHARES, start=1):
+    for number, kind in enumerate(calls.SHARES, start=1):
         made.call(number, kind)
     assert not made.judged().breaches
-    assert made.judged().outcomes == {"answered": len(SHARES)}
-    assert (made.judged().exact, made.judged().over) == (len(SHARES), 0)
+    assert made.judged().outcomes == {"answered": len(calls.SHARES)}
+    assert (made.judged().exact, made.judged().over) == (len(calls.SHARES), 0)
     return made
 
 
 def unseen(call: Call) -> None:
     """Its client saw nothing."""
-    call.seen = Seen("nothing")
+    call.end, call.response = "nothing", Response()
 
 
 def refused(call: Call, status: int = 503, retry_after: str = "") -> None:
-    call.seen.status = status
-    call.seen.headers = {**call.seen.headers, "retry-after": retry_after}
-    call.seen.body = bytearray(json.dumps({"error": {"message": "come back"}}).encode())
+    headers = {**call.response.headers, "retry-after": retry_after}
+    body = json.dumps({"error": {"message": "come back"}}).encode()
+    call.response = Response(status, headers, body)
 
 
 def refused_without_row(case: Case) -> None:
@@ -96,10 +98,10 @@ BREAKS: dict[str, Callable[[Case], object]] = {
     "not a success": lambda case: changed(case, 2, status="interrupted"),
     "served and never held": lambda case: case.entries.pop(case.id_of(3)),
     "served too often": lambda case: case.served.update({3: 4}),
-    "not to be interrupted": lambda case: case.calls[1].seen.body.clear(),
+    "not to be interrupted": lambda case: case.calls[1].response.pieces.clear(),
     "not to be unanswered": lambda case: unseen(case.calls[0]),
     "refused without a row": refused_without_row,
-    "hung": lambda case: setattr(case.calls[0].seen, "end", "hung"),
+    "hung": lambda case: setattr(case.calls[0], "end", "hung"),
     "a row of nobody": lambda case: case.rows.update({"f" * 32: case.rows[case.id_of(1)]}),
 }
 
@@ -107,7 +109,7 @@ BREAKS: dict[str, Callable[[Case], object]] = {
 def test_call_that_cost_more_than_its_price_is_counted(case: Case) -> None:
     changed(case, 2, cost_nano_usd=10**9)
     verdict = case.judged()
-    assert (verdict.exact, verdict.over) == (len(SHARES) - 1, 1)
+    assert (verdict.exact, verdict.over) == (len(calls.SHARES) - 1, 1)
 
 
 @pytest.mark.parametrize("harm", BREAKS.values(), ids=BREAKS)
@@ -135,7 +137,7 @@ def test_refusal_is_clean_only_with_a_word_that_can_be_read_and_the_time_to_come
     refused(case.calls[0], retry_after="1")
     assert not case.judged(may).breaches
     assert case.judged().breaches  # where nothing may be refused
-    case.calls[0].seen.body.clear()
+    case.calls[0].response.pieces.clear()
     assert "without an error" in case.judged(may).breaches[0]
     refused(case.calls[0], 500)
     assert "status 500" in case.judged(may).breaches[0]

@@ -13,11 +13,12 @@ from gw.api.logs.handlers import LogsHandler
 from gw.api.logs.summary_cache import SummaryCache
 from gw.error_bodies import dumps
 from gw.errors import INVALID_REQUEST, GatewayError
+from loadtests.rig.response import Response
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 OTHER_KEY = "sk-platform-" + "b" * 64
 
@@ -35,12 +36,12 @@ class ScopeHandler(LogsHandler):
 SCOPE = Endpoint("logs", "/scope", ("GET",), ScopeHandler, log_rate=True)
 
 
-def ask(world: World, *heads: str) -> list[Answer]:
+def ask(world: World, *heads: str) -> list[Response]:
     application = GatewayApplication([SCOPE], services=world.services)
 
-    async def scene() -> list[Answer]:
+    async def scene() -> list[Response]:
         async with served(application) as address:
-            return [await address.ask(head, b"") for head in heads]
+            return [await address.request(head, b"") for head in heads]
 
     return run(scene())
 
@@ -49,7 +50,7 @@ def get(query: str = "", key: str | None = KEY) -> str:
     return request("GET", f"/scope?{query}", key=key)
 
 
-def rate(response: Answer) -> tuple[str, str, str]:
+def rate(response: Response) -> tuple[str, str, str]:
     names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
     return tuple(response.headers[name] for name in names)  # type: ignore[return-value]
 
@@ -70,7 +71,7 @@ def test_the_sixty_first_is_429_and_another_key_is_not() -> None:
     assert (refused.status, refused.code) == (429, "logs_rate_limited")
     assert refused.headers["retry-after"] == "60"
     assert rate(refused) == ("60", "0", "60")
-    assert "60 s" in refused.json()["error"]["message"]
+    assert "60 s" in refused.json["error"]["message"]
     assert (other.status, rate(other)) == (200, ("60", "59", "60"))
     world.clock.advance(60.0)
     (again,) = ask(world, get())
@@ -83,9 +84,9 @@ def test_account_scope_is_for_console_keys_with_the_toggle(kind: str, toggle: bo
     world = World()
     world.keys.known[KEY] = make_principal(kind=kind, account_logs=toggle)
     own, whole = ask(world, get(), get("account"))
-    assert own.json() == ["acct_1", "key_1"]
+    assert own.json == ["acct_1", "key_1"]
     if kind == "console" and toggle:
-        assert whole.json() == ["acct_1", None]
+        assert whole.json == ["acct_1", None]
     else:
         assert (whole.status, whole.code) == (403, "permission_denied")
 

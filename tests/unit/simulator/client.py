@@ -1,31 +1,19 @@
 """Requests to a simulator, each on a connection of its own."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
+from loadtests.rig.async_connection import exchange
+from loadtests.rig.response import Response
 from loadtests.simulator.server import Simulator
 
 KEY = "upstream-key"
 
 
-@dataclass
-class Reply:
-    """What came back; the names of headers in small letters."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-async def ask(simulator: Simulator, *, text: str = "hello out there", sim: object = None) -> Reply:
-    """A chat call that says `text`, with a directive when given."""
+async def chat(
+    simulator: Simulator, *, text: str = "hello out there", sim: object = None
+) -> Response:
+    """A chat call of this text, with a directive when given."""
     body: dict[str, Any] = {"model": "model-a", "messages": [{"role": "user", "content": text}]}
     if sim is not None:
         body["sim"] = sim
@@ -36,14 +24,9 @@ async def ask(simulator: Simulator, *, text: str = "hello out there", sim: objec
 
 async def call(
     simulator: Simulator, method: str, path: str, value: object = None, **headers: str
-) -> Reply:
+) -> Response:
     """Any request, its value as JSON; `x_api_key` names the header x-api-key."""
-    url = f"http://{simulator.host}:{simulator.port}{path}"
+    url = f"http://{simulator.host}:{simulator.port}"
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    body = b"" if value is None else json.dumps(value).encode()
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, url, data=body, headers=named) as response,
-    ):
-        names = {name.lower(): text for name, text in response.headers.items()}
-        return Reply(response.status, names, await response.read())
+    body = None if value is None else json.dumps(value).encode()
+    return await exchange(url, method, path, body, headers=named)

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from loadtests.rig.response import Response
 from loadtests.simulator.server import Simulator
-from tests.unit.simulator.client import KEY, Reply, call
+from tests.unit.simulator.client import KEY, call
 
 NOW = 1_800_000_000.0
 TASK_SECONDS = 100.0
@@ -21,7 +22,7 @@ class Hands:
 
     async def ask(
         self, method: str, path: str, value: object = None, *, key: str = KEY, **headers: str
-    ) -> Reply:
+    ) -> Response:
         return await call(
             self.simulator, method, path, value, authorization=f"Bearer {key}", **headers
         )
@@ -32,7 +33,7 @@ class Hands:
         assert reply.status == 200, reply.json
         return reply.json
 
-    async def fetch(self, url: str, **headers: str) -> Reply:
+    async def fetch(self, url: str, **headers: str) -> Response:
         return await call(self.simulator, "GET", target_of(url), **headers)
 
 

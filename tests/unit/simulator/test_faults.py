@@ -3,16 +3,17 @@
 from typing import Any
 
 import loadtests.simulator
+from loadtests.rig.response import Response
 from loadtests.simulator.directives import Directive
 from loadtests.simulator.exchange import GAUGES
 from loadtests.simulator.server import Simulator
 from tests.support.aio import run
 from tests.support.rows import cases
-from tests.unit.simulator.client import KEY, Reply, ask, call
+from tests.unit.simulator.client import KEY, call, chat
 
 
 async def status(simulator: Simulator, **options: Any) -> int:
-    return (await ask(simulator, **options)).status
+    return (await chat(simulator, **options)).status
 
 
 def test_rate_follows_from_the_seed() -> None:
@@ -49,9 +50,9 @@ def test_rate_follows_from_the_seed() -> None:
     (3, "object"),
 )
 def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) -> None:
-    async def one() -> Reply:
+    async def one() -> Response:
         async with Simulator() as simulator:
-            return await ask(simulator, sim=sim)
+            return await chat(simulator, sim=sim)
 
     reply = run(one())
     assert reply.status == 400
@@ -61,9 +62,9 @@ def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) ->
 
 @cases("text", "[[sim {]]", '[[sim {"status": 500}', "[[sim 3]]", '[[sim {"x": 1}]]', "[[sim ")
 def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
-    async def one() -> Reply:
+    async def one() -> Response:
         async with Simulator() as simulator:
-            return await ask(simulator, text=text)
+            return await chat(simulator, text=text)
 
     reply = run(one())
     assert reply.status == 400
@@ -84,7 +85,7 @@ def test_directive_is_found_in_the_result_of_a_tool_and_in_what_is_said_after_it
     ]
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]}
 
-    async def one() -> Reply:
+    async def one() -> Response:
         async with Simulator() as simulator:
             headers = {"x_api_key": KEY, "anthropic_version": "2023-06-01"}
             return await call(simulator, "POST", "/v1/messages", body, **headers)

@@ -9,16 +9,17 @@ from channels.dialects.base_resp import status_in
 from channels.dialects.error_body import error_members
 from channels.key_ring import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
 from channels.kinds import KINDS
+from loadtests.rig.response import Response
 from loadtests.simulator.providers.table import ANYBODY, PROVIDERS, Failure, Provider
 from loadtests.simulator.server import Simulator
 from tests.support.rows import cases, each
-from tests.unit.simulator.client import Reply, call
+from tests.unit.simulator.client import call
 
 CHAT = "/openai/v1/chat/completions"
 GROQ = PROVIDERS["groq"]
 
 
-async def ask(path: str, body: Any = None, *, key: str = "k", **sim: Any) -> Reply:
+async def ask(path: str, body: Any = None, *, key: str = "k", **sim: Any) -> Response:
     """One request to a port that plays Groq; a standing directive is everybody's."""
     async with Simulator() as simulator:
         port = await simulator.open_port(provider="groq")
