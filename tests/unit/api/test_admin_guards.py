@@ -7,6 +7,7 @@ from typing import Any
 
 from gw.admin_services import ROUTES
 from gw.api.admin.table import AdminCall, Route
+from loadtests.rig.response import Response
 from tests.support.rows import each
 from tests.unit.api.admin_fakes import AdminWorld
 from tests.unit.api.admin_guards import (
@@ -19,7 +20,7 @@ from tests.unit.api.admin_guards import (
     rows,
     without_members,
 )
-from tests.unit.http.client import Answer, request
+from tests.unit.http.client import request
 
 
 def walk() -> Iterator[tuple[Guard, AdminRow, str]]:
@@ -43,7 +44,7 @@ async def test_request_is_stopped(guard: Guard, row: AdminRow, method: str) -> N
         lines.append(f"Content-Length: {len(body)}")
     head = request(method, path_of(row) + guard.query, *lines, key=guard.token)
     async with world.served() as address:
-        response = await address.ask(head.replace("Host: gateway", f"Host: {guard.host}"), body)
+        response = await address.request(head.replace("Host: gateway", f"Host: {guard.host}"), body)
     assert response.status == guard.status
     assert guard.headers(row, method).items() <= response.headers.items()
     assert response.headers["content-type"] == "application/json"
@@ -67,11 +68,11 @@ def stubbed(route: Route) -> Route:
     return replace(without_members(route), **stub, in_force=False, finish=None)  # type: ignore[arg-type]
 
 
-async def ask(world: AdminWorld, route: Route, body: bytes) -> Answer:
+async def ask(world: AdminWorld, route: Route, body: bytes) -> Response:
     path = path_of(next(row for row in rows() if row.route and row.route.path == route.path))
     head = request(route.method, path, f"Content-Length: {len(body)}", key=TOKEN)
     async with world.served() as address:
-        return await address.ask(head, body)
+        return await address.request(head, body)
 
 
 @each("route", ROUTES)

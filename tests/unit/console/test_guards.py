@@ -46,7 +46,9 @@ async def test_request_is_stopped(guard: Guard, page: Page, method: str) -> None
         lines.append(f"Content-Type: {FORM_TYPE}")
     path = path_of(page, guard.account)
     async with world.served([page]) as address:
-        response = await address.ask(head_of(method, path, session, *lines, host=guard.host), body)
+        response = await address.request(
+            head_of(method, path, session, *lines, host=guard.host), body
+        )
     assert response.status == guard.status
     assert guard.headers(page).items() <= response.headers.items()
     assert response.headers["cache-control"] == "no-store"
@@ -90,7 +92,7 @@ async def test_request_for_whom_the_page_is_passes(page: Page, method: str, toke
     body = body_of(page, token) if method == "POST" else b""
     lines = (f"Content-Length: {len(body)}", f"Content-Type: {FORM_TYPE}", "Origin: http://gateway")
     async with World().served([reached(page)]) as address:
-        response = await address.ask(head_of(method, path_of(page), token, *lines), body)
+        response = await address.request(head_of(method, path_of(page), token, *lines), body)
     assert (response.status, response.body) == (200, b"" if method == "HEAD" else b"reached")
     assert ("immutable" in response.headers["cache-control"]) == page.is_cached
 
@@ -114,7 +116,7 @@ async def test_connection_of_a_complete_request_is_kept(page: Page) -> None:
         await eventually(lambda: world.database.waiting == 1)
         assert await (await stack.enter_async_context(one.client())).ended()
         world.database.may_respond.set()
-        assert (await sent.answer()).body == b"reached"
+        assert (await sent.response()).body == b"reached"
 
 
 def handlers(base: type[PathHandler] = ConsoleHandler) -> Iterator[type[PathHandler]]:
