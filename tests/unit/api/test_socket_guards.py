@@ -71,7 +71,7 @@ async def arranged(case: Case, world: World) -> Held:
     return held_by(world)
 
 
-def of_refusal(headers: dict[str, str]) -> dict[str, str]:
+def of_refusal(headers: Mapping[str, str]) -> dict[str, str]:
     kept = {name: one for name, one in headers.items() if name in REPEATED or "ratelimit" in name}
     assert len(headers["x-gateway-trace"]) == 32
     return kept
@@ -82,10 +82,10 @@ async def as_post(case: Case, remembers: bool) -> Refused:
     before = await arranged(case, world)
     lines = ("Content-Type: application/json", f"Content-Length: {len(case.body)}")
     async with served(world.application()) as address:
-        response = await address.ask(request("POST", "/v1/responses", *lines), case.body)
+        response = await address.request(request("POST", "/v1/responses", *lines), case.body)
         rows = await left_of(world, before)
     headers = of_refusal(response.headers)
-    return Refused(response.status, response.json()["error"], headers, rows)
+    return Refused(response.status, response.json["error"], headers, rows)
 
 
 async def as_message(case: Case, remembers: bool) -> Refused:
