@@ -23,12 +23,13 @@ from gw.api.reference.paths import shown_paths
 from gw.api.reference.schemas import Undescribed
 from gw.http.cors import EXPOSED
 from gw.instants import EPOCH
+from loadtests.rig.response import Response
 from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import FakeConfig, World
 from tests.unit.api.guards import GUARDS, Guard, path_of
 from tests.unit.api.test_endpoint_rows import Reads
-from tests.unit.http.client import Answer, request, served
+from tests.unit.http.client import request, served
 
 JSON = Mapping[str, Any]
 
@@ -208,18 +209,18 @@ def test_paths_are_written_with_their_parts_by_name() -> None:
     ]
 
 
-def ask(*lines: str, method: str = "GET", **config: Any) -> Answer:
-    async def scene() -> Answer:
+def ask(*lines: str, method: str = "GET", **config: Any) -> Response:
+    async def scene() -> Response:
         world = World(config=FakeConfig(**config))
         async with served(world.application()) as address:
-            return await address.ask(request(method, "/openapi.json", *lines, key=None))
+            return await address.request(request(method, "/openapi.json", *lines, key=None))
 
     return run(scene())
 
 
 def test_it_is_served_without_a_key_and_once() -> None:
     first = ask()
-    assert (first.status, first.json()) == (200, described())
+    assert (first.status, first.json) == (200, described())
     assert first.headers["content-type"] == "application/json"
     assert "max-age" in first.headers["cache-control"]
     tag = first.headers["etag"]

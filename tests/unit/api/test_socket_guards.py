@@ -5,6 +5,7 @@ message at all closes the socket (`test_socket.py`).
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
