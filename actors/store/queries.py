@@ -13,10 +13,9 @@ with a header, one line of description, and the statement. Parameters are psycop
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
 
 HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 PART = re.compile(r"\{\{([a-z_]+)\}\}")
@@ -58,13 +57,3 @@ def parse(text: str, filename: str) -> Mapping[str, str]:
             raise QueryFileFault(f"{filename}: {name} stands there twice")
         queries[name] = sql.strip()
     return MappingProxyType(queries)
-
-
-def settings(changes: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    """Return the parameters of an UPDATE of optional columns: of each whether to set it (`set_…`),
-    and its value."""
-    params: dict[str, Any] = {}
-    for column in columns:
-        params[f"set_{column}"] = column in changes
-        params[column] = changes.get(column)
-    return params

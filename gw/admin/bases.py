@@ -21,20 +21,6 @@ from gw.knowledge.importing import Imported, ImportTarget, import_folder
 from gw.knowledge.removal import clean_up, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 from gw.nouns.refused import Invalid, Refused
-from gw.nouns.values import Instant
-
-
-class BaseView(Struct, frozen=True):
-    """A base as shown. `user`: the owner of a personal base, null for a named one."""
-
-    kb_id: str
-    user: str | None
-    name: str
-    pages: int
-    sources: int
-    restricted: bool
-    granted_to: list[str]
-    updated_at: Instant | None
 
 
 class Removed(Struct, frozen=True, omit_defaults=True):
@@ -47,27 +33,10 @@ class Removed(Struct, frozen=True, omit_defaults=True):
     warnings: list[str] | None = None
 
 
-def view(base: BaseRecord) -> BaseView:
-    """Return a base as shown."""
-    return BaseView(
-        kb_id=base.kb_id,
-        user=base.user,
-        name=base.name,
-        pages=base.pages,
-        sources=base.sources,
-        restricted=base.is_restricted,
-        granted_to=[
-            *(f"user {name}" for name in base.granted_to_users),
-            *(f"account {name}" for name in base.granted_to_accounts),
-        ],
-        updated_at=base.updated_at,
-    )
-
-
-async def list_all(store: Statements, account_id: str) -> list[BaseView]:
+async def list_all(store: Statements, account_id: str) -> list[BaseRecord]:
     """Return every imported base of an account. Raises UnknownAccount."""
     await accounts.show(store, account_id)
-    return [view(base) for base in await bases.list_bases(store, account_id)]
+    return await bases.list_bases(store, account_id)
 
 
 async def find(store: Statements, target: ImportTarget) -> BaseRecord:
@@ -135,7 +104,7 @@ async def grant(
     *,
     user: str | None,
     account: str | None,
-) -> BaseView:
+) -> BaseRecord:
     """Grant a base to a user of its account, or to all users of another one.
 
     Raises UnknownAccount, UnknownBase, Invalid, Refused.
@@ -145,7 +114,7 @@ async def grant(
         raise Refused("an account's own users need no grant to it", "own_account")
     await bases.grant(session, base, user=user, account=account)
     await _note(session, actor, "kb.grant", target, {"to_user": user, "to_account": account})
-    return view(await find(session, target))
+    return await find(session, target)
 
 
 async def revoke(
@@ -155,13 +124,13 @@ async def revoke(
     *,
     user: str | None,
     account: str | None,
-) -> BaseView:
+) -> BaseRecord:
     """Revoke a grant. Raises UnknownAccount, UnknownBase, Invalid, Refused."""
     base = await _granted(session, target, user, account)
     if not await bases.revoke(session, base, user=user, account=account):
         raise Refused("there is no such grant", "grant_not_found", http_status=404)
     await _note(session, actor, "kb.revoke", target, {"to_user": user, "to_account": account})
-    return view(await find(session, target))
+    return await find(session, target)
 
 
 async def _granted(

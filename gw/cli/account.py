@@ -204,4 +204,4 @@ def _warnings(found: Iterable[AgreedPriceView], registry: Registry) -> Iterator[
 
 
 def _result(context: Context, account: Account) -> Result:
-    return Result(ACCOUNT.record(account), sheet(ACCOUNT.told(account)))
+    return Result(ACCOUNT.record(account), sheet(ACCOUNT.readable(account)))

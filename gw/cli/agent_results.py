@@ -19,7 +19,7 @@ KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
 
 def agent_result(agent: AgentRecord) -> Result:
     """One agent."""
-    return Result(AGENT_NOUN.record(agent), sheet(AGENT_NOUN.told(agent)))
+    return Result(AGENT_NOUN.record(agent), sheet(AGENT_NOUN.readable(agent)))
 
 
 def agent_list_result(agents: Sequence[AgentRecord]) -> Result:

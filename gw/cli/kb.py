@@ -17,7 +17,6 @@ import msgspec
 from actors.media_store.bucket import BucketFault
 from gw.admin import bases
 from gw.admin.audit import Actor
-from gw.admin.bases import BaseView
 from gw.api.knowledge.services import make_sources
 from gw.cli import arguments
 from gw.cli.arguments import Verb, option
@@ -25,7 +24,7 @@ from gw.cli.context import Context
 from gw.cli.failures import CommandRefused, UsageFault
 from gw.cli.output import Result, sheet, table
 from gw.keys.principal import OWNER
-from gw.knowledge.bases import PERSONAL, BaseRecord, unresolved_links
+from gw.knowledge.bases import BASE, PERSONAL, BaseRecord, unresolved_links
 from gw.knowledge.exporting import export_base
 from gw.knowledge.folder import read_folder, unread
 from gw.knowledge.importing import Imported, ImportTarget
@@ -156,14 +155,14 @@ async def import_base(context: Context, options: Namespace) -> Result:
 
 async def list_(context: Context, options: Namespace) -> Result:
     found = await bases.list_all(context.database, options.account)
-    records: list[dict[str, Any]] = msgspec.to_builtins(found)
+    records = [BASE.record(one) for one in found]
     return Result({"kbs": records}, table(records, COLUMNS))
 
 
 async def show(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     lost = await unresolved_links(context.database, base)
-    record: dict[str, Any] = msgspec.to_builtins(bases.view(base))
+    record = BASE.record(base)
     unresolved = [{"id": page, "target": target} for page, target in lost]
     lines = [sheet(record), *(f"{page}: [[{target}]] leads nowhere" for page, target in lost)]
     return Result({**record, "unresolved": unresolved}, "\n".join(lines))
@@ -236,8 +235,8 @@ def _imported(target: ImportTarget, done: Imported) -> Mapping[str, Any]:
     }
 
 
-def _shown(base: BaseView) -> Result:
-    record: dict[str, Any] = msgspec.to_builtins(base)
+def _shown(base: BaseRecord) -> Result:
+    record = BASE.record(base)
     return Result(record, sheet(record))
 
 

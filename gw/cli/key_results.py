@@ -22,7 +22,7 @@ COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "la
 
 def key_result(key: KeyRecord) -> output.Result:
     """Return one key without its text."""
-    return output.Result(KEY.record(key), output.sheet(KEY.told(key)))
+    return output.Result(KEY.record(key), output.sheet(KEY.readable(key)))
 
 
 def new_key_result(key: KeyRecord, text: str) -> output.Result:
@@ -43,14 +43,14 @@ def new_keys_result(keys: Sequence[tuple[KeyRecord, str]]) -> output.Result:
 def revealed_result(key: KeyRecord, text: str) -> output.Result:
     """Return a revealed key with its text."""
     first = {"id": key.id, "key": text}
-    return output.Result({**first, **KEY.record(key)}, output.sheet({**first, **KEY.told(key)}))
+    return output.Result({**first, **KEY.record(key)}, output.sheet({**first, **KEY.readable(key)}))
 
 
 def key_list_result(page: Page[KeyRecord]) -> output.Result:
     """Return a page of the keys of an account."""
     records = [KEY.record(key) for key in page.data]
-    told = [KEY.told(key) for key in page.data]
-    rows = [{**one, "models": one["allowed_models"]} for one in told]
+    readable = [KEY.readable(key) for key in page.data]
+    rows = [{**one, "models": one["allowed_models"]} for one in readable]
     record: dict[str, Any] = {"keys": records}
     if page.next_cursor is None:
         return output.Result(record, output.table(rows, COLUMNS))

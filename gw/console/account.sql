@@ -1,8 +1,7 @@
 -- accounts --
 -- A page of accounts, the newest first; all, or those whose name or id contains a text.
-SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
-       allowed_models
-FROM accounts
+SELECT {{columns}}
+FROM accounts a
 WHERE (%(after_at)s IS NULL OR (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s))
     AND (%(search)s IS NULL OR name ILIKE %(search)s OR id LIKE %(search)s)
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s

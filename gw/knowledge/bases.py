@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from actors.store.database import Database
 from actors.store.errors import ConstraintViolated
 from actors.store.queries import load
 from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
+from gw.nouns import kinds
+from gw.nouns.member import Member
+from gw.nouns.noun import NothingGiven, Noun
 
 SQL = load("gw.knowledge", "knowledge.sql")
 PERSONAL = "default"
@@ -32,18 +35,29 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class BaseRecord:
-    """A base as its operator sees it; `user` is None for a named one."""
+    """A base as shown. `user`: the owner of a personal base, null for a named one."""
 
     no: int
-    kb_id: str
-    user: str | None
-    name: str
-    pages: int
-    is_restricted: bool
-    updated_at: datetime | None
-    sources: int = 0
+    kb_id: Annotated[str, Member(kinds.TEXT)]
+    user: Annotated[str | None, Member(kinds.TEXT)]
+    name: Annotated[str, Member(kinds.TEXT)]
+    pages: Annotated[int, Member(kinds.COUNT)]
+    is_restricted: Annotated[bool, Member(kinds.FLAG, name="restricted")]
+    updated_at: Annotated[datetime | None, Member(kinds.INSTANT)]
+    sources: Annotated[int, Member(kinds.COUNT, before="is_restricted")] = 0
     granted_to_users: Sequence[str] = ()
     granted_to_accounts: Sequence[str] = ()
+
+    @property
+    def granted_to(self) -> Annotated[list[str], Member(kinds.TEXTS, before="updated_at")]:
+        """The users and accounts it is granted to, in words."""
+        return [
+            *(f"user {name}" for name in self.granted_to_users),
+            *(f"account {name}" for name in self.granted_to_accounts),
+        ]
+
+
+BASE: Noun[NothingGiven, BaseRecord] = Noun("Base", NothingGiven, BaseRecord, alias="b")
 
 
 class UnknownBase(Exception):

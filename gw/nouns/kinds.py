@@ -64,7 +64,7 @@ def _canonical(names: Sequence[str] | None, registry: Registry) -> list[str] | N
     return None if names is None else values.canonical_models(names, registry)
 
 
-def _told_models(allowed: Sequence[str] | None) -> str:
+def _readable_models(allowed: Sequence[str] | None) -> str:
     return "all" if allowed is None else ", ".join(allowed) or "none"
 
 
@@ -144,6 +144,7 @@ class Prompt(Kind):
 
 
 TEXT = Kind()
+TEXTS = Kind(shown=list[str])
 LABEL = Kind(json=values.Name, parse=values.label, decode=values.label, metavar="NAME")
 ID = Kind(json=values.Id, parse=values.identifier, metavar="ID")
 USER = Kind(json=values.User, parse=values.user_name, decode=values.user_name, metavar="NAME")
@@ -183,7 +184,7 @@ MODELS = Models(
     metavar="MODEL",
     control="models",
     resolve=_canonical,
-    tell=_told_models,
+    readable=_readable_models,
 )
 MODEL_ID = Kind(
     json=values.Model,

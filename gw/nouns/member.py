@@ -88,7 +88,7 @@ class Kind:
     # The text of a value in a form, where its JSON is none.
     write: Callable[[Any], str] = str
     # For people, where JSON is not plain enough.
-    tell: Callable[[Any], Any] = _same
+    readable: Callable[[Any], Any] = _same
     # A form's text where it may be written in more ways than an option.
     parse_form: Callable[[str], Any] | None = None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -27,6 +27,11 @@ _COLUMN = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?( IS NOT NULL)?")
 
 class MisstatedNoun(Exception):
     """A declaration that contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NothingGiven:
+    """What a new record is given that no form, body or command creates."""
 
 
 class Noun(Generic[N, R]):
@@ -152,10 +157,10 @@ class Noun(Generic[N, R]):
         shown: dict[str, Any] = msgspec.to_builtins(self.view(record))
         return shown
 
-    def told(self, record: R) -> dict[str, Any]:
+    def readable(self, record: R) -> dict[str, Any]:
         """Return the same for people."""
         shown = self.record(record)
-        return {one.name: one.kind.tell(shown[one.name]) for one in self.shown}
+        return {one.name: one.kind.readable(shown[one.name]) for one in self.shown}
 
     def add_options(self, parser: Options, *, is_needed: bool = True) -> None:
         """Add the options of a new record, required ones only if `is_needed`."""

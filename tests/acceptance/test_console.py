@@ -142,6 +142,9 @@ def test_an_owner_sees_one_account_and_no_other(
     assert owner.get(f"/search?q={mine}").status_code == 303
     assert theirs not in owner.get(f"/accounts/{tenant.account}/calls").text
     assert operator.get(f"/search?q={theirs}").status_code == 303
+    found = operator.get(f"/accounts?q={other.account}").text
+    assert f'<a href="/accounts/{other.account}">' in found
+    assert tenant.account not in found
 
 
 def test_a_form_of_another_site_or_session_changes_nothing(

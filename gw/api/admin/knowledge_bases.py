@@ -7,11 +7,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from actors.store.session import Session
-from gw.admin import bases
-from gw.admin.bases import BaseView, Removed
-from gw.admin.pagination import Page, PageQuery, page_in_order
+from gw.admin import bases, pagination
+from gw.admin.bases import Removed
+from gw.admin.pagination import Page, PageQuery
 from gw.api.admin.table import AdminCall, Route
-from gw.knowledge.bases import PERSONAL
+from gw.knowledge.bases import BASE, PERSONAL
 from gw.knowledge.importing import ImportTarget
 from gw.nouns.values import Id, User, identifier
 
@@ -44,13 +44,14 @@ def _target(call: AdminCall) -> ImportTarget:
     return ImportTarget(account_id=account_id, kb_id=kb_id, user=user)
 
 
-async def list_bases(call: AdminCall) -> Page[BaseView]:
+async def list_bases(call: AdminCall) -> Page[Struct]:
     found = await bases.list_all(call.services.database, call.path["account_id"])
-    return page_in_order(found, call.query, lambda one: f"{one.kb_id}/{one.user or ''}")
+    page = pagination.page_in_order(found, call.query, lambda one: f"{one.kb_id}/{one.user or ''}")
+    return pagination.shown(page, BASE.view)
 
 
-async def show_base(call: AdminCall) -> BaseView:
-    return bases.view(await bases.find(call.services.database, _target(call)))
+async def show_base(call: AdminCall) -> Struct:
+    return BASE.view(await bases.find(call.services.database, _target(call)))
 
 
 async def remove_base(call: AdminCall) -> Removed:
@@ -60,18 +61,20 @@ async def remove_base(call: AdminCall) -> Removed:
     )
 
 
-async def grant_base(call: AdminCall, session: Session) -> BaseView:
+async def grant_base(call: AdminCall, session: Session) -> Struct:
     whom: Grantee = call.body
-    return await bases.grant(
+    base = await bases.grant(
         session, call.actor, _target(call), user=whom.user, account=whom.account_id
     )
+    return BASE.view(base)
 
 
-async def revoke_base(call: AdminCall, session: Session) -> BaseView:
+async def revoke_base(call: AdminCall, session: Session) -> Struct:
     whom: Grantee = call.body
-    return await bases.revoke(
+    base = await bases.revoke(
         session, call.actor, _target(call), user=whom.user, account=whom.account_id
     )
+    return BASE.view(base)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -81,7 +84,7 @@ ROUTES: tuple[Route, ...] = (
         name="list_kbs",
         summary="Knowledge bases of an account. `gw kb import` fills them.",
         query=PageQuery,
-        response=Page[BaseView],
+        response=pagination.pages_of(BASE.View),
         read=list_bases,
     ),
     Route(
@@ -90,7 +93,7 @@ ROUTES: tuple[Route, ...] = (
         name="show_kb",
         summary="One knowledge base.",
         query=OneBase,
-        response=BaseView,
+        response=BASE.View,
         read=show_base,
     ),
     Route(
@@ -108,7 +111,7 @@ ROUTES: tuple[Route, ...] = (
         name="grant_kb",
         summary="Let a user, or another account, read a named base.",
         body=Grantee,
-        response=BaseView,
+        response=BASE.View,
         change=grant_base,
     ),
     Route(
@@ -117,7 +120,7 @@ ROUTES: tuple[Route, ...] = (
         name="revoke_kb",
         summary="Take such a grant back.",
         body=Grantee,
-        response=BaseView,
+        response=BASE.View,
         change=revoke_base,
     ),
 )
