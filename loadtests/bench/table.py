@@ -55,9 +55,6 @@ each piece of work does, and how its columns are counted, is said in `loadtests/
 """
 
 
-ELSEWHERE = ", network"  # of the name of a piece of work that was not measured over loopback
-
-
 @dataclass
 class Table:
     """Pieces of work by name. `surroundings` are lines: the machine, versions, placement."""
@@ -66,10 +63,9 @@ class Table:
     work: dict[str, Section] = field(default_factory=dict)
 
     def put(self, name: str, section: Section, order: Iterable[str]) -> None:
-        """Replace a piece of work over the same network, in the order of the table."""
-        name += "" if section.network == LOOPBACK else ELSEWHERE
-        work, names = {**self.work, name: section}, [(one, one + ELSEWHERE) for one in order]
-        self.work = {one: work[one] for pair in names for one in pair if one in work}
+        """Replace a piece of work, in the order of the table."""
+        work = {**self.work, name: section}
+        self.work = {one: work[one] for one in order if one in work}
 
     def keep(self, path: Path) -> None:
         """Write the table, and its windows beside it."""
@@ -101,24 +97,18 @@ def begin(path: Path, surroundings: Sequence[str]) -> Table:
 
 
 def _targets(sections: dict[str, Section]) -> Iterable[str]:
-    slower = slowness(sections)
-    elsewhere = {
-        name.removesuffix(ELSEWHERE): one
-        for name, one in sections.items()
-        if name.endswith(ELSEWHERE)
-    }
-    rows = []
+    slower, rows = slowness(sections), []
     for target in TARGETS:
         written = target.text.format
         bound = ("≥ " if target.least else "≤ ") + written(target.bound)
-        for network, measured in ((LOOPBACK, sections), ("network", elsewhere)):
-            cells = [NOTHING, "", "not measured"]
-            if (judged := target.judge(measured)) is not None:
-                value, is_met = judged
-                scaled = written(value / slower) if slower and target.is_cpu_time else ""
-                cells = [written(value), scaled, "yes" if is_met else "**no**"]
-            if judged is not None or network == LOOPBACK:
-                rows.append([target.work, network, bound, *cells])
+        network, cells = NOTHING, [NOTHING, "", "not measured"]
+        if (judged := target.judge(sections)) is not None:
+            value, is_met = judged
+            is_near = sections[target.section].network == LOOPBACK
+            network = LOOPBACK if is_near else "network"
+            scaled = written(value / slower) if slower and target.is_cpu_time else ""
+            cells = [written(value), scaled, "yes" if is_met else "**no**"]
+        rows.append([target.work, network, bound, *cells])
     columns = ["Work", "Over", "Target", "Measured", "At the targets' speed", "Met"]
     yield from _grid(columns, rows)
     if slower:
