@@ -164,17 +164,12 @@ class Wallets:
         claim_end: ClaimEnd = None,
         job_end: messages.JobEnd | None = None,
         span: ChildSpan | None = None,
-        awaits_write: bool = False,
         held_nano_usd: int | None = None,
-    ) -> Callable[[], None] | None:
+    ) -> None:
         """Settle a call that holds money: entry, row, release, claim and job in one commit.
 
         `held_nano_usd`: what it holds; None: unknown. What it costs beyond that is not there for
         the next call, in this process at once, in the others by the call back of their leases.
-
-        `awaits_write`: its response is written in the next turn of the loop. What is returned
-        then, unless it is None, has to be called right before: should the process be killed in
-        between, its client has nothing and pays nothing.
         """
         cost = outcome.cost_nano_usd
         admitted = self._leases.end(facts, cost)
@@ -191,11 +186,10 @@ class Wallets:
             span=span,
             exceeding=exceeding,
         )
-        before_write = self.recorder.settled(message, outcome, awaits_write=awaits_write)
+        self.recorder.settled(message, outcome)
         self._post(message)
         if excess:
             self._look_at_excess(facts.account_id, excess)
-        return before_write
 
     def _look_at_excess(self, account_id: str, nano_usd: int) -> None:
         """Call back all leases of an account if a call took much more of it than it held."""

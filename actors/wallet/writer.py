@@ -183,7 +183,7 @@ class LedgerWriter(Actor[Message]):
                         await self.clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
                 await self.mailbox.ready()
                 self._batch = self._gather()
-                # Until responses that wait for this turn are written (`Wallets.settle`).
+                # The loop writes the responses of these calls first: a batch is long to encode.
                 await asyncio.sleep(0)
         finally:
             # The mailbox stays open: a waiting call must not report that no money was moved, and

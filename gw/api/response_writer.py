@@ -7,7 +7,7 @@ client does not read its upstream meanwhile.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from gw.api.handler import ApiHandler
 from gw.calls.call import ClientGone
@@ -67,8 +67,7 @@ class HandlerWriter:
         self._begin_stream()
         self._handler.break_off(block)
 
-    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
-        self._handler.request.before_write = before_write
+    def send(self, body: bytes) -> None:
         self._handler.finish(body)
 
     def _begin_stream(self) -> None:

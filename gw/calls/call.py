@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -60,12 +60,8 @@ class ResponseWriter(Client, Protocol):
     def break_off(self, block: bytes) -> None:
         """Send the last events, if any, and end the response as an incomplete one."""
 
-    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
-        """Send a whole response.
-
-        With `before_write`, which is called right before its bytes are written, that may be in the
-        loop's next turn.
-        """
+    def send(self, body: bytes) -> None:
+        """Send a whole response."""
 
 
 class Call(Struct, frozen=True, kw_only=True):

@@ -136,11 +136,11 @@ class ChatCalls:
             if isinstance(result, CompleteResponse):
                 self._end_complete(settlement, result.meter)
                 settlement.note_delivery()
-                before_write = settlement.settle(awaits_write=True)
+                settlement.settle()
                 if settlement.exceeds_hold:
                     await settlement.until_durable()
                 writer.begin("application/json", result.headers)
-                writer.send(result.body, before_write)
+                writer.send(result.body)
             else:
                 call.request.forget()  # it may be megabytes, and a stream lasts for minutes
                 writer.forget_request()

@@ -180,13 +180,10 @@ class Settlement(Struct, Generic[B], eq=False):
         assert ending.error is not None
         raise ending.error
 
-    def settle(self, *, awaits_write: bool = False) -> Callable[[], None] | None:
-        """End the call once: release the channel's lease and the hold, charge it, write its row.
-
-        `awaits_write`: see `Wallets.settle`.
-        """
+    def settle(self) -> None:
+        """End the call once: release the channel's lease and the hold, charge it, write its row."""
         if self._is_settled:
-            return None
+            return
         self._is_settled = True
         try:
             self.attempts.finish_attempt("abandoned", "cancelled")
@@ -222,16 +219,14 @@ class Settlement(Struct, Generic[B], eq=False):
             )
             held_nano_usd = self.bill.hold_nano_usd
             self.exceeds_hold = charged.cost_nano_usd > held_nano_usd
-            before_write = self._billing.wallets.settle(
+            self._billing.wallets.settle(
                 call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
                 span=call.span.child(call_spans.SETTLE) if call.span.sampled else None,
-                awaits_write=awaits_write,
                 held_nano_usd=held_nano_usd,
             )
             observer.call_ended(ending, self.bill, charged, seconds, upstream_cost)
-            return before_write
         finally:
             # Also after an exception: recovery finds a hold without a live call.
             self._billing.live.leave(self.call.facts.call_id)

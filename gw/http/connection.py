@@ -360,7 +360,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _responded(self) -> None:
         """Continue with the next request if this one is checked and its response complete."""
-        self.out.write_joined()
         request = self._request
         if request is None or not request.is_finished or self._state is CHECKING:
             return

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable
 
 from tornado.iostream import StreamClosedError
-
-# A larger response is written at once.
-JOINED_BYTES_MAX = 16 * 1024
 
 
 class Outbound:
@@ -17,7 +13,6 @@ class Outbound:
 
     __slots__ = (
         "_drained",
-        "_joined",
         "_ready",
         "is_closed",
         "is_paused",
@@ -34,8 +29,6 @@ class Outbound:
         self.loop = loop
         self._ready = ready
         self._drained: Future[None] | None = None
-        # A response that is written in the next turn, and what is called before.
-        self._joined: tuple[bytes, Callable[[], None]] | None = None
 
     @property
     def unsent_bytes(self) -> int:
@@ -62,28 +55,6 @@ class Outbound:
         if self._drained is None or self._drained.done():
             self._drained = self.loop.create_future()
         return self._drained
-
-    def join(self, data: bytes, before_write: Callable[[], None]) -> Future[None]:
-        """Let `write_joined` write the whole of a small response, in the loop's next turn.
-
-        A write wakes up a waiting peer of the same host, which costs as much again; the next ones,
-        right after it, find it awake. `before_write` is called right before it, also if the client
-        has left by then.
-        """
-        if self.is_closed or self.is_paused or len(data) > JOINED_BYTES_MAX:
-            before_write()
-            return self.write(data)
-        self._joined = data, before_write
-        return self._ready
-
-    def write_joined(self) -> None:
-        """Write the response that `join` has left, if there is one."""
-        joined, self._joined = self._joined, None
-        if joined is not None:
-            data, before_write = joined
-            before_write()
-            if not self.is_closed:
-                self.transport.write(data)
 
     def resume(self) -> None:
         """The write buffer has room again."""

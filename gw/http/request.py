@@ -465,8 +465,6 @@ class Request(AnsweredRequest):
         self.note_sent(chunk)
         if chunk and has_body:
             data += response.chunk_of(chunk) if self._is_chunked else chunk
-        if self.before_write is not None:
-            return self._out.join(data, self.before_write)
         return self._out.write(data)
 
     def hand_over(self, headers: Mapping[str, str]) -> Outbound:

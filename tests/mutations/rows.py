@@ -174,7 +174,7 @@ MUTATIONS = (
     Mutation(
         "settled-twice",
         "gw",
-        "            return None\n        self._is_settled = True\n        try:",
+        "            return\n        self._is_settled = True\n        try:",
         "            pass\n        self._is_settled = True\n        try:",
         "tests/unit/calls/test_settlement.py::test_usage_that_cannot_be_is_not_believed",
     ),

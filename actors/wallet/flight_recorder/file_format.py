@@ -2,8 +2,8 @@
 
 It has a page for the head, then slots of equal size. A slot has two halves written alternately,
 each with a sequence number and a checksum: an interrupted write leaves the other half intact. The
-head of a slot has the number of output tokens sent, which changes with every read of a stream, or
-the mark that a whole response is written, and the sequence number at which the slot was released.
+head of a slot has the number of output tokens sent, which changes with every read of a stream, and
+the sequence number at which the slot was released.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEAD = Layout("<8sII64s")  # magic, slots, bytes of a slot, name of the process
 MARK = Layout("<QII")  # of a half: sequence number, length, checksum seeded with the number
 COUNT = Layout("<QQ")  # tokens, and the same with all bits inverted
 ALL_BITS = 2**64 - 1
-WRITTEN = 2**63  # in the place of the tokens, with a sequence number: that settlement counts
+TOKENS_MAX = 2**63 - 1  # beyond it stands a mark of the version before, which counts nothing
 GIVEN_BACK = Layout("<QQ")  # the last sequence number when the slot was released, twice
 HALVES = (32, 32 + HALF_BYTES)
 ROOM = HALF_BYTES - MARK.size
@@ -68,7 +68,6 @@ class Ended(Struct, frozen=True, omit_defaults=True, tag="settled"):
     outcome: Outcome
     held: int | None = None
     identity: str = ""
-    awaits_write: bool = False  # counts once its slot is marked; until then, what was before it
 
 
 class Recorded(Struct, frozen=True):

@@ -17,8 +17,7 @@ import fcntl
 import mmap
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -138,34 +137,21 @@ class Recorder:
                 output_tokens, output_tokens ^ file_format.ALL_BITS
             )
 
-    def settled(
-        self, settle: messages.Settle, outcome: messages.Outcome, *, awaits_write: bool = False
-    ) -> Callable[[], None] | None:
+    def settled(self, settle: messages.Settle, outcome: messages.Outcome) -> None:
         """Record how a call has ended, before its settlement is committed.
 
         Except a call with an idempotency key, whose client gets nothing before the commit and must
         not pay for a lost response, and that of a job, whose hold outlives the process.
-
-        If its response `awaits_write`, returns what to call right before that: the record counts
-        from then on.
         """
         facts, admitted = settle.facts, settle.admitted
         if settle.claim_end is not None or facts.job_id is not None:
-            return None
+            return
         if admitted is None:
-            ended = file_format.Ended(facts, outcome, awaits_write=awaits_write)
+            ended = file_format.Ended(facts, outcome)
         else:
             held, identity = admitted.hold.amount_nano_usd, admitted.identity
-            ended = file_format.Ended(facts, outcome, held, identity, awaits_write)
-        slot = self._store(facts.call_id, ended)
-        return partial(self._written, slot) if awaits_write and slot is not None else None
-
-    def _written(self, slot: Slot) -> None:
-        if self._file is not None:
-            mark = file_format.WRITTEN | slot.turn
-            self._file[slot.at : slot.at + 16] = file_format.COUNT.pack(
-                mark, mark ^ file_format.ALL_BITS
-            )
+            ended = file_format.Ended(facts, outcome, held, identity)
+        self._store(facts.call_id, ended)
 
     def forget(self, settled: Iterable[messages.Settle]) -> None:
         """Release the slots of calls that the database has settled."""

@@ -165,26 +165,19 @@ def _recorded(slot: bytes) -> tuple[file_format.Recorded | None, bool]:
             intact.append((turn, payload))
         else:
             torn.append(turn)
-    newest = max(intact, default=(0, b""))[0]
+    newest, payload = max(intact, default=(0, b""))
     is_damaged = any(turn != max(0, newest - 1) for turn in torn) or (not intact and any(slot[:32]))
     count, turned = file_format.COUNT.unpack_from(slot)
     if count ^ turned != file_format.ALL_BITS:
         is_damaged = is_damaged or (count, turned) != (0, 0)
         count = 0
+    elif count > file_format.TOKENS_MAX:
+        count = 0
     given_back = file_format.GIVEN_BACK.unpack_from(slot, file_format.COUNT.size)
-    for turn, payload in sorted(intact, reverse=True):
-        if given_back == (turn, turn):
-            return None, is_damaged
-        try:
-            what = file_format.DECODER.decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None, True
-        if not (
-            isinstance(what, file_format.Ended)
-            and what.awaits_write
-            and count != file_format.WRITTEN | turn
-        ):
-            return file_format.Recorded(
-                what, 0 if count & file_format.WRITTEN else count
-            ), is_damaged
-    return None, is_damaged
+    if not intact or given_back == (newest, newest):
+        return None, is_damaged
+    try:
+        what = file_format.DECODER.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None, True
+    return file_format.Recorded(what, count), is_damaged

@@ -7,7 +7,7 @@ the response in one piece, once it is complete and settled.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -76,7 +76,7 @@ class CollectingWriter:
     def break_off(self, block: bytes) -> None:
         self.finish(block)
 
-    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
+    def send(self, body: bytes) -> None:
         raise AssertionError("what is asked for as a stream comes as one")
 
     def deliver(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -36,8 +35,6 @@ class TornadoRequest(HTTPServerRequest):
     client_gone = False
     has_head_out = False  # of the response
     is_finished = False  # the response is complete
-    # Of a whole response that may be written in the loop's next turn: is called right before.
-    before_write: Callable[[], None] | None = None
 
     def __init__(
         self, method: str, target: str, version: str, headers: RequestHeaders, remote_ip: str

@@ -5,7 +5,7 @@ minutes go by; how old others look is the database's to say, and is set by SQL.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,18 +102,14 @@ class Process:
         facts: CallFacts,
         cost: int,
         *,
-        awaits_write: bool = False,
         held: int | None = None,
         **more: Any,
-    ) -> Callable[[], None] | None:
+    ) -> None:
         """End a call, which held so much, with `more` in its outcome; see `Wallets.settle`."""
         now = SystemClock().now()
         ended = Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1, **more)
-        before_write = self.wallets.settle(
-            facts, ended, awaits_write=awaits_write, held_nano_usd=held
-        )
+        self.wallets.settle(facts, ended, held_nano_usd=held)
         self.live.leave(facts.call_id)
-        return before_write
 
     def refuse(self, account_id: str, key_id: str, *, facts: CallFacts | None = None) -> None:
         """Write the row of a call that was refused, a new one if none is given."""

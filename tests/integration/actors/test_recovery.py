@@ -313,26 +313,18 @@ async def test_more_calls_than_one_read_takes_are_all_recovered(database_url: st
 # What a process of this host leaves in its flight recorder.
 
 
-async def die_with_an_answer(
-    url: str, folder: Path, cost: int, *, is_written: bool = True, **more: Any
-) -> CallFacts:
+async def die_with_an_answer(url: str, folder: Path, cost: int, **more: Any) -> CallFacts:
     """A call has ended, its settlement is on its way, and its process is no more."""
     async with process(url, "proc_dead", pid=GONE, data_dir=folder) as dead:
         facts = await dead.hold(100)
-        before_write = dead.settle(facts, cost, awaits_write=True, **more)
-        if is_written and before_write is not None:
-            before_write()
+        dead.settle(facts, cost, **more)
     return facts
 
 
 @logs("calls_recovered")
-@pytest.mark.parametrize("is_written", [True, False])
-async def test_answer_costs_what_it_costs_if_it_was_written(
-    database_url: str, tmp_path: Path, is_written: bool
-) -> None:
-    row = ("success", None, 33) if is_written else ("interrupted", "gateway_restarted", 0)
+async def test_answer_costs_what_it_costs(database_url: str, tmp_path: Path) -> None:
     async with ledger_of(database_url) as database:
-        facts = await die_with_an_answer(database_url, tmp_path, 33, is_written=is_written)
+        facts = await die_with_an_answer(database_url, tmp_path, 33)
         assert await open_holds(database) == 1
         async with (
             process(
@@ -344,8 +336,8 @@ async def test_answer_costs_what_it_costs_if_it_was_written(
         ):
             found = await asyncio.gather(judge.recovery.sweep(), other.recovery.sweep())
             assert sorted(found) == [0, 1]
-            assert await rows_of(database, facts.call_id) == [row]
-            assert await read_balance(database, ACCOUNT) == (10_000 - row[2], 0)
+            assert await rows_of(database, facts.call_id) == [("success", None, 33)]
+            assert await read_balance(database, ACCOUNT) == (10_000 - 33, 0)
             assert left_behind(tmp_path) == ["proc_a", "proc_b"]
 
 

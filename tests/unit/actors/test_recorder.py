@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 from uuid import UUID
 
 import pytest
@@ -96,6 +95,15 @@ def test_what_was_stored_with_every_default_is_read(
     )
     end(recorder, 1, 7)
     assert left(tmp_path)[UUID(int=1)].what == Ended(facts(1), result)
+
+
+def test_mark_of_the_version_before_is_no_count_of_tokens(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    slot = recorder.delivers(UUID(int=1), SO_FAR)
+    assert slot is not None
+    recorder.counts(slot, 2**63 + 1)
+    assert left(tmp_path)[UUID(int=1)].output_tokens == 0
 
 
 def test_what_no_client_has_been_given_is_not_recorded(recorder: Recorder, tmp_path: Path) -> None:
@@ -322,27 +330,6 @@ def test_call_under_way_keeps_its_hold_whatever_else_is_too_long(
         found = left(tmp_path)[UUID(int=1)]
         assert found.what.delivered == {**SO_FAR, "detail": kept or {}}
         assert (found.output_tokens, found.begun.amount_nano_usd) == (40, 90)
-
-
-@logs("recorder_damaged")
-@pytest.mark.parametrize("is_admitted", [True, False])
-def test_settlement_counts_from_the_write_of_its_response(
-    recorder: Recorder, tmp_path: Path, is_admitted: bool
-) -> None:
-    recorder.delivers(UUID(int=9), SO_FAR)  # of the call before in this slot
-    end(recorder, 9, 1)
-    recorder.forget([settle(9, 1)])
-    if is_admitted:
-        recorder.admitted(Admitted(hold(1), NAME, 0.0, None))
-    before, ended = left(tmp_path), outcome(7)
-    before_write = recorder.settled(encode_settlement(facts(1), ended), ended, awaits_write=True)
-    assert left(tmp_path) == before == ({UUID(int=1): ANY} if is_admitted else {})
-    assert before_write is not None
-    before_write()
-    content = bytearray(path_in(tmp_path).read_bytes())
-    assert left(tmp_path)[UUID(int=1)].what.outcome == ended
-    content[PAGE_BYTES] ^= 1  # the mark
-    assert left(tmp_path, bytes(content)) == before
 
 
 def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> None:

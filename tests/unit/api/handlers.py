@@ -53,7 +53,6 @@ class Script:
         self.may_end.set()
         self.events: list[str] = []
         self.raises: Callable[[], BaseException] | None = None
-        self.after: Callable[[Any], None] | None = None  # is given the request, when it is answered
 
 
 class WorkHandler(ApiHandler):
@@ -99,17 +98,6 @@ class HugeHandler(WorkHandler):
         self.finish(b"x" * HUGE_BYTES)
 
 
-class JoinedHandler(WorkHandler):
-    """One response of so many bytes, which may be written in the next turn."""
-
-    async def work(self) -> None:
-        self.request.before_write = lambda: self.script.events.append("written")
-        self.finish(b"x" * int(self.request.body))
-        self.script.events.append("finished")
-        if self.script.after is not None:
-            self.script.after(self.request)
-
-
 class SizedHandler(WorkHandler):
     """A response whose head says how long it is, and some of it, before the work."""
 
@@ -141,7 +129,6 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
             billed("/v1/work", WorkHandler, options=scripted),
             billed("/v1/stream", StreamHandler, options=scripted),
             billed("/v1/huge", HugeHandler, options=scripted),
-            billed("/v1/joined", JoinedHandler, options=scripted),
             billed("/v1/sized", SizedHandler, options=scripted),
             billed("/v1/torrent", TorrentHandler, options=scripted),
             Endpoint("/v1/named", r"/v1/named/([^/]+)", ("GET",), NamedHandler, auth="none"),

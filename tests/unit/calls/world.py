@@ -264,12 +264,10 @@ class RecordingWriter:
         self.finish(block)
         self.is_broken_off = True
 
-    def send(self, body: bytes, before_write: Callable[[], None] | None = None) -> None:
+    def send(self, body: bytes) -> None:
         assert not self.has_ended
         assert not self.blocks
         self.has_ended = True
-        if before_write is not None:
-            before_write()
         self.blocks.append(body)
 
     # What happens to a handler

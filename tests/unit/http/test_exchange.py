@@ -8,8 +8,6 @@ import pytest
 from channels.body_budget import BodyBudget
 from gw.errors import GatewayError
 from gw.http.body import DROP_FACTOR, DROP_SECONDS, SMALL_BODY_BYTES, InboundBody, UnreadBody
-from gw.http.flow_control import JOINED_BYTES_MAX
-from gw.http.request import Request
 from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
@@ -325,37 +323,3 @@ def test_the_rest_is_dropped_up_to_a_bound() -> None:
     leftover = UnreadBody({"Transfer-Encoding": "chunked"}, LIMIT)
     assert leftover.drop(b"x" * (DROP_FACTOR * LIMIT))
     assert not leftover.drop(b"x")
-
-
-@cases("size, order", (3, ["finished", "written"]), (JOINED_BYTES_MAX, ["written", "finished"]))
-async def test_small_response_is_written_in_the_next_turn(size: int, order: list[str]) -> None:
-    script = Script()
-    async with served(make_app(World(), script)) as address, address.client() as client:
-        body = str(size).encode()
-        response = await client.request(
-            request("POST", "/v1/joined", f"Content-Length: {len(body)}"), body
-        )
-        assert (response.status, len(response.body)) == (200, size)
-    assert [one for one in script.events if one in order] == order
-
-
-@cases("is_gone", False, True)
-async def test_response_is_written_before_that_of_a_request_behind_it(is_gone: bool) -> None:
-    def goes_on(requested: Request) -> None:
-        connection = requested._responded.__self__  # type: ignore[attr-defined]
-        if is_gone:
-            connection.out.close(None)
-        else:
-            connection.data_received(b"no HTTP\r\n\r\n")
-        script.events.append("went on")
-
-    script = Script()
-    script.after = goes_on
-    async with served(make_app(World(), script)) as address, address.client() as client:
-        head = request("POST", "/v1/joined", "Content-Length: 1").replace("\n", "\r\n")
-        await client.send(head.encode() + b"3")
-        await eventually(lambda: "written" in script.events)
-        if not is_gone:
-            assert [(await client.response()).status for _ in range(2)] == [200, 400]
-    order = ["went on", "written"] if is_gone else ["written", "went on"]
-    assert [one for one in script.events if one in order] == order
