@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from channels.dialects import base_resp
 from channels.dialects.chat.content import read_content
-from channels.dialects.chat.thinking import THOUGHTS, bare_text
+from channels.dialects.chat.thinking import THOUGHTS, bare_text, thoughts_in_content
 from channels.dialects.loose_members import loosely
 from channels.json import lenient
 from channels.json.lenient import is_stated
@@ -48,14 +48,16 @@ class ChunkMessage(Struct, gc=False):
     reasoning_content: str | None = None
     reasoning: str | None = None
     thinking: str | None = None
+    reasoning_text: str | None = None  # of Copilot
     reasoning_details: msgspec.Raw = lenient.NULL
+    thinking_blocks: msgspec.Raw = lenient.NULL  # of LiteLLM
     tool_calls: list[ChunkToolCall] | None = None
     function_call: ChunkFunction | None = None
     images: msgspec.Raw = lenient.NULL
 
     def thought(self) -> str | None:
         """Return the text of its thinking: some upstreams send one thought under several names."""
-        return self.reasoning_content or self.reasoning or self.thinking
+        return self.reasoning_content or self.reasoning or self.thinking or self.reasoning_text
 
     def characters(self) -> int:
         """Count characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
@@ -63,6 +65,8 @@ class ChunkMessage(Struct, gc=False):
         count = 0 if content is None else len(content)
         if (thought := self.thought()) is not None:
             count += len(thought)
+        elif self.thinking_blocks is not lenient.NULL:
+            count += lenient.characters_of(lenient.read_json(bytes(self.thinking_blocks)))
         if self.tool_calls is not None:
             count += sum(_length(call.function) for call in self.tool_calls)
         if self.refusal is not None:
@@ -198,18 +202,22 @@ def _loose_choice(choice: Any) -> Choice:
 
 def _loose_message(fields: dict[str, Any]) -> LooseMessage:
     content = fields.get("content")
-    is_parts = isinstance(content, list)  # as some upstreams send it
+    blocks, parts = fields.get("thinking_blocks"), None
+    if isinstance(content, list):  # as some upstreams send it
+        parts = tuple(read_content(content, {}))
+        blocks = blocks or thoughts_in_content(content)
     calls, function = fields.get("tool_calls"), fields.get("function_call")
     return LooseMessage(
         content=lenient.text_of(content),
         refusal=lenient.text_of(fields.get("refusal")),
         reasoning_content=bare_text(fields),
         reasoning_details=lenient.raw_of(fields.get("reasoning_details")),
+        thinking_blocks=lenient.raw_of(blocks or None),
         tool_calls=_loose_calls(calls) if isinstance(calls, list) else None,
         function_call=_loose_function(function),
         images=lenient.raw_of(fields.get("images")),
         counted=_count_loosely(fields),
-        parts=tuple(read_content(content, {})) if is_parts else (),
+        parts=parts or (),
     )
 
 
@@ -247,7 +255,7 @@ def _count_loosely(fields: dict[str, Any]) -> int:
 
     Text may be an array of parts; every string under the counted members counts.
     """
-    thought = next(filter(None, map(fields.get, THOUGHTS)), None)
+    thought = next(filter(None, map(fields.get, (*THOUGHTS, "thinking_blocks"))), None)
     count = lenient.characters_of([fields.get("content"), fields.get("refusal"), thought])
     calls = fields.get("tool_calls")
     functions = (

@@ -6,8 +6,6 @@ the calls.
 
 from __future__ import annotations
 
-import msgspec
-
 from channels.dialects.chat import events as wire
 from channels.dialects.chat import thinking
 from channels.dialects.chat.content import read_content
@@ -139,8 +137,8 @@ class ChatResponseDecoder:
 
     def _take_delta(self, delta: wire.ChunkMessage, events: list[Event]) -> None:
         thought = delta.thought()
-        if delta.reasoning_details is not lenient.NULL:
-            self._take_details(thought, delta.reasoning_details, events)
+        if delta.reasoning_details is not lenient.NULL or delta.thinking_blocks is not lenient.NULL:
+            self._take_details(thought, delta, events)
         elif thought:
             self._thought = True
             events.append(ThinkingDelta(thought))
@@ -159,9 +157,12 @@ class ChatResponseDecoder:
             call = wire.ChunkToolCall(index=_FUNCTION_CALL, function=delta.function_call)
             events.extend(self._calls.read([call]))
 
-    def _take_details(self, thought: str | None, raw: msgspec.Raw, events: list[Event]) -> None:
+    def _take_details(
+        self, thought: str | None, delta: wire.ChunkMessage, events: list[Event]
+    ) -> None:
         """Emit thoughts and their signatures; the envelope repeats text that was sent outside."""
-        entries = thinking.read_entries(lenient.read_loosely(bytes(raw)))
+        stated = (delta.reasoning_details, delta.thinking_blocks)
+        entries = thinking.read_entries(*(lenient.read_json(bytes(raw)) for raw in stated))
         if not self._thought:
             entries = thinking.thoughts_of(thought, entries)
         elif thought:

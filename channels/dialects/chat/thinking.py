@@ -8,11 +8,12 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from channels import families
 from channels.translation.model import Protocol, Thinking
+from channels.translation.signatures import UNSIGNED, opened
 
 _FORMATS: Mapping[Protocol, str] = {
     families.MESSAGES.protocol: "anthropic-claude-v1",
@@ -22,7 +23,10 @@ _FORMATS: Mapping[Protocol, str] = {
 }
 _SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
 # The members that upstreams send the text of a thought in.
-THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_text")
+# The types of content's parts that are thoughts, and the members with their text.
+_THOUGHT_PARTS = ("thinking", "reasoning")
+_TEXTS = ("thinking", "reasoning", "text", "summary")
 # The member with a tool call's signature, by its signer.
 _CALL_SIGNERS: Mapping[Protocol, str] = {
     families.GEMINI.protocol: "google",
@@ -34,7 +38,8 @@ _CALL_SIGNERS: Mapping[Protocol, str] = {
 
 def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
     """Decode the thinking of a message."""
-    return thoughts_of(bare_text(message), read_entries(message.get("reasoning_details")))
+    entries = read_entries(message.get("reasoning_details"), message.get("thinking_blocks"))
+    return thoughts_of(bare_text(message), entries)
 
 
 def thoughts_of(text: str | None, entries: list[Thinking]) -> list[Thinking]:
@@ -44,13 +49,18 @@ def thoughts_of(text: str | None, entries: list[Thinking]) -> list[Thinking]:
     return settled(entries)
 
 
-def read_entries(details: Any) -> list[Thinking]:
-    """Decode the envelope."""
-    return [
-        thinking
-        for entry in (details if isinstance(details, list) else ())
-        if isinstance(entry, Mapping) and (thinking := read_entry(entry)) is not None
-    ]
+def read_entries(details: Any, blocks: Any) -> list[Thinking]:
+    """Decode the envelope; without one the blocks of the messages protocol, as LiteLLM sends them.
+
+    Some upstreams send both.
+    """
+    return _read_each(details, read_entry) or _read_each(blocks, _read_block)
+
+
+def _read_each(stated: Any, read: Callable[[Mapping[str, Any]], Thinking | None]) -> list[Thinking]:
+    each = stated if isinstance(stated, list) else ()
+    found = [read(one) for one in each if isinstance(one, Mapping)]
+    return [thinking for thinking in found if thinking is not None]
 
 
 def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
@@ -82,16 +92,34 @@ def thought_in(message: Mapping[str, Any]) -> str | None:
 
 def text_in_content(content: Iterable[Any]) -> str:
     """Return the thinking that some upstreams send as parts of the content."""
-    texts: list[str] = []
-    for part in content:
-        if isinstance(part, Mapping) and part.get("type") == "thinking":
-            thought = part.get("thinking")
-            pieces = thought if isinstance(thought, list) else [thought]
-            for piece in pieces:
-                text = piece.get("text") if isinstance(piece, Mapping) else piece
-                if isinstance(text, str):
-                    texts.append(text)
-    return "".join(texts)
+    return "".join(map(_text_of, thoughts_in_content(content)))
+
+
+def thoughts_in_content(content: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """Return the parts of the content that are thoughts; they have the form of blocks."""
+    return [
+        part for part in content if isinstance(part, Mapping) and part.get("type") in _THOUGHT_PARTS
+    ]
+
+
+def _text_of(part: Mapping[str, Any]) -> str:
+    thought = next(filter(None, map(part.get, _TEXTS)), None)
+    pieces = thought if isinstance(thought, list) else [thought]
+    texts = (piece.get("text") if isinstance(piece, Mapping) else piece for piece in pieces)
+    return "".join([text for text in texts if isinstance(text, str)])
+
+
+def _read_block(block: Mapping[str, Any]) -> Thinking | None:
+    """Decode a block of the messages protocol; None if it says nothing."""
+    own = families.MESSAGES.protocol
+    if data := _string(block, "data"):
+        data, signer = opened(data, own=own)
+        return Thinking("", redacted=data, signer=signer)
+    text, signature = _text_of(block), _string(block, "signature")
+    if signature and signature != UNSIGNED:
+        signature, signer = opened(signature, own=own)
+        return Thinking(text, signature=signature, signer=signer)
+    return Thinking(text) if text else None
 
 
 def read_entry(entry: Mapping[str, Any]) -> Thinking | None:

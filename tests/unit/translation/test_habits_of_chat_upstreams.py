@@ -210,6 +210,73 @@ def test_thinking_beside_the_content_is_told_once(is_stream: bool) -> None:
     assert read(said, "stop", is_stream=is_stream).parts == (Thinking("Hm."), Text("Four."))
 
 
+BLOCK = {"type": "thinking", "thinking": "Hm."}
+SIGNED_BLOCK = {**BLOCK, "signature": "c2ln"}
+HIDDEN_BLOCK = {"type": "redacted_thinking", "data": "ZGF0"}
+SIGNED = Thinking("Hm.", signature="c2ln", signer="messages")
+HIDDEN = Thinking("", redacted="ZGF0", signer="messages")
+UNREAD: dict[str, tuple[dict[str, Any], tuple[Part, ...]]] = {
+    "of Copilot": ({"reasoning_text": "Hm."}, (Thinking("Hm."),)),
+    "blocks": ({"thinking_blocks": [BLOCK]}, (Thinking("Hm."),)),
+    "signed blocks": ({"thinking_blocks": [SIGNED_BLOCK, HIDDEN_BLOCK]}, (SIGNED, HIDDEN)),
+    "blocks beside their text": (
+        {"thinking_blocks": [SIGNED_BLOCK], "reasoning_content": "Hm."},
+        (SIGNED,),
+    ),
+    "blocks that a translation marked": (
+        {"thinking_blocks": [{**BLOCK, "signature": "translated:unsigned"}]},
+        (Thinking("Hm."),),
+    ),
+    "a part of reasoning": (
+        {"content": [{"type": "reasoning", "text": "Hm."}]},
+        (Thinking("Hm."),),
+    ),
+    "a part under its name": (
+        {"content": [{"type": "reasoning", "reasoning": "Hm."}]},
+        (Thinking("Hm."),),
+    ),
+    "a part with a summary": (
+        {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}]},
+        (Thinking("Hm."),),
+    ),
+    "a signed part": ({"content": [SIGNED_BLOCK]}, (SIGNED,)),
+    "odd blocks": ({"thinking_blocks": [None, 7, {"type": "thinking", "thinking": 7}]}, ()),
+}
+
+
+@IN_ONE
+@pytest.mark.parametrize(("said", "expected"), UNREAD.values(), ids=list(UNREAD))
+def test_thought_in_an_upstreams_own_form_is_thinking(
+    said: dict[str, Any], expected: tuple[Part, ...], is_stream: bool
+) -> None:
+    content = [*said.get("content", ()), {"type": "text", "text": "Four."}]
+    for text in (content, "Four.") if "content" not in said else (content,):
+        reply = read({**said, "content": text}, "stop", is_stream=is_stream)
+        assert reply.parts == (*expected, Text("Four."))
+
+
+def test_blocks_in_pieces_are_one_thought() -> None:
+    pieces: list[dict[str, Any]] = [
+        {"thinking_blocks": [{**BLOCK, "thinking": "H", "signature": ""}]},
+        {"thinking_blocks": [{**BLOCK, "thinking": "m.", "signature": None}]},
+        {"thinking_blocks": [{**SIGNED_BLOCK, "thinking": ""}]},
+        {"content": "Four."},
+    ]
+    for member in ({}, {"reasoning_content": "H"}):
+        first, second, *rest = pieces
+        deltas = [first | member, second | ({"reasoning_content": "m."} if member else {}), *rest]
+        chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+        events = events_from("chat", sse(*chunks, b"[DONE]"))
+        assert folded(events).parts == (SIGNED, Text("Four."))
+
+
+def test_thoughts_in_blocks_are_counted() -> None:
+    body = {"choices": [{"message": {"thinking_blocks": [SIGNED_BLOCK], "content": "Four."}}]}
+    meter = new_meter("chat")
+    meter.take_body(json.dumps(body).encode())
+    assert meter.characters == len("Hm.Four.")
+
+
 FINISHES: list[tuple[str, FinishReason]] = [
     ("stop", "tool_calls"),
     ("function_call", "tool_calls"),

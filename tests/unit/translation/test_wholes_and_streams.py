@@ -152,6 +152,17 @@ CHAT: dict[str, Body] = {
     "refusal in parts": completion(content=[{"type": "refusal", "refusal": "No."}]),
     "images": completion(content="See ", images=[IMAGE]),
     "thought": completion(content="Four.", reasoning_content="Hm, so."),
+    "thought of Copilot": completion(content="Four.", reasoning_text="Hm, so."),
+    "blocks": completion(
+        content="x",
+        thinking_blocks=[
+            {"type": "thinking", "thinking": "ab", "signature": "c2ln"},
+            {"type": "redacted_thinking", "data": "ZGF0"},
+        ],
+    ),
+    "reasoning in parts": completion(
+        content=[{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "x"}]
+    ),
     "thought in parts": completion(
         content=[{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "x"}]
     ),
