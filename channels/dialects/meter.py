@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -55,7 +55,8 @@ class ResponseMeter(Generic[Read]):
 
     # Members of an error that may have its code, the most trusted first.
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
-    reads_any_size: ClassVar[bool] = False  # see Meter
+    # Whether `read_event` builds few objects from an event of any number of values.
+    reads_any_size: ClassVar[bool] = False
 
     # Whether a stream begins with any event, or only with one that has a choice.
     begins_at_once: ClassVar[bool] = True
@@ -198,51 +199,5 @@ class MeterReading(Protocol):
     def error_seen(self) -> object: ...
 
 
-class Meter(MeterReading, Protocol):
-    """Meters one upstream response as it is passed on, event by event or whole.
-
-    `read_event` decodes an event's data, for both the meter and a translation; None if it is
-    unreadable, or undocumented and heavy. `take_event` meters it; False if only a client that
-    requested usage gets the event. Neither raises. `take_body` meters a whole response, and returns
-    it decoded; raises UpstreamMalformed.
-    `reads_any_size`: `read_event` builds few objects from an event of any number of values.
-    `shown_usage` is what a translation of it states.
-    `begins_at_once`: any event begins a stream, not only one with a choice. `has_answer`: the
-    response can be used. `end_of_body`: the body of a stream has ended as its head promised, which
-    may be the end of the response.
-    """
-
-    @property
-    def reads_any_size(self) -> bool: ...
-
-    @property
-    def begins_at_once(self) -> bool: ...
-
-    @property
-    def has_answer(self) -> bool: ...
-
-    @property
-    def shown_usage(self) -> Usage | None: ...
-
-    def end_of_body(self) -> None: ...
-
-    @property
-    def error_seen(self) -> ErrorEvent | None: ...
-
-    @property
-    def finish_reason(self) -> str | None: ...
-
-    @property
-    def response_id(self) -> str | None: ...
-
-    @property
-    def response_model(self) -> str | None: ...
-
-    @property
-    def malformed_events(self) -> int: ...
-
-    def read_event(self, data: bytes) -> Any: ...
-
-    def take_event(self, read: Any, /) -> bool: ...
-
-    def take_body(self, body: bytes) -> Any: ...
+# A meter of any dialect.
+Meter: TypeAlias = ResponseMeter[Any]

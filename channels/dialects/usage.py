@@ -36,9 +36,6 @@ class UsageType(Generic[_Kind]):
         # Not strict: integral floats and numeric strings are counts.
         self._decode = msgspec.json.Decoder(kind, strict=False).decode
 
-    def __repr__(self) -> str:
-        return f"<UsageType {self._kind.__name__}>"
-
     def read(self, stated: msgspec.Raw | bytes) -> tuple[_Kind | None, bool]:
         """Return the members that can be read, and whether these are all; None for no object."""
         try:
@@ -81,9 +78,6 @@ class RunningUsage:
     def __init__(self) -> None:
         self.counts: Counts | None = None
         self.covered = 0
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.counts}>"
 
     def add(self, counts: Counts, characters: int) -> None:
         """Add a statement, made after so many characters."""

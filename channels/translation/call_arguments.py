@@ -83,9 +83,6 @@ class Arguments:
         self._tail = ""  # a backslash at the end of a piece
         self._is_done: bool | None = None  # whether the closed value is an object
 
-    def __repr__(self) -> str:
-        return f"<Arguments in {len(self._pieces)} pieces>"
-
     def add(self, piece: str) -> None:
         """Add a piece."""
         self._pieces.append(piece)
@@ -136,9 +133,6 @@ class WaitingArguments:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._size = 0
-
-    def __repr__(self) -> str:
-        return f"<WaitingArguments {self._size} characters>"
 
     def __bool__(self) -> bool:
         return self._size > 0

@@ -37,9 +37,6 @@ class LossReport:
         self._fields: dict[str, None] = {}  # a set that keeps its order
         self._more = 0  # further fields, only counted
 
-    def __repr__(self) -> str:
-        return f"<LossReport {self.warning() or 'nothing dropped'}>"
-
     @property
     def dropped(self) -> list[str]:
         """The fields; of a shortened report, the first ones."""

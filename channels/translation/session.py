@@ -88,9 +88,6 @@ class TranslatedCall:
         call._redact = redact
         return call
 
-    def __repr__(self) -> str:
-        return f"<TranslatedCall {self.translation.path} {self.report}>"
-
     def upstream_body(
         self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
     ) -> dict[str, Any]:
@@ -187,9 +184,6 @@ class TranslatedStream:
         self._redact = redact
         self.failed: StreamFailed | None = None
         self.has_written = False
-
-    def __repr__(self) -> str:
-        return f"<TranslatedStream {self._decoder} to {self._encoder}>"
 
     def take_event(self, read: Any) -> bytes:
         """Return the client's bytes for one decoded event of the upstream; often none.

@@ -43,10 +43,6 @@ class ChatResponseDecoder:
         self._stated = ChatUsageReader()
         self._thought = False  # text of the present thought was emitted
 
-    def __repr__(self) -> str:
-        state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<ChatResponseDecoder {state}, {self._calls}>"
-
     def take_event(self, read: wire.ChatChunk | None) -> list[Event]:
         """Return the canonical events of one decoded event. Never raises."""
         if read is None or self._ended:

@@ -61,9 +61,6 @@ class ChatToolCallReader:
         self._calls: list[_StreamedCall] = []
         self._is_closed = False
 
-    def __repr__(self) -> str:
-        return f"<ChatToolCallReader {self.count} calls>"
-
     def read(self, pieces: Iterable[ChunkToolCall]) -> list[Event]:
         """Return the events of the calls, or pieces of them, in a chunk."""
         events: list[Event] = []

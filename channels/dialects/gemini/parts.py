@@ -30,9 +30,6 @@ class GeminiWriter:
     def __init__(self, calls: Mapping[str, model.ToolCall]) -> None:
         self._calls = calls
 
-    def __repr__(self) -> str:
-        return f"<GeminiWriter {len(self._calls)} calls>"
-
     def write(self, parts: Sequence[model.Part]) -> list[_Written]:
         """Encode the parts of a request's turn."""
         written: list[_Written] = []

@@ -51,9 +51,6 @@ class CopyRoom:
         self._taken_members = 0
         self._taken_bytes = 0
 
-    def __repr__(self) -> str:
-        return f"<CopyRoom {self._taken_bytes} of {self._bytes} bytes>"
-
     def admit(self, schema: Schema) -> None:
         """Add the budget of one of the request's schemas."""
         more = COPIED_TIMES_MAX * len(dumps(schema))
@@ -97,9 +94,6 @@ class References:
         self._drop = drop
         self._found: dict[str, tuple[Schema, tuple[int, int]] | None] = {}
         self._open: dict[str, None] = {}  # in order of opening
-
-    def __repr__(self) -> str:
-        return f"<References of {self._path}: {len(self._found)}>"
 
     def opened(self) -> int:
         """Return the number of open references."""

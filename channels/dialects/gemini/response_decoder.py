@@ -58,10 +58,6 @@ class GeminiResponseDecoder:
         self._stated = GeminiUsageReader()
         self._last_usage: Usage | None = None  # emitted last
 
-    def __repr__(self) -> str:
-        state = "over" if self._is_over else "began" if self._began else "new"
-        return f"<GeminiResponseDecoder {state}, {self._calls}>"
-
     def take_event(self, read: Sequence[GeminiChunk] | None) -> list[Event]:
         """Return the canonical events of one event's chunks. Never raises."""
         events: list[Event] = []

@@ -66,9 +66,6 @@ class GeminiToolCallReader:
         self.count = 0
         self._open: _OpenFunctionCall | None = None
 
-    def __repr__(self) -> str:
-        return f"<GeminiToolCallReader {self.count} calls{', one open' if self._open else ''}>"
-
     def read(self, call: ChunkCall, signature: str | None) -> list[Event]:
         """Return the events of a part with a call or a piece of one."""
         events: list[Event] = []

@@ -151,9 +151,6 @@ class GeminiUsageReader(RunningUsage):
         self._queries: set[int] | None = None  # hashes of the searched queries
         self.model: str | None = None
 
-    def __repr__(self) -> str:
-        return f"<GeminiUsageReader {self._running}>"
-
     def ground(self, stated: msgspec.Raw) -> None:
         """Add the queries of a candidate's grounding; empty ones are free of charge."""
         try:

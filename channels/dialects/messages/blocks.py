@@ -39,9 +39,6 @@ class BlockReader:
         self.left_over = left_over
         self._names: dict[str, str] = {}
 
-    def __repr__(self) -> str:
-        return f"<BlockReader {len(self._names)} calls, {len(self.left_over)} left over>"
-
     def read(self, content: Any) -> list[model.Part]:
         """Return the parts of a `content` member: a string, or blocks."""
         if isinstance(content, str):

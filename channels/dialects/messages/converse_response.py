@@ -177,9 +177,6 @@ class ConverseStream:
         self._stop_reason: str | None = None
         self._has_ended = False
 
-    def __repr__(self) -> str:
-        return f"<ConverseStream block {self._open}{' ended' if self._has_ended else ''}>"
-
     def take(self, message: EventMessage) -> bytes:
         """Return the server-sent events of one message. Raises UpstreamMalformed."""
         if message.kind != "event":

@@ -59,10 +59,6 @@ class MessagesResponseDecoder:
         self._ended = False
         self._has_stopped = False  # a stop reason was received
 
-    def __repr__(self) -> str:
-        state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<MessagesResponseDecoder {state}, {self._count} calls>"
-
     def take_event(self, read: MessagesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; none for pings. Never raises."""
         if read is None or self._ended:

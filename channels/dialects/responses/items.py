@@ -113,9 +113,6 @@ class ItemReader:
         self._thoughts: dict[ItemKey, _Step] = {}  # the last one emitted
         self._whole: set[ItemKey] = set()  # items emitted whole
 
-    def __repr__(self) -> str:
-        return f"<ItemReader {self._characters} characters, {self.count} calls>"
-
     @property
     def count(self) -> int:
         """The number of function calls."""

@@ -54,10 +54,6 @@ class ResponsesResponseDecoder:
         self._began = False
         self._ended = False
 
-    def __repr__(self) -> str:
-        state = "ended" if self._ended else "began" if self._began else "new"
-        return f"<ResponsesResponseDecoder {state}, {self._items}>"
-
     def take_event(self, read: ResponsesEvent | None) -> list[Event]:
         """Return the canonical events of one decoded event; often none. Never raises."""
         return [] if read is None or self._ended else self._take(read)

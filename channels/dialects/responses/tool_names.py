@@ -27,9 +27,6 @@ class ToolNames:
         self._names: dict[tuple[str, str], str] = {}  # by namespace and name
         self._taken: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"<ToolNames {len(self._taken)}>"
-
     def of(self, namespace: str | None, name: str) -> str:
         """Return the function name for a tool of this namespace; the same for the same tool."""
         plain = name

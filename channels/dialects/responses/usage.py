@@ -93,11 +93,6 @@ class ToolCounter:
         self.files = 0
         self._containers: set[str] = set()
 
-    def __repr__(self) -> str:
-        return (
-            f"<ToolCounter {self.web} of the web, {self.files} of files, {self.sessions} of code>"
-        )
-
     @property
     def sessions(self) -> int:
         """The number of containers that code ran in."""
