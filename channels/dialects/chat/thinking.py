@@ -37,9 +37,8 @@ _CALL_SIGNERS: Mapping[Protocol, str] = {
 
 
 def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
-    """Decode the thinking of a message."""
-    entries = read_entries(message.get("reasoning_details"), message.get("thinking_blocks"))
-    return thoughts_of(bare_text(message), entries)
+    """Decode the thinking of a message that a client returns."""
+    return thoughts_of(bare_text(message), read_entries(message.get("reasoning_details")))
 
 
 def thoughts_of(text: str | None, entries: list[Thinking]) -> list[Thinking]:
@@ -49,7 +48,7 @@ def thoughts_of(text: str | None, entries: list[Thinking]) -> list[Thinking]:
     return settled(entries)
 
 
-def read_entries(details: Any, blocks: Any) -> list[Thinking]:
+def read_entries(details: Any, blocks: Any = None) -> list[Thinking]:
     """Decode the envelope; without one the blocks of the messages protocol, as LiteLLM sends them.
 
     Some upstreams send both.
