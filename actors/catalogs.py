@@ -73,9 +73,6 @@ class Catalogs:
         self._memory = ReplyMemory(fresh_seconds=fresh_seconds, clock=clock)
         self._log = EventLog("actors.catalogs")
 
-    def __repr__(self) -> str:
-        return f"<Catalogs {self._memory!r}>"
-
     async def close(self) -> None:
         """Cancel all requests."""
         await self._memory.close()

@@ -72,9 +72,6 @@ class ChangeFeed:
         self._questions: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._log = EventLog("actors.changes")
 
-    def __repr__(self) -> str:
-        return f"<ChangeFeed {self._questions.qsize()} questions>"
-
     async def start(self) -> None:
         """Listen until the database is closed. Raises StoreUnavailable."""
         await self._database.listen(CHANGES_CHANNEL, self._take, self._on_gap)

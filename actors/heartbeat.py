@@ -58,9 +58,6 @@ class Heartbeat:
         self._last_beat = 0.0
         self._has_signed_on = False
 
-    def __repr__(self) -> str:
-        return f"<Heartbeat {self.identity.id} {len(self._live)} live calls>"
-
     @property
     def steady_seconds(self) -> float:
         """How long every beat has succeeded, without a break until now."""

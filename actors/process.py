@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from actors.store.queries import load
+from actors.store.session import Statements
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -24,12 +23,6 @@ PROC = Path("/proc")
 STATE, START = 0, 19
 # Killed and not yet reaped by its parent: it executes nothing more.
 DEAD_STATES = frozenset("ZXx")
-
-
-class IdentityStore(Protocol):
-    """Executes one statement."""
-
-    async def execute(self, sql: str, params: Sequence[str | int] = ()) -> int: ...
 
 
 @dataclass(slots=True)
@@ -86,7 +79,7 @@ def first_id_of(process_id: str) -> str:
     return process_id.partition(".")[0]
 
 
-async def register(database: IdentityStore, identity: ProcessIdentity) -> None:
+async def register(database: Statements, identity: ProcessIdentity) -> None:
     """Insert the row of the process unless it exists. Raises StoreUnavailable."""
     who = identity
     await database.execute(
@@ -95,7 +88,7 @@ async def register(database: IdentityStore, identity: ProcessIdentity) -> None:
 
 
 async def reregister(
-    database: IdentityStore, identity: ProcessIdentity, lost_id: str, metrics: Metrics
+    database: Statements, identity: ProcessIdentity, lost_id: str, metrics: Metrics
 ) -> None:
     """Register under a new id after others have declared it dead. Raises StoreUnavailable.
 

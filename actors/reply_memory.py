@@ -57,9 +57,6 @@ class ReplyMemory:
         self._remembered: OrderedDict[Key, _Remembered] = OrderedDict()
         self._asking: dict[Key, asyncio.Task[Any]] = {}
 
-    def __repr__(self) -> str:
-        return f"<ReplyMemory {len(self)} replies {len(self._asking)} asked for>"
-
     def __len__(self) -> int:
         return len(self._remembered)
 

@@ -43,9 +43,6 @@ class AnswerBudget:
         self._shares = shares
         self._answers: dict[str, dict[Answer, None]] = {}  # by account, the oldest first
 
-    def __repr__(self) -> str:
-        return f"<AnswerBudget {self._shares!r}>"
-
     @property
     def used_bytes(self) -> int:
         """The bytes of all answers."""
@@ -145,9 +142,6 @@ class Answer:
         self.unsent = unsent
         self.size_bytes = 0
         self.is_waiting = False
-
-    def __repr__(self) -> str:
-        return f"<Answer of {self.owner!r} {self.size_bytes} bytes>"
 
     @property
     def pace(self) -> float | None:

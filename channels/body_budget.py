@@ -24,9 +24,6 @@ class BodyBudget:
         # Gives back at least so many bytes, if it can, of what is kept only while there is room.
         self.reclaim: Callable[[int], None] | None = None
 
-    def __repr__(self) -> str:
-        return f"<BodyBudget {self.used_bytes} of {self.limit_bytes} bytes>"
-
     def take(self, size_bytes: int, owner: str = "", *, held_bytes: int = 0) -> bool:
         """Use so many more bytes if there is room or can be made, and return whether there was.
 

@@ -63,9 +63,6 @@ class ExactRedaction:
         self._needles = () if is_many else needles
         self.length_max = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
 
-    def __repr__(self) -> str:
-        return f"<ExactRedaction {len(self._secrets)} texts>"
-
     def is_clear(self, body: bytes) -> bool:
         """Whether none is found; also False if a single search cannot decide."""
         if len(body) > WINDOW_BYTES:

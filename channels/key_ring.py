@@ -74,9 +74,6 @@ class ChannelKey:
         self.seed = seed
         self.aside_until = 0.0  # monotonic seconds
 
-    def __repr__(self) -> str:
-        return f"<ChannelKey {self.number}>"
-
     def seconds_aside(self, status: int, error: ErrorMembers) -> float:
         """Return how long an error other than 401 and 402 sets the key aside; 0: not at all.
 
@@ -122,9 +119,6 @@ class KeyRing:
             ChannelKey(self, number, blake2b(key.encode(), digest_size=16).digest())
             for number, key in enumerate(keys, start=1)
         ]
-
-    def __repr__(self) -> str:
-        return f"<KeyRing {len(self.keys)} keys, {self.aside} aside>"
 
     @property
     def aside(self) -> int:

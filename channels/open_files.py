@@ -77,9 +77,6 @@ class OpenFiles:
         metrics.watch("limit", lambda: self.limit)
         metrics.watch("reserve", lambda: self.reserve)
 
-    def __repr__(self) -> str:
-        return f"<OpenFiles {self.limit} {self._counts()}>"
-
     @property
     def limit(self) -> int:
         """How many files this process may have open."""

@@ -158,9 +158,6 @@ class Redactor:
         self._hosts = _hosts(hosts - {""}, words - {""})
         self._ids = _any_word_of(name for name in ids if len(name) >= CHANNEL_ID_CHARACTERS_MIN)
 
-    def __repr__(self) -> str:
-        return "<Redactor>"
-
     @property
     def errors(self) -> ExactRedaction:
         """The redaction of error bodies that are passed on, and of error events."""

@@ -74,9 +74,6 @@ class ObtainedSecrets:
         self._kinds: Mapping[str, Sequence[tuple[str, ...]]] = {}
         self.version = 0
 
-    def __repr__(self) -> str:
-        return f"<ObtainedSecrets {self.version}>"
-
     def add(self, kind: str, *texts: str) -> None:
         """Add the present ones of a kind, before they are sent anywhere. Thread-safe."""
         known = self._kinds.get(kind, ())

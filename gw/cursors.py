@@ -50,9 +50,6 @@ class Seal:
     def __init__(self, *keys: bytes) -> None:
         self._keys = keys
 
-    def __repr__(self) -> str:
-        return "<Seal>"
-
     def write(self, body: bytes, visible_to: bytes) -> str:
         """Return the cursor of a body; it is valid with this visibility only."""
         return _text(body + _mac(self._keys[0], visible_to + body))

@@ -61,9 +61,6 @@ class LineWriter:
         # A daemon, so that the process does not wait for it at exit.
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
-    def __repr__(self) -> str:
-        return f"<LineWriter {self.waiting_bytes} bytes waiting {self.lost} lines lost>"
-
     @property
     def lost(self) -> int:
         """The number of lines that could not be written so far."""

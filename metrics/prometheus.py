@@ -121,9 +121,6 @@ class Metrics:
         self._states: dict[str, str] = {}
         self._removed: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"<Metrics {len(self._calls)} kinds of call {len(self._slots_limit)} channels>"
-
     # Calls
 
     def call_started(self, protocol: str) -> None:

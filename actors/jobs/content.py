@@ -36,9 +36,6 @@ class JobContent:
         self._channels = channels
         self._seconds = seconds
 
-    def __repr__(self) -> str:
-        return f"<JobContent {self._http!r}>"
-
     async def open(self, job: Job, headers: Sequence[tuple[str, str]]) -> UpstreamResponse:
         """Request a job's video with these headers; the caller closes the response.
 

@@ -53,9 +53,6 @@ class LinkRenewal:
         self._claiming = 0  # jobs being claimed for a poll
         self._log = EventLog("actors.jobs")
 
-    def __repr__(self) -> str:
-        return f"<LinkRenewal {len(self._under_way)} under way>"
-
     async def renewed(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """Return the same jobs, with their links renewed as far as possible in time.
 

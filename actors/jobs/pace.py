@@ -31,10 +31,6 @@ class Pace:
         self._left = BUSY_POLLS_MAX
         self._granted_at: float | None = None
 
-    def __repr__(self) -> str:
-        state = "busy" if self.is_busy else "free"
-        return f"<Pace {state} {self._late:.4f} s late, at work {self._share:.0%}>"
-
     @property
     def is_busy(self) -> bool:
         """Whether calls need this process."""

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 from actors.actor import Actor
 from actors.clock import Clock
 from actors.jobs import state_machine, store
-from actors.jobs.ending import EndedJob
+from actors.jobs.ending import Endings
 from actors.jobs.pace import Pace
 from actors.jobs.schedule import Schedule
 from actors.jobs.service import Chance
@@ -61,12 +61,6 @@ class PollsJobs(Protocol):
     def channel_ids(self) -> Collection[str]: ...
 
     async def poll(self, job: UpstreamJob) -> state_machine.Observation: ...
-
-
-class Ends(Protocol):
-    """Ends jobs (`ending.py`)."""
-
-    async def end(self, job_id: str, end: state_machine.End) -> EndedJob | None: ...
 
 
 class PollsUnderWay:
@@ -241,7 +235,7 @@ class Poller(Actor[Booked]):
         name: str,
         database: Database,
         upstreams: PollsJobs,
-        endings: Ends,
+        endings: Endings,
         schedule: Schedule,
         concurrency: int,
         claim_seconds: float,

@@ -81,9 +81,6 @@ class Jobs:
         self._metrics = metrics
         self._log = EventLog("actors.jobs")
 
-    def __repr__(self) -> str:
-        return f"<Jobs {self._schedule!r}>"
-
     # Submissions
 
     def new_job(

@@ -58,9 +58,6 @@ class JobUpstreams:
         self._clock = clock
         self._log = EventLog("actors.jobs")
 
-    def __repr__(self) -> str:
-        return f"<JobUpstreams {self._http!r}>"
-
     def channel_ids(self) -> list[str]:
         """Return the ids of the configured channels."""
         return list(self._channels())

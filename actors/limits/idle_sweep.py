@@ -27,9 +27,6 @@ class IdleSweep(Generic[T]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __repr__(self) -> str:
-        return f"<IdleSweep {len(self._names)} entries>"
-
     def add(self, name: str) -> None:
         """Add an entry by name. Only the sweep removes it."""
         self._names.append(name)

@@ -28,9 +28,6 @@ class Limiter:
         if shared is not None:
             shared.windows = lambda: self._book.windows(clock.monotonic())
 
-    def __repr__(self) -> str:
-        return f"<Limiter {self._book!r} {self._shared!r}>"
-
     async def take(self, name: str, limit: int) -> LimitStatus:
         """Admit one request of at most `limit` in any 60 seconds; it needs no `leave`.
 

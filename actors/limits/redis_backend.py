@@ -92,9 +92,6 @@ class RedisBackend:
         self._link = link
         self._commands = redis_commands
 
-    def __repr__(self) -> str:
-        return f"<RedisBackend {self._link!r}>"
-
     async def connect(self) -> None:
         """Open a new connection."""
         try:

@@ -76,10 +76,6 @@ class SharedLimits:
         backend = RedisBackend(RedisLink(redis_url, scripts()), RedisCommands(process_id))
         return cls(backend=backend, clock=clock, metrics=metrics)
 
-    def __repr__(self) -> str:
-        permits = sum(len(slots) for slots in self._permits.values())
-        return f"<SharedLimits {self._state} {permits} permits {len(self._queue)} waiting>"
-
     @property
     def permits_expire(self) -> bool:
         """Whether `beat` is needed."""

@@ -45,9 +45,6 @@ class S3Client:
         self._connections = connections
         self._made: tuple[Any, type[Exception], type[Exception]] | None = None
 
-    def __repr__(self) -> str:
-        return f"<S3Client {self._spec.bucket}>"
-
     def ask(self, operation: str, key: str, **params: Any) -> Any:
         """Execute one operation on an object. Raises BucketFault, BucketMissing."""
         return self._ask(operation, Key=self._spec.prefix + key, **params)
@@ -122,12 +119,8 @@ class BucketStorage:
 
     def __init__(self, spec: BucketSpec, *, part_bytes: int = PART_BYTES) -> None:
         self._client = S3Client(spec, connections=storage.THREADS)
-        self._name = spec.bucket
         self._part_bytes = part_bytes
         self._threads = ThreadPoolExecutor(storage.THREADS, thread_name_prefix="media-bucket")
-
-    def __repr__(self) -> str:
-        return f"<Bucket {self._name}>"
 
     async def open(self, copy: Copy) -> BucketWriting:
         """See CopyStorage."""

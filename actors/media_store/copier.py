@@ -71,9 +71,6 @@ class Copier:
         self._fetch = fetch
         self._log = EventLog("actors.media_store")
 
-    def __repr__(self) -> str:
-        return f"<Copier to {self._storage!r}>"
-
     async def copy(self, copy: Copy) -> Outcome:
         """Make one copy, and store the outcome. Raises StoreError."""
         beat = Beat(copy, self._store, self._clock)

@@ -32,9 +32,6 @@ class FolderStorage:
         self._path = path
         self._threads = ThreadPoolExecutor(storage.THREADS, thread_name_prefix="media-folder")
 
-    def __repr__(self) -> str:
-        return f"<FolderStorage {self._path.name}>"
-
     async def open(self, copy: Copy) -> FolderWriting:
         """See CopyStorage."""
         part = self._path_of(copy.id).with_suffix(".part")

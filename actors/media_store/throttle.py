@@ -13,9 +13,6 @@ class Throttle:
         self._clock = clock
         self._free_at = clock.monotonic()
 
-    def __repr__(self) -> str:
-        return f"<Throttle {self._rate:g} bytes a second>"
-
     async def take(self, count: int) -> None:
         """Wait until these bytes are within the rate."""
         if not self._rate:

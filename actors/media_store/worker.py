@@ -56,9 +56,6 @@ class MediaStore:
         self._expire_at = 0.0
         self._log = EventLog("actors.media_store")
 
-    def __repr__(self) -> str:
-        return f"<MediaStore {self._storage!r} {len(self._copying)} of {self._concurrency} copying>"
-
     # --- Work ---
 
     async def run(self) -> None:

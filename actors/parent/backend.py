@@ -21,9 +21,6 @@ class ParentBackend:
     def __init__(self, link: ParentLink) -> None:
         self._link = link
 
-    def __repr__(self) -> str:
-        return f"<ParentBackend {self._link!r}>"
-
     async def connect(self) -> None:
         """Start again over the same link: earlier messages arrive first."""
         try:

@@ -34,9 +34,6 @@ class ParentLink:
         self._numbers = itertools.count(1)
         self._responses: _Responses | None = None
 
-    def __repr__(self) -> str:
-        return f"<ParentLink {self._responses!r}>"
-
     async def open(self) -> None:
         """Attach the socket to this loop, once, before the first request."""
         assert self._responses is None
@@ -99,9 +96,6 @@ class _Responses(asyncio.Protocol):
         self.transport: asyncio.Transport
         self._lines = protocol.LineBuffer()
         self._replies: dict[int, asyncio.Future[protocol.ParentReply]] = {}
-
-    def __repr__(self) -> str:
-        return "closed" if self.transport.is_closing() else f"{len(self._replies)} asked"
 
     def expect(self, number: int) -> asyncio.Future[protocol.ParentReply]:
         """Return the future of the response with this number."""

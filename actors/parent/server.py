@@ -35,9 +35,6 @@ class ParentServer:
         self._numbers = itertools.count()
         self._connections: set[_Connection] = set()
 
-    def __repr__(self) -> str:
-        return f"<ParentServer {self._book!r} {self._cache!r} {self.workers} workers>"
-
     @property
     def workers(self) -> int:
         """The number of workers served."""

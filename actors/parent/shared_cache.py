@@ -18,9 +18,6 @@ class SharedCache:
         self._entries: dict[str, str] = {}
         self._size = 0
 
-    def __repr__(self) -> str:
-        return f"<SharedCache {len(self._entries)} of minute {self._minute}>"
-
     def find(self, question: str, minute: int) -> str | None:
         """Return the summary stored for a question in this minute, if any."""
         return self._entries.get(question) if minute == self._minute else None

@@ -51,10 +51,6 @@ class RedisLink:
         self._client: Redis | None = None
         self._reply_seconds = REPLY_SECONDS
 
-    def __repr__(self) -> str:
-        state = "closed" if self._client is None else "open"
-        return f"<RedisLink {state}>"
-
     async def connect(self) -> None:
         """Open a new connection and load the scripts. Raises RedisUnavailable."""
         await self.close()

@@ -101,9 +101,6 @@ class Leases:
         self._waiting: dict[int, Admitted] = {}  # of all accounts, oldest first
         self._timer: asyncio.TimerHandle | None = None
 
-    def __repr__(self) -> str:
-        return f"<Leases {len(self._leases)} accounts {self._unwritten} unwritten>"
-
     def __len__(self) -> int:
         """The number of admitted calls that are not written."""
         return self._unwritten

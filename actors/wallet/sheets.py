@@ -143,9 +143,6 @@ class PriceSheet:
         }
         self._levels: dict[tuple[str | None, str | None, int, str], _Level] = {}
 
-    def __repr__(self) -> str:
-        return f"<PriceSheet {self._spec.stated()}>"
-
     def tier(self, name: str | None) -> str | None:
         """Return the tier that prices a served tier; None: the standard price."""
         tiers = self._spec.service_tiers or {}

@@ -70,9 +70,6 @@ class AwsAuthorizer:
         self._keys: Refreshing[AwsKeys] = Refreshing(on_failure, monotonic=monotonic)
         self._chain: Any = None  # botocore's credentials, which renew themselves
 
-    def __repr__(self) -> str:
-        return f"<AwsAuthorizer {self._spec.region}>"
-
     async def proof(self, request: UpstreamRequest, http: UpstreamClient) -> bytes:
         """See Authorizer."""
         keys = await self._keys.get(self._load)

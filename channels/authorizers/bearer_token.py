@@ -34,9 +34,6 @@ class TokenAuthorizer(ABC, Generic[Spec]):
         self._now = now
         self._line: Refreshing[bytes] = Refreshing(on_failure, monotonic=monotonic)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._line}>"
-
     async def proof(self, request: UpstreamRequest, http: UpstreamClient) -> bytes:
         """See Authorizer."""
         return await self._line.get(partial(self._load, request, http))

@@ -47,10 +47,6 @@ class Refreshing(Generic[T]):
         self._ends_at = 0.0
         self._fetch: asyncio.Task[CredentialsUnavailable | None] | None = None
 
-    def __repr__(self) -> str:
-        state = "none" if self._value is None else "held"
-        return f"<Refreshing {state}{', fetching' if self._fetch else ''}>"
-
     async def get(self, load: Load[T]) -> T:
         """Return the value. Raises CredentialsUnavailable without one."""
         now, value = self._monotonic(), self._value

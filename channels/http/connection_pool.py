@@ -27,9 +27,6 @@ class TurnWrites:
     def __init__(self) -> None:
         self._connections: list[UpstreamConnection] = []  # each once
 
-    def __repr__(self) -> str:
-        return f"<TurnWrites {len(self._connections)} requests>"
-
     def add(self, connection: UpstreamConnection) -> None:
         """Let a connection write its request at the end of the turn."""
         if not self._connections:

@@ -69,9 +69,6 @@ class Dialer:
         self._good_until = 0.0  # loop time
         self._resolving = asyncio.Lock()
 
-    def __repr__(self) -> str:
-        return f"<Dialer {self._origin} {len(self._addresses)} addresses>"
-
     async def dial(self, new_connection: Callable[[], UpstreamConnection]) -> UpstreamConnection:
         """Open a connection. Raises UpstreamUnreachable."""
         try:

@@ -87,9 +87,6 @@ class EventStreamDecoder:
         self._has_begun = False
         self._pending = bytearray()
 
-    def __repr__(self) -> str:
-        return f"<EventStreamDecoder {len(self._pending)} bytes pending>"
-
     def feed(self, piece: bytes) -> bytes:
         """Return the events of the messages that a piece completes. Never raises; see `fault`."""
         if self.fault is not None:

@@ -50,9 +50,6 @@ class BodyPieces:
     def __bytes__(self) -> bytes:
         return b"".join(self.pieces)
 
-    def __repr__(self) -> str:
-        return f"<BodyPieces {len(self.pieces)} of {self._bytes} bytes>"
-
 
 class RequestWriter:
     """Writes requests with a large body to a transport, piece by piece.
@@ -70,9 +67,6 @@ class RequestWriter:
         self.is_paused = False  # the transport has data that the system has not
         self._is_scheduled = False  # the next piece is written in the next turn
         self.is_large = False
-
-    def __repr__(self) -> str:
-        return f"<RequestWriter {sum(map(len, self._rest))} bytes unsent>"
 
     @property
     def has_unsent(self) -> bool:

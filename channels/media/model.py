@@ -140,9 +140,6 @@ class BaseDialect:
 
     name = ""
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
     def makes(self, submission: requests.Submission) -> bool:
         return True
 

@@ -57,9 +57,6 @@ class WorkerProcess:
             )
         self._line = ours
 
-    def __repr__(self) -> str:
-        return f"<WorkerProcess {self._process.pid}>"
-
     @property
     def pid(self) -> int:
         """Its process id."""

@@ -26,9 +26,6 @@ class Members:
         self._read: set[str] = set()
         self.location = location
 
-    def __repr__(self) -> str:
-        return f"<Members of {self.location or 'the body'}: {', '.join(self._value)}>"
-
     def path(self, name: str) -> str:
         """Return a member's dotted path."""
         return f"{self.location}.{name}" if self.location else name

@@ -5,12 +5,11 @@ Nothing is cached between two calls: a revoked grant applies to the next one.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from actors.store.queries import load
 from actors.store.session import Statements
 from gw.agents.excerpts import Excerpt, cut
 from gw.agents.permission import AgentRefused
+from gw.config.config import AgentsSpec
 from gw.keys.principal import Agent
 from gw.knowledge.query import parse_query
 from gw.knowledge.search import asked
@@ -22,21 +21,8 @@ SQL = load("gw.agents", "retrieval.sql")
 QUESTION_CHARACTERS = 2000
 
 
-class ExcerptBounds(Protocol):
-    """Bounds of the pages included (`agents` in the configuration)."""
-
-    @property
-    def kb_pages(self) -> int: ...
-
-    @property
-    def kb_page_chars(self) -> int: ...
-
-    @property
-    def kb_chars(self) -> int: ...
-
-
 async def retrieve(
-    store: Statements, agent: Agent, question: str, bounds: ExcerptBounds, *, account_id: str
+    store: Statements, agent: Agent, question: str, bounds: AgentsSpec, *, account_id: str
 ) -> list[Excerpt]:
     """Return the best pages of the agent's bases with any term of the question, truncated.
 

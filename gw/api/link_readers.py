@@ -24,9 +24,6 @@ class LinkReaders:
         self._accounts = Shares(limit, limit // 4)
         self._links = Shares(limit, LINK_READERS_MAX)
 
-    def __repr__(self) -> str:
-        return f"<LinkReaders {self._links!r}>"
-
     @contextmanager
     def reading(self, link: str, account_id: str = "") -> Iterator[None]:
         """Count one reader of a link within this context. Raises GatewayError above a bound."""

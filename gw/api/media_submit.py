@@ -58,9 +58,6 @@ class MediaSubmit:
         self._large: LargeSubmission | None = None
         self._output = output
 
-    def __repr__(self) -> str:
-        return f"<MediaSubmit {self._output} {self._call!r}>"
-
     # --- The request ---
 
     async def read_submission(

@@ -47,9 +47,6 @@ class ModelCall:
         self.handler = handler
         self.weight = weight_of(handler.request.body)
 
-    def __repr__(self) -> str:
-        return f"<ModelCall {self.handler.call_id} of {self.handler.model_name}>"
-
     @property
     def is_heavy(self) -> bool:
         """Whether the body is parsed in a helper process, and only its bytes are here."""

@@ -57,9 +57,6 @@ class RefusalRate:
         self._left_out: set[str] = set()  # accounts with a call without a row in the minute
         self._asking: set[asyncio.Task[None]] = set()
 
-    def __repr__(self) -> str:
-        return f"<RefusalRate of {len(self._counts)} accounts>"
-
     def admits(self, account_id: str) -> bool:
         """Count a refused call; return whether it has a row."""
         minute = int(self._clock.monotonic() // 60)

@@ -85,9 +85,6 @@ class UnitBill:
         self._price = price
         self._quantity = quantity
 
-    def __repr__(self) -> str:
-        return f"<UnitBill {self._quantity} {dict(self._price.stated)}>"
-
     @property
     def hold_nano_usd(self) -> int:
         """The cost of the quantity."""

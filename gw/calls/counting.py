@@ -82,9 +82,6 @@ class TokenCounter:
         self._clock = clock
         self._without: dict[tuple[str, str], float] = {}  # end of the skip, monotonic seconds
 
-    def __repr__(self) -> str:
-        return f"<TokenCounter {len(self._without)} without>"
-
     async def count(self, request: CountRequest) -> Count:
         """Return an upstream's count or an estimate. Raises GatewayError for its refusal."""
         found = [

@@ -51,9 +51,6 @@ class DetachedWork:
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self._task = task
 
-    def __repr__(self) -> str:
-        return f"<DetachedWork {self._task.get_name()}>"
-
     def cut(self) -> None:
         """Cancel the work, because the process ends."""
         self._task.cancel()

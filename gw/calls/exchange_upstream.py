@@ -37,9 +37,6 @@ class ExchangeUpstream:
         self._body_bytes_max = body_bytes_max
         self._clock = clock
 
-    def __repr__(self) -> str:
-        return f"<ExchangeUpstream {self._http!r}>"
-
     def makes(self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec) -> bool:
         """See `MediaUpstream`."""
         return dialect_of(candidate, channel).makes(call.request)

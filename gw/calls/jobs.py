@@ -44,9 +44,6 @@ class JobBill:
         self.hold_nano_usd = hold_nano_usd
         self._price = price
 
-    def __repr__(self) -> str:
-        return f"<JobBill {dict(self._price)}>"
-
     @property
     def terms(self) -> dict[str, Any]:
         return {"price": self._price}

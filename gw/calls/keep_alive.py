@@ -37,9 +37,6 @@ class KeepAlives:
         self._ticks: dict[Stream, int] = {}  # of silence until a sign of life
         self._timer: asyncio.TimerHandle | None = None
 
-    def __repr__(self) -> str:
-        return f"<KeepAlives {len(self._ticks)} streams>"
-
     def watch_stream(self, stream: Stream, seconds: float) -> None:
         """Let a stream speak after so many seconds of silence, up to a tick later; 0: never."""
         if seconds:

@@ -114,9 +114,6 @@ class MeasuredBill:
         self._slack = slack
         self._measured: Measured | None = None
 
-    def __repr__(self) -> str:
-        return f"<MeasuredBill {self._most} {self._measured}>"
-
     @property
     def hold_nano_usd(self) -> int:
         return self._price.most_nano_usd(self._most)

@@ -68,9 +68,6 @@ class Media(Generic[C]):
         self._detached = detached
         self._unknown = unknown
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._upstream!r} {self._limits!r}>"
-
     async def run_call(self, call: C, writer: ResponseWriter) -> None:
         """Serve a call to its end; a disconnect of the client cancels it.
 

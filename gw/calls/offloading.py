@@ -47,9 +47,6 @@ class LargeSubmission:
         self._reading = reading
         self._arguments = arguments
 
-    def __repr__(self) -> str:
-        return f"<LargeSubmission {len(self._body)} bytes>"
-
     async def body_for(self, dialect: str, upstream_model: str, *, idempotency_key: str) -> bytes:
         """Return the body for a channel of this dialect. Raises GatewayError."""
         about = (self._reading, self._arguments, dialect, upstream_model, idempotency_key)

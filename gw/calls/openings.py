@@ -30,9 +30,6 @@ class RecentOpenings:
     def __init__(self) -> None:
         self._sent: OrderedDict[_Key, float] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"<RecentOpenings {len(self._sent)}>"
-
     def __len__(self) -> int:
         """Return the number of remembered openings."""
         return len(self._sent)

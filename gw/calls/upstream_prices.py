@@ -51,9 +51,6 @@ class UpstreamPrices:
         bundled()  # loaded before the first call
         self._current = current
 
-    def __repr__(self) -> str:
-        return f"<UpstreamPrices of {self._current}>"
-
     def of(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         """Return the price of a model at a channel; None where it is unknown."""
         found: UpstreamPrice | Literal[False] | None = model.derived.get(candidate)

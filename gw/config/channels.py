@@ -21,7 +21,7 @@ from channels.dialects.table import DIALECTS
 from channels.families import FAMILIES, PROTOCOLS
 from gw.config import addresses, keys, mappings, nodes, readers, upstream
 from gw.config.config import TlsFiles
-from gw.config.credentials import CREDENTIALS, authorizer_spec, check_credentials_of
+from gw.config.credentials import CREDENTIALS, authorizer_spec, check_credentials_of, placed
 from gw.config.faults import Location
 from gw.config.readers import InvalidValue, Reader
 from gw.config.transport import transport_of
@@ -251,6 +251,8 @@ def channel_spec(
 ) -> registry.ChannelSpec:
     """Return the channel of a mapping without faults. Relative paths start at `folder`."""
     one = keys.record_of(Channel, found)
+    own = one.client_certificate
+    files = (one.ca_file, own.certificate, own.private_key)
     return registry.ChannelSpec(
         id=one.id,
         base_url=one.base_url,
@@ -274,8 +276,10 @@ def channel_spec(
         headers=one.headers.pairs,
         query=_query(one),
         kind=one.kind or "",
-        transport=transport_of(found.values, folder, environ),
-        authorizer=authorizer_spec(found.values, folder),
+        transport=transport_of(
+            one.base_url, one.proxy, [placed(path, folder) for path in files], environ
+        ),
+        authorizer=authorizer_spec(one.auth, one.region, one.credentials, folder),
         by_model=found.get("by_model", ()),
         field_secrets=one.headers.secrets | one.query.secrets,
     )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from channels.authorizers import aws, google, specs
 from channels.files import read_regular
@@ -147,17 +146,18 @@ _CHECKS: Mapping[str, Callable[[Section], None]] = {
 }
 
 
-def authorizer_spec(values: Mapping[str, Any], folder: Path) -> specs.AuthorizerSpec | None:
+def authorizer_spec(
+    way: str | None, region: str | None, credentials: Section | None, folder: Path
+) -> specs.AuthorizerSpec | None:
     """Return the authorizer of a channel; None for a key. Relative paths start at `folder`."""
-    way = values["auth"]
-    if way not in CREDENTIALS:
+    if way is None or way not in CREDENTIALS or credentials is None:
         return None
-    given = record_of(CREDENTIALS[way], values["credentials"])
+    given = record_of(CREDENTIALS[way], credentials)
     if isinstance(given, AwsCredentials):
-        return specs.AwsSpec(region=values["region"], **asdict(given))
+        return specs.AwsSpec(region=region or "", **asdict(given))
     if isinstance(given, GoogleCredentials):
-        return specs.GoogleSpec(_placed(given.file, folder), given.info, given.scope)
-    return specs.AzureSpec(**{**asdict(given), "token_file": _placed(given.token_file, folder)})
+        return specs.GoogleSpec(placed(given.file, folder), given.info, given.scope)
+    return specs.AzureSpec(**{**asdict(given), "token_file": placed(given.token_file, folder)})
 
 
 def check_files(config: Config) -> None:
@@ -193,5 +193,6 @@ def _unusable(spec: specs.AuthorizerSpec | None) -> tuple[str, str]:
     return "", ""
 
 
-def _placed(path: str, folder: Path) -> str:
+def placed(path: str, folder: Path) -> str:
+    """Return a path of the file, which may be relative to `folder`; empty for none."""
     return str(folder / path) if path else ""

@@ -6,8 +6,6 @@ The certificates are read here and not with the configuration, like that of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from channels.http.transport import Proxy, Transport
@@ -36,20 +34,14 @@ def check_proxies(channels: Sequence[Section], environ: Mapping[str, str]) -> No
 
 
 def transport_of(
-    values: Mapping[str, Any], folder: Path, environ: Mapping[str, str]
+    base_url: str, proxy: str | None, files: Sequence[str], environ: Mapping[str, str]
 ) -> Transport | None:
-    """Return a channel's transport, or None for the default. Relative paths start at `folder`."""
-    url = values["proxy"]
-    if url is None:
-        url = _of_environment(values["base_url"], environ)
-    certificate = values["client_certificate"].values
-    transport = Transport(
-        Proxy.of(url) if url else None,
-        *(
-            str(folder / path) if path else ""
-            for path in (values["ca_file"], certificate["certificate"], certificate["key"])
-        ),
-    )
+    """Return a channel's transport, or None for the default.
+
+    `files`: the authorities that it trusts, its certificate and that one's key; empty for none.
+    """
+    url = _of_environment(base_url, environ) if proxy is None else proxy
+    transport = Transport(Proxy.of(url) if url else None, *files)
     return None if transport == Transport() else transport
 
 

@@ -266,9 +266,6 @@ class AdminServer:
         application.settings["server"] = self
         self._acceptor: Acceptor | None = None
 
-    def __repr__(self) -> str:
-        return f"<AdminServer {self.url} {len(self)} connections>"
-
     def __len__(self) -> int:
         """The number of connections."""
         return sum(not stream.closed() for stream in list(self._streams))

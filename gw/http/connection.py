@@ -144,9 +144,6 @@ class Connection(asyncio.BufferedProtocol):
         self._is_turn_over = False  # parsing continues in the loop's next iteration
         self._dropped_bytes = 0  # received while ENDING
 
-    def __repr__(self) -> str:
-        return f"<Connection {self._state.name} {self._request} {self._parser}>"
-
     @property
     def has_unread(self) -> bool:
         """Whether received bytes are not parsed yet."""

@@ -43,9 +43,6 @@ class Cors:
     def __init__(self, origins: Iterable[str]) -> None:
         self._origins = frozenset(origins)
 
-    def __repr__(self) -> str:
-        return f"<Cors {len(self._origins)} origins>"
-
     def headers(self, received: RequestHeaders, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a response with the permissions of its page."""
         vary = headers.get("Vary")

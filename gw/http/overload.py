@@ -59,9 +59,6 @@ class Overload:
         self._sum_seconds = 0.0
         self._refused = 0
 
-    def __repr__(self) -> str:
-        return f"<Overload {self.waiting} waiting, limit {self.limit:g}>"
-
     @property
     def is_limited(self) -> bool:
         """Whether calls may be refused."""
@@ -127,9 +124,6 @@ class DelayWatch:
         self._ledger_seconds = ledger_seconds
         self._metrics = metrics
         self._log = EventLog("gw.web.overload")
-
-    def __repr__(self) -> str:
-        return f"<DelayWatch {self._overload!r}>"
 
     @property
     def interval_seconds(self) -> float:

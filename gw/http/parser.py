@@ -89,9 +89,6 @@ class RequestParser:
         self._start = b""  # first bytes of the current head, at least its method
         self._method = ""  # of the current request, where httptools does not know it
 
-    def __repr__(self) -> str:
-        return f"<RequestParser {self.stage.name} {self.buffer}>"
-
     def close(self) -> None:
         """Drop the buffer, and httptools' parser, which refers back to this object."""
         self.buffer.clear()

@@ -24,9 +24,6 @@ class ReadBuffer:
         self._tail = b""  # the last bytes taken, in which an empty line may begin
         self.left_bytes = 0
 
-    def __repr__(self) -> str:
-        return f"<ReadBuffer {self.left_bytes} bytes>"
-
     def add(self, data: bytes) -> None:
         """Append received bytes."""
         if self.left_bytes:

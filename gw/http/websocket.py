@@ -123,9 +123,6 @@ class Kept:
         self.bytes = 0
         self.is_gone = False
 
-    def __repr__(self) -> str:
-        return f"<Kept {len(self.pieces)} pieces of {self.bytes} bytes{' gone' * self.is_gone}>"
-
 
 class SocketBook:
     """The sockets of a process: their number per account, and what they keep. One per process.
@@ -141,9 +138,6 @@ class SocketBook:
         self._kept: dict[Kept, None] = {}  # the longest untouched first
         self._bodies = bodies
         bodies.reclaim = self._reclaim
-
-    def __repr__(self) -> str:
-        return f"<SocketBook {self.open.total()} open {self.kept_bytes} bytes>"
 
     def enter(self, account_id: str) -> None:
         """Count a socket. Raises GatewayError if the account has too many."""
@@ -306,9 +300,6 @@ class Message:
         self._accepted: Future[None] = loop.create_future()
         self._ended: Future[None] = loop.create_future()
 
-    def __repr__(self) -> str:
-        return f"<Message {self.received_bytes} bytes>"
-
     # Called by the protocol
 
     def is_large_with(self, more_bytes: int) -> bool:
@@ -456,9 +447,6 @@ class Socket:
         )
         self._protocol = _MessageProtocol(self, params)
 
-    def __repr__(self) -> str:
-        return f"<Socket {'closing' if self.is_closing else 'open'}>"
-
     async def serve(self) -> None:
         """Read messages until the socket is closed."""
         await self._protocol.accept_connection(cast(Any, self))
@@ -594,9 +582,6 @@ class SocketRequest(AnsweredRequest):
         self._route = ""  # the metrics' label
         self._owner = ""
         self._sent: Future[None] | None = None  # done when the response is sent
-
-    def __repr__(self) -> str:
-        return f"<SocketRequest {self.path} {self._message}>"
 
     async def run(
         self, endpoint: HttpEndpoint, serve: Callable[[TornadoHandler], Awaitable[None]]

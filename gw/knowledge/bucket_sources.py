@@ -20,10 +20,6 @@ class BucketSources:
 
     def __init__(self, spec: BucketSpec) -> None:
         self._client = S3Client(spec, connections=CONNECTIONS)
-        self._name = spec.bucket
-
-    def __repr__(self) -> str:
-        return f"<BucketSources {self._name}>"
 
     def put(self, name: str, file: Path, sha256: str) -> None:
         """Store a file under a name with its hash, unless it exists."""

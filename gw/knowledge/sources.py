@@ -50,9 +50,6 @@ class Sources:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def __repr__(self) -> str:
-        return f"<Sources {self._folder}>"
-
     def path(self, name: str) -> Path:
         """Return the path of a source, which may be missing."""
         return self._folder / name
@@ -100,9 +97,6 @@ class SourceLinks:
     def __init__(self, *keys: bytes, public_url: str) -> None:
         self._signer = LinkSigner(*keys)
         self._public_url = public_url
-
-    def __repr__(self) -> str:
-        return f"<SourceLinks {self._public_url}>"
 
     def link(self, name: str, *, base_url: str, expires_at: int) -> str:
         """Return the link to a source, valid until `expires_at` (Unix seconds)."""

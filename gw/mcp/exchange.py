@@ -54,9 +54,6 @@ class Exchange:
         self._toolbox = toolbox
         self._began = time.perf_counter()
 
-    def __repr__(self) -> str:
-        return f"<Exchange {self._head.version} {self.request and self.request.method}>"
-
     async def reply(self, body: bytes) -> Reply:
         """Serve a body. Raises the errors of tools other than ToolError."""
         value: Any = None

@@ -74,9 +74,6 @@ class FieldTable(Generic[Body]):
         self._allowed = allowed
         self._names = validation.lookalikes_of(body.__struct_fields__)
 
-    def __repr__(self) -> str:
-        return f"<FieldTable {self._decoder.type.__name__}>"
-
     def members(self, body: bytes) -> JsonObject:
         """Return the members, unvalidated. Raises InvalidRequest."""
         return read_members(body, self._names)

@@ -43,9 +43,6 @@ class Fleet:
         self._watching: asyncio.Task[None] | None = None
         metrics.configured(count)
 
-    def __repr__(self) -> str:
-        return f"<Fleet {self._workers}>"
-
     @property
     def workers(self) -> Sequence[Worker | None]:
         """The worker at each index; None while it is being replaced."""

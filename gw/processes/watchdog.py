@@ -58,11 +58,6 @@ class WorkerWatchdog:
         self._killed: set[WatchedWorker] = set()  # and not yet ended
         self._log = EventLog("gw.processes")
 
-    def __repr__(self) -> str:
-        return (
-            f"<WorkerWatchdog of {len(self._workers)} for {self._silence_seconds:g} s of silence>"
-        )
-
     async def run(self) -> None:
         """Check until cancelled."""
         pause = beat_seconds(self._silence_seconds)

@@ -56,9 +56,6 @@ class DatabasePools:
         # Opened if there is a console.
         self.console = pool("console", CONSOLE_CONNECTIONS, CONSOLE_SECONDS)
 
-    def __repr__(self) -> str:
-        return f"<Pools {self.calls!r} {self.logs!r} {self.jobs!r}>"
-
     @property
     def _all(self) -> tuple[Database, ...]:
         return (

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import thread_time
 
-from gw.runtime.memory import Sleeper
+from actors.clock import Clock
 
 _MADV_COLLAPSE = 25  # of <linux/mman.h>
 HUGE_PAGE_SIZE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
@@ -76,12 +76,9 @@ def moves(huge_bytes: int) -> Iterator[tuple[int, float]]:
 class HugePages:
     """Moves what the heap has grown by: a region at a time, in a thread."""
 
-    def __init__(self, clock: Sleeper, huge_bytes: int) -> None:
+    def __init__(self, clock: Clock, huge_bytes: int) -> None:
         self._clock = clock
         self._huge_bytes = huge_bytes
-
-    def __repr__(self) -> str:
-        return f"<HugePages of {self._huge_bytes} bytes>"
 
     async def run(self) -> None:
         """Move until cancelled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from actors.clock import Clock
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -17,14 +18,6 @@ INTERVAL_SECONDS = 0.2
 WARN_SECONDS = 0.5
 # The interval of warnings under steady overload.
 LAG_QUIET_SECONDS = 10.0
-
-
-class LoopClock(Protocol):
-    """The part of a clock that is used here."""
-
-    def monotonic(self) -> float: ...
-
-    async def sleep(self, seconds: float) -> None: ...
 
 
 class LagWatch(Protocol):
@@ -43,7 +36,7 @@ class LoopLag:
         self,
         *,
         metrics: Metrics,
-        clock: LoopClock,
+        clock: Clock,
         watch: LagWatch,
         interval_seconds: float = INTERVAL_SECONDS,
         warn_seconds: float = WARN_SECONDS,

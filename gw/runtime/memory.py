@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from actors.clock import Clock
+
 # Of <malloc.h>.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
@@ -63,24 +65,15 @@ class Requests(Protocol):
     def __len__(self) -> int: ...
 
 
-class Sleeper(Protocol):
-    """The part of the clock that is used here."""
-
-    async def sleep(self, seconds: float) -> None: ...
-
-
 class IdleTrimmer:
     """Returns memory to the system after an idle time, and again after a longer one."""
 
     def __init__(
-        self, requests: Requests, clock: Sleeper, *, give_back: Callable[[], None] = give_back
+        self, requests: Requests, clock: Clock, *, give_back: Callable[[], None] = give_back
     ) -> None:
         self._requests = requests
         self._clock = clock
         self._give_back = give_back
-
-    def __repr__(self) -> str:
-        return f"<IdleTrimmer of {self._requests!r}>"
 
     async def run(self) -> None:
         """Check until cancelled."""

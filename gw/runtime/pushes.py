@@ -25,9 +25,6 @@ class Pushes:
         self._limiter = limiter
         self._jobs_changed = jobs_changed
 
-    def __repr__(self) -> str:
-        return f"<Pushes {self._keys!r}>"
-
     def take_push(self, payload: str) -> None:
         """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`."""
         kind, _, name = payload.partition(":")

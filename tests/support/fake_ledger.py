@@ -107,7 +107,7 @@ class FakeLedger:
     async def close(self) -> None:
         return None
 
-    async def execute(self, sql: str, params: Sequence[Any] = ()) -> int:
+    async def execute(self, sql: str, params: Any = ()) -> int:
         assert sql == PROCESS_SQL["register"], sql
         return 1
 
@@ -115,7 +115,7 @@ class FakeLedger:
         """Whether a process may hold money: others have not declared it dead."""
         return process_id not in self.buried
 
-    async def fetch_one(self, sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
         rows = await self.fetch_all(sql, params)
         return rows[0] if rows else None
 

@@ -55,9 +55,6 @@ class Access:
         self._password_file = folder.parent / PASSWORD_FILE
         self._identity = identity
 
-    def __repr__(self) -> str:
-        return f"<Access {'closed' if self.is_closed else 'open'}>"
-
     @property
     def is_closed(self) -> bool:
         """Whether the rules admit the gateway's role with its password.

@@ -66,10 +66,6 @@ class Cluster:
         self._access = Access(folder, identity)
         self._sockets = folder / "run"
 
-    def __repr__(self) -> str:
-        state = "running" if self.is_running else "stopped"
-        return f"<Cluster {self._binaries.major} {state}>"
-
     @property
     def url(self) -> str:
         """The URL for clients. Raises EmbeddedFault."""

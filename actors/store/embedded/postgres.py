@@ -48,9 +48,6 @@ class EmbeddedPostgres:
         self._cluster: Cluster | None = None
         self._one_at_a_time = threading.Lock()
 
-    def __repr__(self) -> str:
-        return f"<EmbeddedPostgres {self._cluster!r} {self._users!r}>"
-
     async def start(self) -> str:
         """Join the server's users and start it if needed; return the URL for clients."""
         return await asyncio.to_thread(self._start)

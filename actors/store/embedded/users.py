@@ -27,9 +27,6 @@ class Users:
         self._timeout_seconds = timeout_seconds
         self._descriptor: int | None = None
 
-    def __repr__(self) -> str:
-        return f"<Users {'joined' if self._descriptor is not None else 'not joined'}>"
-
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Exclude other processes from starting or stopping the server. Raises EmbeddedFault."""

@@ -67,9 +67,6 @@ class Recorder:
         self._free: list[Slot] = []
         self._slots: dict[int, Slot] = {}
 
-    def __repr__(self) -> str:
-        return f"<Recorder {self._path} {len(self._slots)} calls>"
-
     def __len__(self) -> int:
         return len(self._slots)
 

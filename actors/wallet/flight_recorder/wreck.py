@@ -41,9 +41,6 @@ class Wreck:
         self.calls = calls
         self.damage = damage
 
-    def __repr__(self) -> str:
-        return f"<Wreck {self._path.name} {len(self.calls)} calls, {self.damage} damaged>"
-
     def remove(self) -> None:
         """Delete the file, or put it aside if it is damaged: all that it proves is settled."""
         try:

@@ -68,9 +68,6 @@ class Conversation:
         self._id: str | None = None
         self._kept: websocket.Kept | None = None
 
-    def __repr__(self) -> str:
-        return f"<Conversation {self._id} {self._kept}>"
-
     def items_of(self, response_id: str) -> websocket.Kept:
         """Return the items of a response. Raises GatewayError if they are not kept."""
         kept = self._kept
@@ -287,9 +284,6 @@ class _SocketServer:
         self._conversation = Conversation(self._application.sockets)
         self._call: websocket.SocketRequest | None = None
         self._is_leaving = False
-
-    def __repr__(self) -> str:
-        return f"<_SocketServer {self._socket} {self._call}>"
 
     async def serve(self) -> None:
         """Serve until a disconnect of the client, a timeout, or the end of the process."""

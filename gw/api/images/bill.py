@@ -53,9 +53,6 @@ class ImageBill:
         self._links: list[str] = []
         self._links_end: float | None = None
 
-    def __repr__(self) -> str:
-        return f"<ImageBill {self._request.count} asked {self._response!r}>"
-
     @property
     def hold_nano_usd(self) -> int:
         count = self._request.count

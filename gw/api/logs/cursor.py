@@ -47,9 +47,6 @@ class CursorSeal:
     def __init__(self, *keys: bytes) -> None:
         self._seal = Seal(*keys)
 
-    def __repr__(self) -> str:
-        return "<CursorSeal>"
-
     def write(self, cursor: LogCursor, visibility: Visibility) -> str:
         """Return the opaque text of a cursor."""
         body = _LAYOUT.pack(

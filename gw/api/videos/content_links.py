@@ -22,9 +22,6 @@ class ContentLinks:
         self._signer = LinkSigner(*keys)
         self._public_url = public_url
 
-    def __repr__(self) -> str:
-        return f"<ContentLinks {self._public_url}>"
-
     def link(self, job: Job, expires_at: float) -> str:
         """Return the link to a job's film, valid until `expires_at` (Unix seconds)."""
         base = self._public_url or job.request.get(BASE_URL, "")

@@ -180,6 +180,8 @@ class LateClock:
     def monotonic(self) -> float:
         return self._now
 
+    now = monotonic
+
     async def sleep(self, seconds: float) -> None:
         if not self._lags:
             raise asyncio.CancelledError

@@ -8,6 +8,7 @@ import os
 from gw.http import admin, connection
 from gw.http.drain import RequestsInFlight
 from gw.runtime import huge_pages, memory
+from tests.support.clock import FakeClock
 
 
 class Request:
@@ -17,10 +18,11 @@ class Request:
         raise AssertionError("nothing is drained here")
 
 
-class Looks:
+class Looks(FakeClock):
     """A clock on which each sleep ends with the next of some events, and then never again."""
 
     def __init__(self, *events: str) -> None:
+        super().__init__()
         self.in_flight = RequestsInFlight()
         self.given_back: list[int] = []  # after how many of the events
         self._events = events
