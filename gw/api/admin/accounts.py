@@ -11,7 +11,7 @@ from gw.accounts import ACCOUNT, Account
 from gw.admin import accounts as admin
 from gw.admin.pagination import PageQuery
 from gw.api.admin.noun_routes import NounRoutes
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 from gw.nouns import values
 
 
@@ -50,6 +50,7 @@ class TopUpView(Struct, frozen=True):
 
 
 async def top_up(call: AdminCall, session: Session) -> TopUpView:
+    """Credit an account."""
     body: TopUp = call.body
     reference = None if body.reference is None else values.label(body.reference)
     amount = values.usd(body.amount_usd)
@@ -64,7 +65,8 @@ async def top_up(call: AdminCall, session: Session) -> TopUpView:
     )
 
 
-async def correct(call: AdminCall, session: Session) -> CorrectionView:
+async def correct_account(call: AdminCall, session: Session) -> CorrectionView:
+    """Book a correction, negative too."""
     body: Correction = call.body
     amount, reason = values.usd(body.amount_usd), values.read_reason(body.reason)
     account = await admin.correct(
@@ -88,26 +90,13 @@ ROUTES: tuple[Route, ...] = (
     _OF.create("Make an account with its first credit.", admin.create, scope="accounts"),
     _OF.show("One account: balance, what is held for calls under way, limits.", accounts.show),
     _OF.set("Set limits, models of agents, and whether the account's keys work.", admin.change),
-    Route(
-        method="POST",
-        path="accounts/{account_id}/topups",
-        name="top_up",
-        summary="Credit an account.",
-        body=TopUp,
-        response=TopUpView,
-        status=201,
-        change=top_up,
-        scope="topups",
-    ),
-    Route(
-        method="POST",
-        path="accounts/{account_id}/corrections",
-        name="correct_account",
-        summary="Book a correction, negative too.",
+    route("POST", "accounts/{account_id}/topups", top_up, body=TopUp, status=201, scope="topups"),
+    route(
+        "POST",
+        "accounts/{account_id}/corrections",
+        correct_account,
         body=Correction,
-        response=CorrectionView,
         status=201,
-        change=correct,
         scope="corrections",
     ),
 )

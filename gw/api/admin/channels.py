@@ -12,7 +12,7 @@ from gw.admin.channel_orders import ChannelOrder
 from gw.admin.channel_probe import ChannelTest
 from gw.admin.channel_states import ChannelView
 from gw.admin.pagination import Page, PageQuery, page_in_order
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 
 DRAIN_WAIT_SECONDS_MAX = 30
 DRAIN_LOOK_SECONDS = 0.5
@@ -25,15 +25,18 @@ class Drain(Struct, forbid_unknown_fields=True):
 
 
 async def list_channels(call: AdminCall) -> Page[ChannelView]:
+    """Channels in every process: breaker, slots, which keys are aside until when."""
     found = await call.services.states.all(call.registry)
     return page_in_order(found, call.query, lambda one: one.id)
 
 
 async def show_channel(call: AdminCall) -> ChannelView:
+    """One channel in every process."""
     return await call.services.states.show(call.registry, call.path["channel_id"])
 
 
 async def drain_channel(call: AdminCall) -> ChannelView:
+    """Send a channel no new call, in any process; calls under way end."""
     services = call.services
     view = await _ordered(call, "draining")
     until = services.clock.monotonic() + call.body.wait_seconds
@@ -45,10 +48,12 @@ async def drain_channel(call: AdminCall) -> ChannelView:
 
 
 async def close_channel(call: AdminCall) -> ChannelView:
+    """Take a channel out of service, in every process, until it is opened again."""
     return await _ordered(call, "closed")
 
 
 async def open_channel(call: AdminCall) -> ChannelView:
+    """Put a channel into service: its breaker closes, its keys are used again."""
     return await _ordered(call, None)
 
 
@@ -65,6 +70,7 @@ async def _ordered(call: AdminCall, order: ChannelOrder | None) -> ChannelView:
 
 
 async def test_channel(call: AdminCall) -> ChannelTest:
+    """Ask the upstream for its list of models, which is free of charge."""
     services, registry = call.services, call.registry
     spec = channel_orders.find_channel(registry, call.path["channel_id"])
     redactor = Redactor(registry.channels.values())
@@ -76,54 +82,10 @@ async def test_channel(call: AdminCall) -> ChannelTest:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="channels",
-        name="list_channels",
-        summary="Channels in every process: breaker, slots, which keys are aside until when.",
-        query=PageQuery,
-        response=Page[ChannelView],
-        read=list_channels,
-    ),
-    Route(
-        method="GET",
-        path="channels/{channel_id}",
-        name="show_channel",
-        summary="One channel in every process.",
-        response=ChannelView,
-        read=show_channel,
-    ),
-    Route(
-        method="POST",
-        path="channels/{channel_id}/drain",
-        name="drain_channel",
-        summary="Send a channel no new call, in any process; calls under way end.",
-        body=Drain,
-        response=ChannelView,
-        read=drain_channel,
-    ),
-    Route(
-        method="POST",
-        path="channels/{channel_id}/close",
-        name="close_channel",
-        summary="Take a channel out of service, in every process, until it is opened again.",
-        response=ChannelView,
-        read=close_channel,
-    ),
-    Route(
-        method="POST",
-        path="channels/{channel_id}/open",
-        name="open_channel",
-        summary="Put a channel into service: its breaker closes, its keys are used again.",
-        response=ChannelView,
-        read=open_channel,
-    ),
-    Route(
-        method="POST",
-        path="channels/{channel_id}/test",
-        name="test_channel",
-        summary="Ask the upstream for its list of models, which is free of charge.",
-        response=ChannelTest,
-        read=test_channel,
-    ),
+    route("GET", "channels", list_channels, query=PageQuery),
+    route("GET", "channels/{channel_id}", show_channel),
+    route("POST", "channels/{channel_id}/drain", drain_channel, body=Drain),
+    route("POST", "channels/{channel_id}/close", close_channel),
+    route("POST", "channels/{channel_id}/open", open_channel),
+    route("POST", "channels/{channel_id}/test", test_channel),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gw.admin.channel_states import ChannelView
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 from gw.conditions import ChannelFacts, FoundCondition, conditions_of, read_facts
 
 
@@ -17,6 +17,7 @@ class ConditionsView(Struct, frozen=True):
 
 
 async def list_conditions(call: AdminCall) -> ConditionsView:
+    """What is wrong now, each with its runbook; failing attempts need metrics."""
     states = call.services.states
     reported, silent = await states.conditions()
     channels = [_facts(view) for view in await states.all(call.registry)]
@@ -38,13 +39,4 @@ def _facts(view: ChannelView) -> ChannelFacts:
     )
 
 
-ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="conditions",
-        name="list_conditions",
-        summary="What is wrong now, each with its runbook; failing attempts need metrics.",
-        response=ConditionsView,
-        read=list_conditions,
-    ),
-)
+ROUTES: tuple[Route, ...] = (route("GET", "conditions", list_conditions),)

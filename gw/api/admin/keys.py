@@ -11,7 +11,7 @@ from actors.store.session import Session
 from gw.admin import keys
 from gw.admin.keys import KEYS_AT_ONCE_MAX, KeyWithText, WishRefused, with_text
 from gw.api.admin.noun_routes import NounRoutes
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 from gw.keys import store
 from gw.keys.key import KEY
 from gw.keys.views import views_of
@@ -56,12 +56,14 @@ VIEWS_MAX = 200
 
 
 async def create_key(call: AdminCall, session: Session) -> KeyIds:
+    """Make a key. Its text is in this response alone; a replay shows it, recorded."""
     wish = KEY.new_of(call.body, call.registry)
     key, _ = await keys.create(session, call.actor, wish, call.services.secret)
     return KeyIds([key.id])
 
 
 async def create_keys(call: AdminCall, session: Session) -> KeyIds:
+    """Make up to 1,000 keys, all or none; a replay shows their texts, recorded."""
     wishes = []
     for index, body in enumerate(call.body.keys):
         try:
@@ -96,11 +98,13 @@ def _place(index: int) -> str:
 
 
 async def reveal_key(call: AdminCall, session: Session) -> KeyIds:
+    """The text of a stored key; who asked for it and when is kept."""
     key, _ = await keys.reveal(session, call.actor, call.path["key_id"], call.services.secret)
     return KeyIds([key.id])
 
 
-async def list_views(call: AdminCall) -> KeyViews:
+async def list_key_views(call: AdminCall) -> KeyViews:
+    """Who has been shown a key's text after its making."""
     database, key_id = call.services.database, call.path["key_id"]
     await store.show(database, key_id)
     views = await views_of(database, key_id)
@@ -110,47 +114,13 @@ async def list_views(call: AdminCall) -> KeyViews:
 _OF = NounRoutes(KEY, "keys")
 ROUTES: tuple[Route, ...] = (
     _OF.list("Keys of an account, or of all, the newest first.", keys.page),
-    Route(
-        method="POST",
-        path="keys",
-        name="create_key",
-        summary="Make a key. Its text is in this response alone; a replay shows it, recorded.",
-        body=KEY.New,
-        response=KeyWithText,
-        status=201,
-        change=create_key,
-        finish=show_made_key,
-    ),
-    Route(
-        method="POST",
-        path="keys/bulk",
-        name="create_keys",
-        summary="Make up to 1,000 keys, all or none; a replay shows their texts, recorded.",
-        body=NewKeys,
-        response=KeysWithTexts,
-        status=201,
-        change=create_keys,
-        scope="keys",
-        finish=show_made,
+    route("POST", "keys", create_key, body=KEY.New, status=201, finish=show_made_key),
+    route(
+        "POST", "keys/bulk", create_keys, body=NewKeys, status=201, scope="keys", finish=show_made
     ),
     _OF.show("One key, without its text.", store.show),
     _OF.set("Set what a key may do, and whether it works.", keys.change),
     _OF.do("revoke", "Refuse a key for good.", keys.revoke),
-    Route(
-        method="POST",
-        path="keys/{key_id}/reveal",
-        name="reveal_key",
-        summary="The text of a stored key; who asked for it and when is kept.",
-        response=KeyWithText,
-        change=reveal_key,
-        finish=show_made_key,
-    ),
-    Route(
-        method="GET",
-        path="keys/{key_id}/views",
-        name="list_key_views",
-        summary="Who has been shown a key's text after its making.",
-        response=KeyViews,
-        read=list_views,
-    ),
+    route("POST", "keys/{key_id}/reveal", reveal_key, finish=show_made_key),
+    route("GET", "keys/{key_id}/views", list_key_views),
 )

@@ -10,7 +10,7 @@ from actors.store.session import Session
 from gw.admin import bases, pagination
 from gw.admin.bases import Removed
 from gw.admin.pagination import Page, PageQuery
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 from gw.knowledge.bases import BASE, PERSONAL
 from gw.knowledge.importing import ImportTarget
 from gw.nouns.values import Id, User, identifier
@@ -44,24 +44,28 @@ def _target(call: AdminCall) -> ImportTarget:
     return ImportTarget(account_id=account_id, kb_id=kb_id, user=user)
 
 
-async def list_bases(call: AdminCall) -> Page[Struct]:
+async def list_kbs(call: AdminCall) -> Page[Struct]:
+    """Knowledge bases of an account. `gw kb import` fills them."""
     found = await bases.list_all(call.services.database, call.path["account_id"])
     page = pagination.page_in_order(found, call.query, lambda one: f"{one.kb_id}/{one.user or ''}")
     return pagination.shown(page, BASE.view)
 
 
-async def show_base(call: AdminCall) -> Struct:
+async def show_kb(call: AdminCall) -> Struct:
+    """One knowledge base."""
     return BASE.view(await bases.find(call.services.database, _target(call)))
 
 
-async def remove_base(call: AdminCall) -> Removed:
+async def remove_kb(call: AdminCall) -> Removed:
+    """Remove a knowledge base, or one page of it."""
     services = call.services
     return await bases.remove(
         services.database, call.actor, _target(call), services.sources, page=call.query.page
     )
 
 
-async def grant_base(call: AdminCall, session: Session) -> Struct:
+async def grant_kb(call: AdminCall, session: Session) -> Struct:
+    """Let a user, or another account, read a named base."""
     whom: Grantee = call.body
     base = await bases.grant(
         session, call.actor, _target(call), user=whom.user, account=whom.account_id
@@ -69,7 +73,8 @@ async def grant_base(call: AdminCall, session: Session) -> Struct:
     return BASE.view(base)
 
 
-async def revoke_base(call: AdminCall, session: Session) -> Struct:
+async def revoke_kb(call: AdminCall, session: Session) -> Struct:
+    """Take such a grant back."""
     whom: Grantee = call.body
     base = await bases.revoke(
         session, call.actor, _target(call), user=whom.user, account=whom.account_id
@@ -78,49 +83,27 @@ async def revoke_base(call: AdminCall, session: Session) -> Struct:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="accounts/{account_id}/kbs",
-        name="list_kbs",
-        summary="Knowledge bases of an account. `gw kb import` fills them.",
-        query=PageQuery,
+    route(
+        "GET",
+        "accounts/{account_id}/kbs",
+        list_kbs,
         response=pagination.pages_of(BASE.View),
-        read=list_bases,
+        query=PageQuery,
     ),
-    Route(
-        method="GET",
-        path="accounts/{account_id}/kbs/{kb_id}",
-        name="show_kb",
-        summary="One knowledge base.",
-        query=OneBase,
+    route("GET", "accounts/{account_id}/kbs/{kb_id}", show_kb, response=BASE.View, query=OneBase),
+    route("DELETE", "accounts/{account_id}/kbs/{kb_id}", remove_kb, query=WhatOfBase),
+    route(
+        "POST",
+        "accounts/{account_id}/kbs/{kb_id}/grant",
+        grant_kb,
         response=BASE.View,
-        read=show_base,
-    ),
-    Route(
-        method="DELETE",
-        path="accounts/{account_id}/kbs/{kb_id}",
-        name="remove_kb",
-        summary="Remove a knowledge base, or one page of it.",
-        query=WhatOfBase,
-        response=Removed,
-        read=remove_base,
-    ),
-    Route(
-        method="POST",
-        path="accounts/{account_id}/kbs/{kb_id}/grant",
-        name="grant_kb",
-        summary="Let a user, or another account, read a named base.",
         body=Grantee,
-        response=BASE.View,
-        change=grant_base,
     ),
-    Route(
-        method="POST",
-        path="accounts/{account_id}/kbs/{kb_id}/revoke",
-        name="revoke_kb",
-        summary="Take such a grant back.",
-        body=Grantee,
+    route(
+        "POST",
+        "accounts/{account_id}/kbs/{kb_id}/revoke",
+        revoke_kb,
         response=BASE.View,
-        change=revoke_base,
+        body=Grantee,
     ),
 )

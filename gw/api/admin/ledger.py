@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gw.admin.ledger import ProofState
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 
 
 class Proof(Struct, forbid_unknown_fields=True):
@@ -16,10 +16,12 @@ class Proof(Struct, forbid_unknown_fields=True):
 
 
 async def show_proof(call: AdminCall) -> ProofState:
+    """What the last proof of the ledger found, and whether one runs."""
     return await call.services.proofs.state()
 
 
 async def run_proof(call: AdminCall) -> ProofState:
+    """Prove the ledger; the response waits ten seconds for the end at most."""
     body: Proof = call.body
     return await call.services.proofs.run_proof(
         call.actor, with_costs=body.costs, is_everything=body.all
@@ -27,21 +29,6 @@ async def run_proof(call: AdminCall) -> ProofState:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="ledger/proof",
-        name="show_proof",
-        summary="What the last proof of the ledger found, and whether one runs.",
-        response=ProofState,
-        read=show_proof,
-    ),
-    Route(
-        method="POST",
-        path="ledger/proof",
-        name="run_proof",
-        summary="Prove the ledger; the response waits ten seconds for the end at most.",
-        body=Proof,
-        response=ProofState,
-        read=run_proof,
-    ),
+    route("GET", "ledger/proof", show_proof),
+    route("POST", "ledger/proof", run_proof, body=Proof),
 )

@@ -12,7 +12,7 @@ from msgspec import Struct
 from actors.routing import serving_protocols
 from channels.registry import ModelSpec
 from gw.admin.pagination import Page, PageQuery, page_in_order
-from gw.api.admin.table import AdminCall, Route
+from gw.api.admin.table import AdminCall, Route, route
 from gw.nouns.refused import Refused
 
 
@@ -45,12 +45,14 @@ class ModelView(Struct, frozen=True):
 
 
 async def list_models(call: AdminCall) -> Page[ModelView]:
+    """Models as they are served, with prices, in the order of the configuration."""
     models = list(call.registry.models.values())
     page = page_in_order(models, call.query, lambda one: one.id)
     return Page([_model(call, one) for one in page.data], page.next_cursor)
 
 
 async def show_model(call: AdminCall) -> ModelView:
+    """One model by its id or an alias."""
     model = call.registry.resolve(call.path["model_id"])
     if model is None:
         name = call.path["model_id"]
@@ -97,21 +99,6 @@ def _unknown(value: Any) -> Any:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="models",
-        name="list_models",
-        summary="Models as they are served, with prices, in the order of the configuration.",
-        query=PageQuery,
-        response=Page[ModelView],
-        read=list_models,
-    ),
-    Route(
-        method="GET",
-        path="models/{model_id}",
-        name="show_model",
-        summary="One model by its id or an alias.",
-        response=ModelView,
-        read=show_model,
-    ),
+    route("GET", "models", list_models, query=PageQuery),
+    route("GET", "models/{model_id}", show_model),
 )

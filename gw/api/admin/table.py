@@ -1,15 +1,17 @@
 """The one table of the admin API's routes: parameters, responses and functions.
 
 The served routes (`server.py`) and their description (`gw/admin_services.py`) are both made from
-it, so that no route lacks a description.
+it, so that no route lacks a description. A route says what its function says (`route`): the first
+line of a docstring is public.
 """
 
 from __future__ import annotations
 
+import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from msgspec import Struct
 
@@ -113,6 +115,7 @@ class Route:
             "a token's requests are beyond the listener's bound": not (
                 0 < self.requests_per_minute <= REQUESTS_PER_MINUTE
             ),
+            "its function has a docstring, which is its summary": not self.summary,
             "it has either `change` or `read`": (self.change is None) == (self.read is None),
             "a GET changes nothing": self.method == "GET" and self.change is not None,
             "a GET has no body": self.method == "GET" and self.body is not None,
@@ -142,6 +145,32 @@ class Route:
     def names_things(self) -> bool:
         """Whether a request names objects that may be missing."""
         return "{" in self.path or self.body is not None or self.query is not NoQuery
+
+
+def route(
+    method: str,
+    path: str,
+    work: Callable[..., Awaitable[Any]],
+    *,
+    response: Any = None,
+    finish: Finish | None = None,
+    **members: Any,
+) -> Route:
+    """Return the route of a function: its name, docstring and result are those of the function.
+
+    One that takes a session is a change. Raises MisstatedRow.
+    """
+    is_change = len(inspect.signature(work).parameters) > 1
+    members["change" if is_change else "read"] = work
+    return Route(
+        method=method,
+        path=path,
+        name=work.__name__,
+        summary=inspect.getdoc(work) or "",
+        response=response or get_type_hints(finish or work, include_extras=True)["return"],
+        finish=finish,
+        **members,
+    )
 
 
 def by_path(routes: Sequence[Route]) -> dict[tuple[str, ...], dict[str, Route]]:
