@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Raw
 
@@ -36,20 +35,20 @@ def status_of(code: str | None) -> int:
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
-def status_in(value: Any) -> int:
+def status_in(value: object) -> int:
     """Return the HTTP status of a decoded response by its `base_resp`."""
     stated = value.get("base_resp") if isinstance(value, Mapping) else None
     return status_of(_code_of(stated))
 
 
-def error_of(stated: Any) -> Raw:
+def error_of(stated: object) -> Raw:
     """Return a decoded `base_resp` as an `error` member; NULL on success."""
     code = _code_of(stated)
-    if status_of(code) == 200:
+    if status_of(code) == 200 or not isinstance(stated, Mapping):
         return NULL
     return raw_of({"code": code, "message": stated.get("status_msg")})
 
 
-def _code_of(stated: Any) -> str | None:
+def _code_of(stated: object) -> str | None:
     code = stated.get("status_code") if isinstance(stated, Mapping) else None
     return str(code) if isinstance(code, str | int) and not isinstance(code, bool) else None

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -52,7 +51,7 @@ def error_members(body: bytes) -> ErrorMembers:
     return _members_of(*_read_body(body))
 
 
-def _members_of(text: str, value: Any) -> ErrorMembers:
+def _members_of(text: str, value: object) -> ErrorMembers:
     message = _message_of(text, value)
     while isinstance(value, list) and value:  # Google's [{error: …}]
         value = value[0]
@@ -63,7 +62,7 @@ def _members_of(text: str, value: Any) -> ErrorMembers:
     return ErrorMembers(message, details, _short(error.get("param")), _words(error, details))
 
 
-def _words(error: Any, details: Any = None) -> frozenset[str]:
+def _words(error: object, details: object = None) -> frozenset[str]:
     """Return the names of an error, in any protocol; Google's `details` contain its reasons."""
     if not isinstance(error, Mapping):
         return frozenset()
@@ -75,7 +74,7 @@ def _words(error: Any, details: Any = None) -> frozenset[str]:
     )
 
 
-def retry_after_in(details: Any) -> str | None:
+def retry_after_in(details: object) -> str | None:
     """Return the retry delay in seconds from Google's `details`; Google has no header for it."""
     for one in details if isinstance(details, list) else ():
         delay = one.get("retryDelay") if isinstance(one, Mapping) else None
@@ -96,12 +95,12 @@ def try_error_reported(body: bytes) -> ErrorReported | None:
     return None if found is None or found.members.message is None else found
 
 
-def _reported(text: str, value: Any) -> ErrorReported:
+def _reported(text: str, value: object) -> ErrorReported:
     status = status_in(value)
     return ErrorReported(_members_of(text, value), status=502 if status == 200 else status)
 
 
-def _short(param: Any) -> str | None:
+def _short(param: object) -> str | None:
     """Return a `param` that is a text and can be sent; else None."""
     if not isinstance(param, str) or len(param) > PARAM_CHARACTERS_MAX:
         return None
@@ -112,7 +111,7 @@ def _short(param: Any) -> str | None:
     return param
 
 
-def _bounded(details: Any) -> Any:
+def _bounded(details: object) -> object:
     """Return details that are an object or a list within the limits; else None."""
     if not isinstance(details, Mapping | list) or _depth_of(details) > DETAILS_DEPTH_MAX:
         return None
@@ -124,12 +123,12 @@ def _bounded(details: Any) -> Any:
     return msgspec.json.decode(text) if len(text) <= DETAILS_BYTES_MAX else None
 
 
-def _depth_of(value: Any) -> int:
+def _depth_of(value: object) -> int:
     """Return the depth of a decoded value, without recursion."""
     depth, level = 0, [value]
     while level and depth <= DETAILS_DEPTH_MAX:
         depth += 1
-        inner: list[Any] = []
+        inner: list[object] = []
         for entry in level:
             if isinstance(entry, Mapping):
                 inner += entry.values()
@@ -149,19 +148,19 @@ def error_message(body: bytes) -> str | None:
     return _message_of(*_read_body(body))
 
 
-def _read_body(body: bytes) -> tuple[str, Any]:
+def _read_body(body: bytes) -> tuple[str, object]:
     """Return the beginning of a body as text, and its decoded value or _NOT_JSON."""
     text = body[:_READ_BYTES_MAX].decode("utf-8", "replace").lstrip("\ufeff").strip()
     return text, _read(text)
 
 
-def _message_of(text: str, value: Any) -> str | None:
+def _message_of(text: str, value: object) -> str | None:
     if value is not _NOT_JSON:
         return message_in(value)
     return None if _is_binary(text) else message_in(text)
 
 
-def message_in(value: Any) -> str | None:
+def message_in(value: object) -> str | None:
     """Return the error message of a decoded body, or of the `error` member of an event."""
     found = _find(value, depth=0)
     return None if found is None else fit(found, MESSAGE_CHARACTERS_MAX).strip() or None
@@ -171,7 +170,7 @@ def message_in(value: Any) -> str | None:
 MEMBER_BYTES_MAX = 16 * 1024
 
 
-def member_of(raw: Raw) -> Any:
+def member_of(raw: Raw) -> object:
     """Return the value of a member of a whole response; None if it is too long or unreadable."""
     return read_loosely(bytes(raw)) if len(memoryview(raw)) <= MEMBER_BYTES_MAX else None
 
@@ -184,7 +183,7 @@ def failure_of(raw: Raw) -> str | None:
     return message_in(reported) or "The upstream reported an error."
 
 
-def code_in(error: Any, names: Iterable[str]) -> str | None:
+def code_in(error: object, names: Iterable[str]) -> str | None:
     """Return an `error` member's code, from the first of these members that has one."""
     if not isinstance(error, Mapping):
         return None
@@ -192,7 +191,7 @@ def code_in(error: Any, names: Iterable[str]) -> str | None:
     return str(code) if isinstance(code, str | int) else None
 
 
-def _find(value: Any, *, depth: int) -> str | None:
+def _find(value: object, *, depth: int) -> str | None:
     if depth > _DEPTH_MAX:
         return None
     if isinstance(value, str):
@@ -219,7 +218,7 @@ def _find_in_text(text: str, *, depth: int) -> str | None:
     return None if _is_markup(text) else text or None
 
 
-def _read(text: str) -> Any:
+def _read(text: str) -> object:
     if text[:1] not in ("{", "[", '"'):
         return _NOT_JSON
     if text.count(",") + text.count("{") + text.count("[") > _VALUES_MAX:

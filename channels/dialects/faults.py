@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -57,7 +56,7 @@ def fault_within(at: str, error: msgspec.ValidationError) -> InvalidRequest:
     return InvalidRequest(f"{path or 'The request body'}: {reason}.", path or None)
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """Describe a JSON value by its kind and size: a client's content is never quoted."""
     if value is None:
         return "null"
@@ -80,16 +79,17 @@ def _characters(count: int) -> str:
     return "1 character" if count == 1 else f"{count} characters"
 
 
-def _value_at(body: bytes, path: str) -> Any:
+def _value_at(body: bytes, path: str) -> object:
     """Return the value at a path; a number too large to decode stays as its text."""
-    value: Any = msgspec.Raw(body)
+    value = msgspec.Raw(body)
     for index, name in _STEP.findall(path):
         if index:
             value = msgspec.json.decode(value, type=list[msgspec.Raw])[int(index)]
         else:
-            value = msgspec.json.decode(value, type=dict[str, msgspec.Raw]).get(name, _ABSENT)
-        if value is _ABSENT:
-            return _ABSENT
+            members = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+            if name not in members:
+                return _ABSENT
+            value = members[name]
     try:
         return msgspec.json.decode(value)
     except msgspec.ValidationError:

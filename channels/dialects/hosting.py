@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -67,7 +66,7 @@ class Hosting:
     otherwise: str = ""
     renames: Mapping[str, str] = field(default_factory=dict)
     mends: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
-    rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    rewrite: Callable[[dict[str, object]], dict[str, object]] | None = None
     new_render: Callable[[str, str, str], Render] | None = None
     whole: Callable[[bytes, str], bytes] | None = None
     tier: TierHeader | None = None
@@ -91,7 +90,7 @@ class Hosting:
                 names = [one.strip() for one in value.split(",")]
                 added[member] = msgspec.json.encode([one for one in names if one])
         if self.rewrite is not None:
-            values = msgspec.json.decode(body, type=dict[str, Any])
+            values = msgspec.json.decode(body, type=dict[str, object])
             values.update((name, msgspec.json.decode(raw)) for name, raw in added.items())
             return dumps(self.rewrite(values))
         members = {

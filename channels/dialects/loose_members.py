@@ -17,7 +17,7 @@ from channels.json.lenient import raw_of
 _Kind = TypeVar("_Kind", bound=Struct)
 
 
-def loosely(kind: type[_Kind], value: Any) -> _Kind | None:
+def loosely(kind: type[_Kind], value: object) -> _Kind | None:
     """Return the members of an object that have the types of the struct; None for another value.
 
     The rest keeps its defaults: delivered text is still counted and shown.
@@ -29,11 +29,11 @@ def loosely(kind: type[_Kind], value: Any) -> _Kind | None:
 
 
 @cache
-def _readers(kind: type[Struct]) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
+def _readers(kind: type[Struct]) -> tuple[tuple[str, str, Callable[[object], object]], ...]:
     return tuple((one.name, one.encode_name, _reader(one.type)) for one in fields(kind))
 
 
-def _reader(stated: Any) -> Callable[[Any], Any]:
+def _reader(stated: Any) -> Callable[[object], object]:
     is_optional = isinstance(stated, UnionType) or get_origin(stated) is Union  # `kind | None`
     kind = get_args(stated)[0] if is_optional else stated
     if get_origin(kind) is Annotated:  # `Tokens` is the only one

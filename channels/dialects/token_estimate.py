@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -129,9 +129,9 @@ class _Found(NamedTuple):
         self.counts[name] = self.counts.get(name, 0) + count
 
 
-def _walk(value: Any, found: _Found, *, with_names: bool) -> None:
+def _walk(value: object, found: _Found, *, with_names: bool) -> None:
     """Collect what a model reads of a value, iteratively and in linear time."""
-    left: list[tuple[Any, bool]] = [(value, with_names)]
+    left: list[tuple[object, bool]] = [(value, with_names)]
     while left:
         one, names = left.pop()
         if isinstance(one, str):
@@ -149,7 +149,7 @@ def _walk(value: Any, found: _Found, *, with_names: bool) -> None:
             found.texts.append(str(one))
 
 
-def _open(one: dict[str, Any], found: _Found, left: list[tuple[Any, bool]]) -> None:
+def _open(one: dict[str, object], found: _Found, left: list[tuple[object, bool]]) -> None:
     """Count a turn or a part of one, and queue its members."""
     if "role" in one or "parts" in one:
         found.add("turns")
@@ -162,9 +162,9 @@ def _open(one: dict[str, Any], found: _Found, left: list[tuple[Any, bool]]) -> N
             left.append((each, False))
 
 
-def _is_enclosed(part: dict[str, Any], found: _Found) -> bool:
+def _is_enclosed(part: dict[str, object], found: _Found) -> bool:
     """Count a part that is an image or a file, which is not read as text; False for any other."""
-    inline = next((part[name] for name in _INLINE if isinstance(part.get(name), dict)), None)
+    inline = next((one for name in _INLINE if isinstance(one := part.get(name), dict)), None)
     if inline is not None:
         kind = str(inline.get("mimeType") or inline.get("mime_type") or "")
         is_image, holder = kind.startswith("image/"), inline
@@ -219,10 +219,10 @@ def estimate(body: bytes, protocol: str) -> tuple[int, None]:
     return max(1, math.ceil(tokens)), None
 
 
-def _members(body: bytes) -> Mapping[str, Any]:
+def _members(body: bytes) -> Mapping[str, object]:
     """Return the members of the request that is counted. Raises InvalidRequest."""
     try:
-        members: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        members: dict[str, object] = msgspec.json.decode(body, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest("The request body cannot be read.") from error
     inner = members.get(INNER)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -117,7 +115,7 @@ def _modal_parts(
     )
 
 
-def add_parts(usage: token_counts.Usage, given: dict[str, Any], made: dict[str, Any]) -> None:
+def add_parts(usage: token_counts.Usage, given: dict[str, object], made: dict[str, object]) -> None:
     """Add the parts to the details of input and output, under upstreams' names."""
     parts = usage.parts or token_counts.NO_PARTS
     given |= _modal_members(parts.audio_input_tokens, parts.image_input_tokens)
@@ -127,7 +125,7 @@ def add_parts(usage: token_counts.Usage, given: dict[str, Any], made: dict[str, 
     made |= _modal_members(parts.audio_output_tokens, parts.image_output_tokens)
 
 
-def hour_member(usage: token_counts.Usage) -> dict[str, Any]:
+def hour_member(usage: token_counts.Usage) -> dict[str, object]:
     """Return the cache writes by lifetime; empty if none is for an hour."""
     hour = 0 if usage.parts is None else usage.parts.cache_write_1h_tokens
     if not hour:
@@ -139,7 +137,7 @@ def hour_member(usage: token_counts.Usage) -> dict[str, Any]:
     return {"cache_creation": kept}
 
 
-def tools_member(parts: token_counts.UsageParts) -> dict[str, Any]:
+def tools_member(parts: token_counts.UsageParts) -> dict[str, object]:
     """Return the searches made by the upstream; empty without any."""
     searches = {"web_search_requests": parts.web_searches}
     return {"server_tool_use": searches} if parts.web_searches else {}

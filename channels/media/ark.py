@@ -6,7 +6,7 @@ frames; a link expires a day after the task's last change.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from channels.media import model, outcomes, replies, requests, results, values
 from channels.media.plain import bodies
@@ -53,7 +53,7 @@ def _read(response: model.MediaResponse) -> replies.PollReply:
     )
 
 
-def _result(value: Any, *, now: float) -> results.VideoResult | None:
+def _result(value: Mapping[str, object], *, now: float) -> results.VideoResult | None:
     url = values.link(values.member(value, "content", "video_url"))
     if url is None:
         return None
@@ -62,7 +62,7 @@ def _result(value: Any, *, now: float) -> results.VideoResult | None:
     return results.VideoResult(url=url, expires_at=values.link_end(url, now=now, at_most=lasts))
 
 
-def _milliseconds(value: Any) -> int | None:
+def _milliseconds(value: Mapping[str, object]) -> int | None:
     return values.milliseconds(value.get("duration")) or values.milliseconds_of_frames(
         value.get("frames"), value.get("framespersecond")
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -58,8 +57,8 @@ class MiniMax(model.BaseDialect):
         return model.Exchange(request=request, read=_read)
 
 
-def _body(request: requests.SpeechRequest) -> dict[str, Any]:
-    setting: dict[str, Any] = {"voice_id": request.voice}
+def _body(request: requests.SpeechRequest) -> dict[str, object]:
+    setting: dict[str, object] = {"voice_id": request.voice}
     if request.speed is not None:
         setting["speed"] = request.speed
     return {
@@ -70,13 +69,13 @@ def _body(request: requests.SpeechRequest) -> dict[str, Any]:
     }
 
 
-def _status(value: Any) -> int:
+def _status(value: object) -> int:
     """Return the HTTP status of a decoded response; 200 if it reports no error."""
     code = values.identifier(values.member(value, "base_resp", "status_code"))
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
-def _failure(value: Any) -> replies.Refused | replies.Failed | None:
+def _failure(value: object) -> replies.Refused | replies.Failed | None:
     """Return the failure that a submit's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
@@ -146,7 +145,7 @@ def _digits(body: bytes) -> bytes | None:
 _HEX = b"0123456789abcdefABCDEF"
 
 
-def _trouble(value: Any, response: model.MediaResponse) -> replies.PollReply | None:
+def _trouble(value: object, response: model.MediaResponse) -> replies.PollReply | None:
     """Return the failure that a poll's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
 
 from channels.media import model, outcomes, replies, requests, results, values
 from channels.media.plain.bodies import encoded
@@ -56,8 +55,8 @@ class OpenAI(model.BaseDialect):
         )
 
 
-def _body(request: requests.GeneralVideo) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": request.model, "prompt": "\n".join(request.texts())}
+def _body(request: requests.GeneralVideo) -> dict[str, object]:
+    body: dict[str, object] = {"model": request.model, "prompt": "\n".join(request.texts())}
     if request.duration is not None:
         body["seconds"] = _digits(request.duration)
     if (size := SIZES.get((request.resolution, request.ratio))) is not None:

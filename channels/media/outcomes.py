@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from channels.dialects.error_body import error_message, message_in
 from channels.media import replies, results, values
@@ -99,12 +98,12 @@ def retry_after_seconds(value: str | None) -> float | None:
 
 
 def polled(
-    status: Any,
+    status: object,
     *,
     result: results.TaskResult | None,
     seconds_ms: int | None = None,
-    progress: Any = None,
-    error: Any = None,
+    progress: object = None,
+    error: object = None,
     words: Mapping[str, replies.TaskState] = STATES,
 ) -> replies.Polled:
     """Return the reply to a poll by its status word.
@@ -123,7 +122,7 @@ def polled(
     return replies.Polled(state=state, word=status_word, progress=values.progress_percent(progress))
 
 
-def task_error(error: Any, *, state: str = "failed") -> replies.TaskError:
+def task_error(error: object, *, state: str = "failed") -> replies.TaskError:
     """Return the error of a task, from an object with code and message, a string, or nothing."""
     code, message = _ENDS[state]
     code_value = values.member(error, "code")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from channels.dialects.error_body import message_in
 from channels.media import model, outcomes, replies, requests, results, values
 from channels.media.plain.bodies import encoded
@@ -35,7 +33,7 @@ class Suno(model.BaseDialect):
         return model.Exchange(request=request, read=_read)
 
 
-def _body(request: requests.MusicRequest) -> dict[str, Any]:
+def _body(request: requests.MusicRequest) -> dict[str, object]:
     fields = {
         "mv": request.model,
         "gpt_description_prompt": request.prompt,
@@ -48,7 +46,7 @@ def _body(request: requests.MusicRequest) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _is_success(value: Any) -> bool:
+def _is_success(value: object) -> bool:
     return values.word(values.member(value, "code")).lower() == "success"
 
 
@@ -84,7 +82,7 @@ def _read(response: model.MediaResponse) -> replies.PollReply:
     )
 
 
-def _tracks(value: Any) -> tuple[results.Track, ...]:
+def _tracks(value: object) -> tuple[results.Track, ...]:
     return tuple(
         results.Track(
             clip_id=values.identifier(one.get("id")),

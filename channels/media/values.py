@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
-from typing import Any
 
 from channels.json.lenient import read_loosely
 from channels.json.outline import outline
@@ -46,7 +45,7 @@ def is_too_large(response: MediaResponse) -> bool:
     return rough.count(b",") + rough.count(b"{") + rough.count(b"[") > VALUES_MAX
 
 
-def json_of(response: MediaResponse) -> Any:
+def json_of(response: MediaResponse) -> object:
     """Return the value of a body; None if it is no JSON, or too large.
 
     Numbers are exact: those with a point, an exponent or very many digits are a Decimal.
@@ -62,7 +61,7 @@ def _exact(digits: str) -> int | Decimal:
     return _EXACTLY.create_decimal(digits)
 
 
-def member(value: Any, *path: str) -> Any:
+def member(value: object, *path: str) -> object:
     """Return the value at a path of members; None if there is none."""
     for name in path:
         if not isinstance(value, Mapping):
@@ -71,27 +70,27 @@ def member(value: Any, *path: str) -> Any:
     return value
 
 
-def entries(value: Any) -> list[Mapping[str, Any]]:
+def entries(value: object) -> list[Mapping[str, object]]:
     """Return the objects of a list, without its other entries."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def text(value: Any, limit: int = NAME_CHARACTERS_MAX) -> str | None:
+def text(value: object, limit: int = NAME_CHARACTERS_MAX) -> str | None:
     """Return a non-empty text, cleaned and truncated to `limit` characters; else None."""
     return fit(value, limit) if isinstance(value, str) and value else None
 
 
-def word(value: Any) -> str:
+def word(value: object) -> str:
     """Return a status word as the upstream writes it, for comparison and for the log."""
     return fit(value, 64).strip() if isinstance(value, str) else ""
 
 
-def link(value: Any) -> str | None:
+def link(value: object) -> str | None:
     """Return an http or https link, or None."""
     return value if isinstance(value, str) and is_link(value) else None
 
 
-def identifier(value: Any) -> str | None:
+def identifier(value: object) -> str | None:
     """Return an upstream's id, a text or a whole number that fits into a path and a row.
 
     None for any other. An id of only dots would change the path, even if escaped.
@@ -107,7 +106,7 @@ def identifier(value: Any) -> str | None:
     return value
 
 
-def number(value: Any) -> int | float | None:
+def number(value: object) -> int | float | None:
     """Return an ordinary JSON number, or None."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
@@ -116,13 +115,13 @@ def number(value: Any) -> int | float | None:
     return value if isinstance(value, int) else float(value)
 
 
-def decimal(value: Any) -> Decimal | None:
+def decimal(value: object) -> Decimal | None:
     """Return an ordinary number from 0 on, also from its digits in a string, or None."""
     found = _numeric(value)
     return found if found is not None and found < _ORDINARY_MAX else None
 
 
-def _numeric(value: Any) -> Decimal | None:
+def _numeric(value: object) -> Decimal | None:
     """Return a number from 0 on of any size, also from its digits in a string, or None."""
     if isinstance(value, str):
         if len(value) > _NUMERIC_CHARACTERS_MAX or not _NUMERIC.fullmatch(value):
@@ -134,7 +133,7 @@ def _numeric(value: Any) -> Decimal | None:
     return found if found >= 0 else None
 
 
-def milliseconds(seconds: Any) -> int | None:
+def milliseconds(seconds: object) -> int | None:
     """Return a length above 0 in milliseconds, rounded half up once (contract: real seconds).
 
     `seconds`: a number or a numeric string, with or without an exponent; at most MILLISECONDS_MAX.
@@ -150,7 +149,7 @@ def milliseconds(seconds: Any) -> int | None:
 _MILLISECOND = Decimal("0.001")
 
 
-def milliseconds_of_frames(frames: Any, per_second: Any) -> int | None:
+def milliseconds_of_frames(frames: object, per_second: object) -> int | None:
     """Return the length of these frames, like `milliseconds`."""
     top, bottom = decimal(frames), decimal(per_second)
     if not top or not bottom or min(top.adjusted(), bottom.adjusted()) < -_ORDINARY_ZEROS_MAX:
@@ -159,7 +158,7 @@ def milliseconds_of_frames(frames: Any, per_second: Any) -> int | None:
     return min(int(found + Fraction(1, 2)), MILLISECONDS_MAX) or None
 
 
-def progress_percent(value: Any) -> int | None:
+def progress_percent(value: object) -> int | None:
     """Return a percentage, rounded down and clamped to 0 to 100."""
     found = number(value)
     if found is None:
@@ -167,7 +166,7 @@ def progress_percent(value: Any) -> int | None:
     return min(max(int(Decimal(str(found)).to_integral_value(ROUND_FLOOR)), 0), 100)
 
 
-def instant(value: Any, *, now: float) -> float | None:
+def instant(value: object, *, now: float) -> float | None:
     """Return Unix seconds from a number of seconds or milliseconds above 0, or from its digits.
 
     None for one so far ahead that no link lasts until then, or that no calendar has.

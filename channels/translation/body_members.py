@@ -7,10 +7,12 @@ a translation reads more, and a wrong type found here is the client's error as w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 from channels.dialects.faults import described
 from channels.errors import InvalidRequest
+
+Value: TypeAlias = object  # of JSON
 
 
 class Members:
@@ -21,7 +23,7 @@ class Members:
 
     __slots__ = ("_read", "_value", "location")
 
-    def __init__(self, value: Mapping[str, Any], location: str = "") -> None:
+    def __init__(self, value: Mapping[str, Value], location: str = "") -> None:
         self._value = value
         self._read: set[str] = set()
         self.location = location
@@ -30,11 +32,11 @@ class Members:
         """Return a member's dotted path."""
         return f"{self.location}.{name}" if self.location else name
 
-    def whole(self) -> Mapping[str, Any]:
+    def whole(self) -> Mapping[str, Value]:
         """Return the object as received."""
         return self._value
 
-    def any(self, name: str) -> Any:
+    def any(self, name: str) -> Value:
         """Return a member of any type."""
         self._read.add(name)
         return self._value.get(name)
@@ -71,7 +73,7 @@ class Members:
             raise self._wrong(name, "a boolean", value)
         return value
 
-    def array(self, name: str) -> list[Any]:
+    def array(self, name: str) -> list[Value]:
         """Return an array; empty without one."""
         value = self.any(name)
         if value is None:
@@ -82,11 +84,12 @@ class Members:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return an array of strings; empty without one."""
-        found = self.array(name)
-        if not all(isinstance(one, str) for one in found):
+        stated = self.array(name)
+        found = tuple(one for one in stated if isinstance(one, str))
+        if len(found) < len(stated):
             path = self.path(name)
             raise InvalidRequest(f"{path}: expected an array of strings.", path)
-        return tuple(found)
+        return found
 
     def object(self, name: str) -> Members | None:
         """Return an object's members."""
@@ -97,7 +100,7 @@ class Members:
             raise self._wrong(name, "an object", value)
         return Members(value, self.path(name))
 
-    def mapping(self, name: str) -> Mapping[str, Any] | None:
+    def mapping(self, name: str) -> Mapping[str, Value] | None:
         """Return an object unchanged, such as a schema."""
         value = self.any(name)
         if value is not None and not isinstance(value, Mapping):
@@ -113,7 +116,7 @@ class Members:
             found.append(Members(value, f"{self.path(name)}[{index}]"))
         return found
 
-    def rest(self) -> dict[str, Any]:
+    def rest(self) -> dict[str, Value]:
         """Return the unread members that are not null."""
         return {
             name: value
@@ -121,6 +124,6 @@ class Members:
             if name not in self._read and value is not None
         }
 
-    def _wrong(self, name: str, expected: str, value: Any) -> InvalidRequest:
+    def _wrong(self, name: str, expected: str, value: Value) -> InvalidRequest:
         path = self.path(name)
         return InvalidRequest(f"{path}: expected {expected}, found {described(value)}.", path)

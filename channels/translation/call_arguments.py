@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import msgspec
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = msgspec.json.Decoder(dict[str, object])
 
 # Limit of white space around a null, which is searched in every piece of a stream.
 NO_ARGUMENTS_CHARACTERS_MAX = 16
@@ -33,7 +32,7 @@ def may_say_no_arguments(text: str) -> bool:
     return len(text) <= NO_ARGUMENTS_CHARACTERS_MAX and "null".startswith(text.strip())
 
 
-def object_in(text: str) -> dict[str, Any] | None:
+def object_in(text: str) -> dict[str, object] | None:
     """Decode JSON text that must be one object; None otherwise.
 
     Text that means no arguments is `{}`.
@@ -51,7 +50,7 @@ def object_in(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def arguments_object(text: str) -> dict[str, Any]:
+def arguments_object(text: str) -> dict[str, object]:
     """Return a call's arguments as an object, for protocols that require one.
 
     Models sometimes write invalid JSON; that is kept under its own name.
@@ -60,7 +59,7 @@ def arguments_object(text: str) -> dict[str, Any]:
     return raw_arguments(text) if value is None else value
 
 
-def raw_arguments(text: str) -> dict[str, Any]:
+def raw_arguments(text: str) -> dict[str, object]:
     """Return the object for arguments that are not an object."""
     return {"raw_arguments": text}
 

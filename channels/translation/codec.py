@@ -11,6 +11,7 @@ from typing import Any
 from typing import Protocol as Interface
 
 from channels.dialects.token_counts import Usage
+from channels.json.written import Written
 from channels.translation.events import Event
 from channels.translation.losses import LossReport
 from channels.translation.model import Request
@@ -63,7 +64,7 @@ class EncodesRequest(Interface):
         stream: bool,
         max_tokens: int | None,
         report: LossReport,
-    ) -> dict[str, Any]: ...
+    ) -> Written: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +77,7 @@ class Codec:
     readers skip.
     """
 
-    decode_request: Callable[[Mapping[str, Any]], Request]
+    decode_request: Callable[[Mapping[str, object]], Request]
     encode_request: EncodesRequest
     tool_names: Callable[[Request], Mapping[str, str]]
     new_decoder: Callable[[], ResponseDecoder]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from channels.dialects.error_body import code_in, message_in
 from channels.translation.events import StreamFailed
@@ -91,7 +90,7 @@ def failure_named(code: str | None) -> ErrorNames:
 UNNAMED = StreamFailed(None, "The upstream reported an error.")
 
 
-def failure_in(error: Any, names: Iterable[str] = ("code", "type")) -> StreamFailed | None:
+def failure_in(error: object, names: Iterable[str] = ("code", "type")) -> StreamFailed | None:
     """Return the failure in an upstream's `error` member; None if it states none.
 
     `names` are the members that may have its code, the most trusted first.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 from channels.conversation import naming_members
 from channels.errors import InvalidRequest
@@ -98,7 +97,7 @@ def report_members(
 def report_extras(
     origin: model.ClientProtocol,
     prefix: str,
-    extras: Mapping[str, Any],
+    extras: Mapping[str, object],
     report: LossReport,
     *,
     carried: Collection[str] = (),

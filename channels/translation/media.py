@@ -10,7 +10,6 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from channels.translation.model import Media, MediaKind
@@ -67,7 +66,7 @@ def inline_media(
     member: str,
     detail: str | None = None,
     name: str | None = None,
-    extras: Mapping[str, Any],
+    extras: Mapping[str, object],
 ) -> Media:
     """Return inline data as the kind of medium that its type is.
 
@@ -95,7 +94,7 @@ def linked_media(
     member: str,
     detail: str | None = None,
     name: str | None = None,
-    extras: Mapping[str, Any],
+    extras: Mapping[str, object],
 ) -> Media:
     """Return the medium at an address; an image or a document is what the address ends as."""
     mime_type = None

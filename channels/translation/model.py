@@ -8,7 +8,7 @@ differ: None means that the client did not state it. A response is its events (`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -28,7 +28,7 @@ class Text(Struct, frozen=True):
     """
 
     text: str
-    extras: Mapping[str, Any] = field(default_factory=dict)  # e.g. messages' cache_control
+    extras: Mapping[str, object] = field(default_factory=dict)  # e.g. messages' cache_control
     is_system: bool = False
 
 
@@ -44,7 +44,7 @@ class Media(Struct, frozen=True):
     url: str | None = None
     detail: str | None = None  # chat's and responses' `detail`
     name: str | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, object] = field(default_factory=dict)
     member: str | None = None
 
 
@@ -69,7 +69,7 @@ class ToolCall(Struct, frozen=True):
     arguments: str
     signature: str | None = None  # gemini's thoughtSignature belongs to the call
     signer: Protocol | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, object] = field(default_factory=dict)
 
 
 class ToolResult(Struct, frozen=True):
@@ -79,7 +79,7 @@ class ToolResult(Struct, frozen=True):
     name: str | None  # required by gemini; if a protocol has only the id, it is looked up
     parts: tuple[Text | Media, ...]
     is_error: bool = False
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, object] = field(default_factory=dict)
 
 
 class Refusal(Struct, frozen=True):
@@ -121,9 +121,9 @@ class Tool(Struct, frozen=True):
 
     name: str
     description: str | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: Mapping[str, object] | None = None
     is_strict: bool | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, object] = field(default_factory=dict)
     own_name: str | None = None
 
 
@@ -148,7 +148,7 @@ class Format(Struct, frozen=True):
 
     kind: Literal["text", "json", "schema"]
     name: str | None = None
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, object] | None = None
     is_strict: bool | None = None
     description: str | None = None
 
@@ -185,7 +185,7 @@ class ClientProtocol(Struct, frozen=True, kw_only=True):
 
     protocol: Protocol
     names: Mapping[str, str]
-    neutral: Mapping[str, Any]
+    neutral: Mapping[str, object]
     turns: str = "messages"  # the member that holds the conversation
     parts: str = "messages."  # the prefix of a part's member in reports
     tools: str = "tools."  # the prefix of a tool's member
@@ -221,7 +221,7 @@ class Request(Struct, frozen=True, kw_only=True):
     format: Format | None = None
     reasoning: Reasoning | None = None
     user: str | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict)  # members that only `origin` has
+    extras: Mapping[str, object] = field(default_factory=dict)  # members that only `origin` has
     origin: ClientProtocol
 
     def allowed_tools(self) -> tuple[Tool, ...]:

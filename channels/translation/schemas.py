@@ -8,12 +8,11 @@ require.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps
 
-_Schema = Mapping[str, Any]
+_Schema = Mapping[str, object]
 
 _ALTERNATIVES = ("anyOf", "oneOf")
 COMBINING = frozenset(("allOf", *_ALTERNATIVES))
@@ -35,7 +34,7 @@ def one_object(schema: _Schema, path: str, drop: Callable[[str], None]) -> _Sche
     return _Root(schema, path, drop).merged(target, nesting=0)
 
 
-def resolved(schema: Any, root: _Schema) -> _Schema | None:
+def resolved(schema: object, root: _Schema) -> _Schema | None:
     """Return a schema with its local reference replaced; None if that leads nowhere."""
     for _ in range(_NESTING_MAX):
         if not isinstance(schema, Mapping) or "$ref" not in schema:
@@ -48,11 +47,11 @@ def resolved(schema: Any, root: _Schema) -> _Schema | None:
     return schema if isinstance(schema, Mapping) and "$ref" not in schema else None
 
 
-def target_of(reference: Any, root: _Schema) -> _Schema | None:
+def target_of(reference: object, root: _Schema) -> _Schema | None:
     """Return what a reference within a schema names; None for any other."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    found: Any = root
+    found: object = root
     start = reference.find("/")
     while start >= 0:
         end = reference.find("/", start + 1)
@@ -75,9 +74,9 @@ class _Root:
         self._path = path
         self._drop = drop
         self._members = 0
-        self._open: set[Any] = {"#"}  # references that are being followed
+        self._open: set[object] = {"#"}  # references that are being followed
 
-    def merged(self, schema: _Schema, *, nesting: int) -> dict[str, Any]:
+    def merged(self, schema: _Schema, *, nesting: int) -> dict[str, object]:
         """Return a schema with what it combines merged into it."""
         found = _Object(self._drop)
         self._count(schema)
@@ -93,7 +92,7 @@ class _Root:
                 found.add(_any_of(branches), name)
         return found.schema()
 
-    def _parts(self, schema: _Schema, name: str, nesting: int) -> list[dict[str, Any]]:
+    def _parts(self, schema: _Schema, name: str, nesting: int) -> list[dict[str, object]]:
         """Return the schemas in a member, each merged; what cannot be read is dropped."""
         stated = schema.get(name, [])
         parts = []
@@ -130,8 +129,8 @@ class _Object:
 
     def __init__(self, drop: Callable[[str], None]) -> None:
         self._drop = drop
-        self._members: dict[str, Any] = {}
-        self._properties: dict[str, Any] | None = None
+        self._members: dict[str, object] = {}
+        self._properties: dict[str, object] | None = None
         self._required: dict[str, None] = {}  # a set that keeps its order
 
     def add(self, part: _Schema, keyword: str) -> None:
@@ -155,7 +154,7 @@ class _Object:
             if existing is not schema and existing != schema:
                 self._drop(keyword)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, object]:
         """Return all of it as one."""
         found = dict(self._members)
         if self._properties is not None:
@@ -169,11 +168,11 @@ def _any_of(branches: Sequence[_Schema]) -> _Schema:
     """Return what any of these schemas allows, as one; of one schema all that it says."""
     if len(branches) < 2:
         return branches[0] if branches else {}
-    schemas: dict[str, dict[bytes, Any]] = {}  # of each property, once each
+    schemas: dict[str, dict[bytes, object]] = {}  # of each property, once each
     for branch in branches:
         for name, schema in _mapping(branch.get("properties")).items():
             schemas.setdefault(name, {})[dumps(schema)] = schema
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if schemas:
         found["properties"] = {
             name: next(iter(one.values())) if len(one) == 1 else {"anyOf": list(one.values())}
@@ -189,9 +188,9 @@ def _may_be_object(schema: _Schema) -> bool:
     return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
-def _mapping(value: Any) -> _Schema:
+def _mapping(value: object) -> _Schema:
     return value if isinstance(value, Mapping) else {}
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

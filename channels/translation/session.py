@@ -20,6 +20,7 @@ from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.dialects.token_counts import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.lenient import dumps
+from channels.json.written import Written
 from channels.translation.codec import Codec, ResponseDecoder, ResponseEncoder
 from channels.translation.events import Began, Event, StreamFailed
 from channels.translation.identifiers import event_renamed, user_fitted
@@ -32,14 +33,14 @@ _UNNAMED = Began(None, None)
 _TOO_DEEP = "something that is nested too deeply"
 
 
-def request_of(body: bytes) -> dict[str, Any]:
+def request_of(body: bytes) -> dict[str, object]:
     """Decode a checked body for translation. Raises InvalidRequest for a number out of range."""
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return msgspec.json.decode(body, type=dict[str, object])
     except msgspec.ValidationError:  # an integer beyond 64 bits
         pass
     try:
-        return cast(dict[str, Any], json.loads(body))
+        return cast(dict[str, object], json.loads(body))
     except ValueError:
         raise InvalidRequest("The request body holds a number of too many digits.") from None
 
@@ -57,7 +58,7 @@ class TranslatedCall:
     def __init__(
         self,
         translation: Translation,
-        body: Mapping[str, Any],
+        body: Mapping[str, object],
         *,
         redact: Callable[[str], str],
     ) -> None:
@@ -90,7 +91,7 @@ class TranslatedCall:
 
     def upstream_body(
         self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
-    ) -> dict[str, Any]:
+    ) -> Written:
         """Return the body for the upstream. `options` are its codec's, e.g. `max_tokens_param`.
 
         `max_tokens` is None if neither client nor model has a maximum; only messages requires one.
@@ -185,7 +186,7 @@ class TranslatedStream:
         self.failed: StreamFailed | None = None
         self.has_written = False
 
-    def take_event(self, read: Any) -> bytes:
+    def take_event(self, read: object) -> bytes:
         """Return the client's bytes for one decoded event of the upstream; often none.
 
         `read` is the result of the meter of the upstream's dialect. Never raises.

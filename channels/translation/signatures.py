@@ -15,7 +15,6 @@ of the outline (`channels/json/outline.py`) of a checked body.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -47,7 +46,7 @@ def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
     return text, own
 
 
-RawTurn = dict[str, Any]
+RawTurn = dict[str, object]
 
 
 def edited(
@@ -63,7 +62,8 @@ def edited(
     members = JsonObject.parse(body)
     stated = msgspec.json.decode(members.raw[name])
     turns = stated if isinstance(stated, list) else [stated]
-    kept = [left for turn in turns if (left := strip(turn)) is not None]
+    stripped = [strip(turn) if isinstance(turn, dict) else turn for turn in turns]
+    kept = [turn for turn in stripped if turn is not None]
     if kept == turns:
         return body
     return members.edited(replace={name: dumps(kept), **also(members, kept)}, add={})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from channels.dialects.chat.members import ORIGIN
 from channels.translation import losses, model
@@ -29,7 +28,7 @@ _FILE_NAMES = {"application/pdf": "document.pdf"}
 
 
 def read_content(
-    content: Any, left_over: dict[str, Any]
+    content: object, left_over: dict[str, object]
 ) -> list[model.Text | model.Media | model.Refusal]:
     """Decode the parts of a `content` member; unknown ones go to `left_over` by name."""
     if isinstance(content, str):
@@ -44,7 +43,7 @@ def read_content(
 
 
 def _read_part(
-    part: Mapping[str, Any], left_over: dict[str, Any]
+    part: Mapping[str, object], left_over: dict[str, object]
 ) -> model.Text | model.Media | model.Refusal | None:
     kind = part.get("type")
     extras = {
@@ -67,7 +66,7 @@ def _read_part(
 
 
 def read_url(
-    payload: Any, extras: dict[str, Any], *, kind: model.MediaKind, member: str
+    payload: object, extras: dict[str, object], *, kind: model.MediaKind, member: str
 ) -> model.Media | None:
     detail = None
     if isinstance(payload, Mapping):
@@ -82,7 +81,7 @@ def read_url(
     return inline_media(kind, *inline, member=member, detail=detail, extras=extras)
 
 
-def read_audio(payload: Any, extras: dict[str, Any]) -> model.Media | None:
+def read_audio(payload: object, extras: dict[str, object]) -> model.Media | None:
     if not isinstance(payload, Mapping):
         return None
     data, form = payload.get("data"), payload.get("format")
@@ -94,7 +93,9 @@ def read_audio(payload: Any, extras: dict[str, Any]) -> model.Media | None:
     )
 
 
-def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> model.Media | None:
+def read_file(
+    payload: object, extras: dict[str, object], *, member: str = "file"
+) -> model.Media | None:
     if not isinstance(payload, Mapping):
         return None
     data, name = payload.get("file_data"), payload.get("filename")
@@ -110,7 +111,7 @@ def read_file(payload: Any, extras: dict[str, Any], *, member: str = "file") -> 
     return inline_media("document", mime_type, data, member=member, name=name, extras=extras)
 
 
-_MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], model.Media | None]] = {
+_MEDIA: Mapping[str, Callable[[object, dict[str, object]], model.Media | None]] = {
     "image_url": partial(read_url, kind="image", member="image_url"),
     "video_url": partial(read_url, kind="video", member="video_url"),
     "input_audio": read_audio,
@@ -118,10 +119,10 @@ _MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], model.Media | None]] = {
 }
 
 
-def _write_media(media: model.Media, *, origin: model.ClientProtocol) -> dict[str, Any] | None:
+def _write_media(media: model.Media, *, origin: model.ClientProtocol) -> dict[str, object] | None:
     if media.kind == "image" or (media.kind == "video" and origin is ORIGIN):
         target = media.url if media.data is None else None
-        payload: dict[str, Any] = {"url": data_uri(media) if target is None else target}
+        payload: dict[str, object] = {"url": data_uri(media) if target is None else target}
         if media.detail is not None:
             payload["detail"] = media.detail
         return {"type": f"{media.kind}_url", f"{media.kind}_url": payload}
@@ -136,12 +137,14 @@ def _write_media(media: model.Media, *, origin: model.ClientProtocol) -> dict[st
     return None
 
 
-def _write_document(media: model.Media, *, origin: model.ClientProtocol) -> dict[str, Any] | None:
+def _write_document(
+    media: model.Media, *, origin: model.ClientProtocol
+) -> dict[str, object] | None:
     if media.data is None:
         # Documents by URL are undocumented; a chat client that sends one knows its upstream.
         if origin is not ORIGIN or media.url is None:
             return None
-        file: dict[str, Any] = {"file_data": media.url}
+        file: dict[str, object] = {"file_data": media.url}
     elif origin is not ORIGIN and is_text(media):
         text = text_of(media.data)
         return None if text is None else {"type": "text", "text": text}
@@ -159,7 +162,7 @@ def write_content(
     *,
     origin: model.ClientProtocol,
     report: losses.LossReport,
-) -> str | list[dict[str, Any]] | None:
+) -> str | list[dict[str, object]] | None:
     """Return a `content` member; None if no part can be encoded."""
     written = [
         part
@@ -168,16 +171,16 @@ def write_content(
     ]
     if not written:
         return None
-    if len(written) == 1 and written[0].keys() == {"type", "text"}:
-        text: str = written[0]["text"]
-        return text
+    only = written[0]
+    if len(written) == 1 and only.keys() == {"type", "text"} and isinstance(only["text"], str):
+        return only["text"]
     return written
 
 
 def _write_part(
     part: model.Text | model.Media, *, origin: model.ClientProtocol, report: losses.LossReport
-) -> dict[str, Any] | None:
-    extras: Mapping[str, Any] = part.extras
+) -> dict[str, object] | None:
+    extras: Mapping[str, object] = part.extras
     if origin is not ORIGIN:
         losses.report_extras(origin, origin.parts, extras, report)
         extras = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from msgspec.structs import replace
 
@@ -60,7 +60,7 @@ class MessagesDecoder:
 
     system: list[model.Text] = field(default_factory=list)
     turns: list[model.Turn] = field(default_factory=list)
-    left_over: dict[str, Any] = field(default_factory=dict)
+    left_over: dict[str, object] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)  # of calls, by id
     _open: OpenCalls = field(default_factory=OpenCalls)
@@ -77,7 +77,7 @@ class MessagesDecoder:
             for turn in merged(turns)
         )
 
-    def read(self, message: Mapping[str, Any], path: str) -> None:
+    def read(self, message: Mapping[str, object], path: str) -> None:
         """Add the next message, which is at `path`."""
         for name, value in message.items():
             if name not in _KNOWN and value not in (None, [], {}):
@@ -102,7 +102,7 @@ class MessagesDecoder:
             self._has_spoken = True
         self.turns.append(turn)
 
-    def _read_system(self, message: Mapping[str, Any]) -> None:
+    def _read_system(self, message: Mapping[str, object]) -> None:
         parts = _spoken(read_content(message.get("content"), self.left_over))
         texts = [part for part in parts if isinstance(part, model.Text)]
         for part in parts:
@@ -117,7 +117,7 @@ class MessagesDecoder:
         else:
             self.system.extend(texts)
 
-    def _read_assistant(self, message: Mapping[str, Any], path: str) -> None:
+    def _read_assistant(self, message: Mapping[str, object], path: str) -> None:
         parts: list[model.Part] = list(read_thinking(message))
         parts.extend(read_content(message.get("content"), self.left_over))
         if refusal := _string(message, "refusal"):
@@ -130,7 +130,7 @@ class MessagesDecoder:
             parts.extend(self._read_call({"function": call}))
         self._add(model.Turn("assistant", tuple(parts), _string(message, "name")), path)
 
-    def _read_call(self, call: Mapping[str, Any]) -> list[model.ToolCall]:
+    def _read_call(self, call: Mapping[str, object]) -> list[model.ToolCall]:
         """Decode a call; none for the placeholder that some upstreams send instead of a call."""
         function = call.get("function")
         if not isinstance(function, Mapping):
@@ -150,7 +150,7 @@ class MessagesDecoder:
         arguments = call_arguments(arguments)
         return [model.ToolCall(call_id, name, arguments, signature=signature, signer=signer)]
 
-    def _custom(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    def _custom(self, call: Mapping[str, object]) -> dict[str, object]:
         """Convert a call of a tool with free text to a function with one argument."""
         self.left_over["messages.tool_calls.custom"] = True
         custom = call.get("custom")
@@ -158,7 +158,7 @@ class MessagesDecoder:
             return {}
         return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
 
-    def _read_result(self, message: Mapping[str, Any]) -> None:
+    def _read_result(self, message: Mapping[str, object]) -> None:
         parts = _spoken(read_content(message.get("content"), self.left_over))
         name = _string(message, "name")
         call_id = _string(message, "tool_call_id")
@@ -196,7 +196,7 @@ def _spoken(
     )
 
 
-def _string(message: Mapping[str, Any], name: str) -> str | None:
+def _string(message: Mapping[str, object], name: str) -> str | None:
     value = message.get(name)
     return value if isinstance(value, str) and value else None
 
@@ -204,13 +204,14 @@ def _string(message: Mapping[str, Any], name: str) -> str | None:
 _EFFORTS = frozenset(get_args(model.Effort))
 
 
-def decode_request(body: Mapping[str, Any]) -> model.Request:
+def decode_request(body: Mapping[str, object]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
-    left_over: dict[str, Any] = {}
+    left_over: dict[str, object] = {}
     conversation = MessagesDecoder(left_over=left_over)
     for index, message in enumerate(members.array("messages")):
-        conversation.read(message, f"messages[{index}]")
+        if isinstance(message, Mapping):
+            conversation.read(message, f"messages[{index}]")
     for name in ("model", "stream"):
         members.any(name)
     fields = read_fields(members, TranslatedChat)
@@ -233,7 +234,7 @@ def decode_request(body: Mapping[str, Any]) -> model.Request:
     )
 
 
-def _read_stream_options(members: Members, left_over: dict[str, Any]) -> None:
+def _read_stream_options(members: Members, left_over: dict[str, object]) -> None:
     options = members.object("stream_options")
     if options is not None:
         options.any("include_usage")
@@ -241,29 +242,31 @@ def _read_stream_options(members: Members, left_over: dict[str, Any]) -> None:
             left_over[f"stream_options.{name}"] = value
 
 
-def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool, ...]:
+def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
     tools = []
+    own: dict[str, list[object]] = {}
     for tool in members.objects("tools"):
         kind = tool.text("type")
         function = tool.object("function")
         if kind != "function" or function is None:
             # Kept as received: the upstream's own tool is sent unchanged, or is reported.
-            left_over.setdefault(f"tools.{kind}", []).append(tool.whole())
+            own.setdefault(f"tools.{kind}", []).append(tool.whole())
         else:
             tools.append(_read_function(function, tool.rest()))
     for function in members.objects("functions"):
         tools.append(_read_function(function, {}))
+    left_over.update(own)
     return tuple(tools)
 
 
-def _read_function(function: Members, extras: dict[str, Any]) -> model.Tool:
+def _read_function(function: Members, extras: dict[str, object]) -> model.Tool:
     fields = read_fields(function, TranslatedFunction)
     if not fields["name"]:
         raise InvalidRequest(f"{function.path('name')} is missing.", function.path("name"))
     return model.Tool(**fields, extras={**extras, **function.rest()})
 
 
-def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.ToolChoice | None:
+def _read_tool_choice(members: Members, left_over: dict[str, object]) -> model.ToolChoice | None:
     name = "tool_choice"
     choice = members.any(name)
     if choice is None:
@@ -289,8 +292,9 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.Tool
     return None
 
 
-def _read_allowed(allowed: Mapping[str, Any], left_over: dict[str, Any]) -> model.ToolChoice:
-    names = []
+def _read_allowed(allowed: Mapping[str, object], left_over: dict[str, object]) -> model.ToolChoice:
+    names: list[str] = []
+    own: list[object] = []
     tools = allowed.get("tools")
     for tool in tools if isinstance(tools, list) else ():
         function = tool.get("function") if isinstance(tool, Mapping) else None
@@ -298,7 +302,9 @@ def _read_allowed(allowed: Mapping[str, Any], left_over: dict[str, Any]) -> mode
         if isinstance(name, str):
             names.append(name)
         elif isinstance(tool, Mapping) and function is None:
-            left_over.setdefault("tool_choice.allowed_tools.tools", []).append(tool)
+            own.append(tool)
+    if own:
+        left_over["tool_choice.allowed_tools.tools"] = own
     mode = allowed.get("mode")
     return model.ToolChoice("required" if mode == "required" else "auto", allowed=tuple(names))
 
@@ -314,7 +320,7 @@ def _read_stop(members: Members) -> tuple[str, ...]:
     raise InvalidRequest("stop: expected a string or an array of strings.", "stop")
 
 
-def _read_format(members: Members, left_over: dict[str, Any]) -> model.Format | None:
+def _read_format(members: Members, left_over: dict[str, object]) -> model.Format | None:
     stated = members.object("response_format")
     if stated is None:
         return None
@@ -330,7 +336,7 @@ def _read_format(members: Members, left_over: dict[str, Any]) -> model.Format | 
     return None
 
 
-def _read_effort(members: Members, left_over: dict[str, Any]) -> model.Reasoning | None:
+def _read_effort(members: Members, left_over: dict[str, object]) -> model.Reasoning | None:
     effort = members.text("reasoning_effort")
     if effort is None:
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from channels.dialects.chat.content import write_content
 from channels.dialects.chat.members import (
@@ -66,12 +65,12 @@ class MessageWriter:
         self._origin = origin
         self._report = report
         self._limits = limits
-        self._messages: list[dict[str, Any]] = []
+        self._messages: list[dict[str, object]] = []
 
     def __repr__(self) -> str:
         return f"<MessageWriter from {self._origin.protocol}, {len(self._messages)} messages>"
 
-    def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> list[dict[str, Any]]:
+    def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> list[dict[str, object]]:
         """Return all messages in order, with an empty one for a turn without any part here."""
         if system:
             self._write_spoken("system", system, is_instruction=True)
@@ -129,7 +128,7 @@ class MessageWriter:
                 losses.report_extras(self._origin, field, part.extras, self._report)
             parts = [Text(part.text) for part in parts if isinstance(part, Text)]
         content = write_content(parts, origin=self._origin, report=self._report)
-        message: dict[str, Any] = {"role": role, "content": "" if content is None else content}
+        message: dict[str, object] = {"role": role, "content": "" if content is None else content}
         if name is not None:
             message["name"] = name
         self._messages.append(message)
@@ -182,9 +181,9 @@ class MessageWriter:
             self._report.drop(losses.spelled(self._origin, "thinking"))
         return is_own
 
-    def _spoken(self, turn: Turn) -> dict[str, Any]:
+    def _spoken(self, turn: Turn) -> dict[str, object]:
         """Return the members with text and refusals; several refusals are parts of the content."""
-        members: dict[str, Any] = {}
+        members: dict[str, object] = {}
         texts = [part for part in turn.parts if isinstance(part, Text)]
         content = write_content(texts, origin=self._origin, report=self._report)
         if content is not None:
@@ -198,8 +197,8 @@ class MessageWriter:
             members["content"] = [*(parts or ()), *refused]
         return members
 
-    def _call(self, call: ToolCall) -> dict[str, Any]:
-        written: dict[str, Any] = {
+    def _call(self, call: ToolCall) -> dict[str, object]:
+        written: dict[str, object] = {
             "id": self._limits.call_id(call.id),
             "type": "function",
             "function": {"name": self._limits.name(call.name), "arguments": call.arguments},
@@ -245,7 +244,7 @@ def encode_request(
     max_tokens_param: str = "max_tokens",
     has_system_first: bool = False,
     cache_key: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the body for the upstream, with `max_tokens` under its `max_tokens_param`.
 
     A stream's usage is always requested (contract §5). `has_system_first` is for an upstream that
@@ -258,7 +257,7 @@ def encode_request(
     messages = writer.write(request.system, request.turns)
     if not messages and origin is not ORIGIN:
         raise unsayable(origin)
-    body: dict[str, Any] = {"model": model, "messages": messages}
+    body: dict[str, object] = {"model": model, "messages": messages}
     if max_tokens is not None:
         body[max_tokens_param] = max_tokens
     if stream:
@@ -283,7 +282,7 @@ def encode_request(
     return body
 
 
-def _write_stop(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
+def _write_stop(request: Request, body: dict[str, object], report: losses.LossReport) -> None:
     stop = request.stop
     if not stop:
         return
@@ -293,7 +292,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: losses.LossRepor
     body["stop"] = list(stop)
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
+def _write_tools(request: Request, body: dict[str, object], report: losses.LossReport) -> None:
     choice = request.tool_choice
     if not request.tools:
         # The protocol refuses either without tools. Calling none is the default.
@@ -315,12 +314,12 @@ def _write_tools(request: Request, body: dict[str, Any], report: losses.LossRepo
         body["tool_choice"] = choice.mode
 
 
-def _function_named(name: str) -> dict[str, Any]:
+def _function_named(name: str) -> dict[str, object]:
     return {"type": "function", "function": {"name": LIMITS.name(name)}}
 
 
-def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": LIMITS.name(tool.name)}
+def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, object]:
+    function: dict[str, object] = {"name": LIMITS.name(tool.name)}
     write_fields(tool, TranslatedFunction, function, without=("name",))
     if tool.is_strict is not None:
         function["strict"] = is_strict(tool, request, report)
@@ -338,7 +337,7 @@ def is_strict(tool: Tool, request: Request, report: losses.LossReport) -> bool:
     return bool(tool.is_strict)
 
 
-def _format(form: Format, request: Request, report: losses.LossReport) -> dict[str, Any]:
+def _format(form: Format, request: Request, report: losses.LossReport) -> dict[str, object]:
     if form.kind == "text":
         return {"type": "text"}
     if form.kind == "json":
@@ -346,13 +345,13 @@ def _format(form: Format, request: Request, report: losses.LossReport) -> dict[s
     return {"type": "json_schema", "json_schema": schema_format(form, request, report)}
 
 
-def schema_format(form: Format, request: Request, report: losses.LossReport) -> dict[str, Any]:
+def schema_format(form: Format, request: Request, report: losses.LossReport) -> dict[str, object]:
     """Return a schema for the response, with its required name."""
     title = (form.schema or {}).get("title")
     name = form.name
     if name is None and isinstance(title, str) and _FORMAT_NAME.fullmatch(title):
         name = title
-    schema: dict[str, Any] = {"name": name or "response"}
+    schema: dict[str, object] = {"name": name or "response"}
     write_fields(form, SchemaFormat, schema, without=("name",))
     if form.is_strict and request.origin is not ORIGIN and not fits_strict(form.schema):
         # The protocol refuses to enforce a schema with optional properties.
@@ -382,7 +381,7 @@ def effort_word(
 
 
 def _write_members(
-    request: Request, body: dict[str, Any], report: losses.LossReport, cache_key: str | None
+    request: Request, body: dict[str, object], report: losses.LossReport, cache_key: str | None
 ) -> None:
     """Write members of the client's protocol that this one shares."""
     carried: set[str] = set()
@@ -409,7 +408,7 @@ def _write_members(
     losses.report_members(request, report, carried=carried)
 
 
-def write_tier(request: Request, body: dict[str, Any]) -> set[str]:
+def write_tier(request: Request, body: dict[str, object]) -> set[str]:
     """Write the service tier requested by a client of messages; return the members carried."""
     tier = request.extras.get("service_tier")
     word = _SERVICE_TIERS.get(tier) if isinstance(tier, str) else None

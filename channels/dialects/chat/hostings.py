@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -38,13 +37,13 @@ class _SentTurn(Struct):
     role: str
     tool_calls: list[_SentCall] | None = None
     tool_call_id: str | None = None
-    reasoning_content: Any = msgspec.UNSET
-    reasoning: Any = msgspec.UNSET
-    reasoning_details: Any = msgspec.UNSET
-    refusal: Any = msgspec.UNSET
-    annotations: Any = msgspec.UNSET
-    audio: Any = msgspec.UNSET
-    function_call: Any = msgspec.UNSET
+    reasoning_content: object = msgspec.UNSET
+    reasoning: object = msgspec.UNSET
+    reasoning_details: object = msgspec.UNSET
+    refusal: object = msgspec.UNSET
+    annotations: object = msgspec.UNSET
+    audio: object = msgspec.UNSET
+    function_call: object = msgspec.UNSET
 
     def has_any(self, names: Iterable[str]) -> bool:
         """Whether an assistant's turn has one of these members."""
@@ -93,30 +92,31 @@ def _stripped(messages: bytes, foreign: frozenset[str]) -> bytes:
 def _mended(
     messages: bytes,
     is_acceptable: Callable[[_SentTurn], bool],
-    mend: Callable[[dict[str, Any]], dict[str, Any]],
+    mend: Callable[[dict[str, object]], dict[str, object]],
 ) -> bytes:
     try:
         if all(map(is_acceptable, _TURNS.decode(messages))):
             return messages
-        turns = msgspec.json.decode(messages, type=list[dict[str, Any]])
+        turns = msgspec.json.decode(messages, type=list[dict[str, object]])
         return dumps([mend(turn) for turn in turns])
     except UNREADABLE:
         return messages
 
 
-def _without(turn: dict[str, Any], names: Container[str]) -> dict[str, Any]:
+def _without(turn: dict[str, object], names: Container[str]) -> dict[str, object]:
     if turn.get("role") != "assistant":
         return turn
     return {name: value for name, value in turn.items() if name not in names}
 
 
-def _turn_for_mistral(turn: dict[str, Any]) -> dict[str, Any]:
+def _turn_for_mistral(turn: dict[str, object]) -> dict[str, object]:
     turn = _without(turn, _FOREIGN_TO_MISTRAL)
-    if isinstance(turn.get("tool_call_id"), str):
-        turn["tool_call_id"] = call_id_for_mistral(turn["tool_call_id"])
-    for call in turn.get("tool_calls") or ():
-        if isinstance(call.get("id"), str):
-            call["id"] = call_id_for_mistral(call["id"])
+    if isinstance(call_id := turn.get("tool_call_id"), str):
+        turn["tool_call_id"] = call_id_for_mistral(call_id)
+    calls = turn.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call_id := call.get("id"), str):
+            call["id"] = call_id_for_mistral(call_id)
     return turn
 
 

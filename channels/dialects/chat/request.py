@@ -7,7 +7,6 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -209,7 +208,7 @@ def _builtin_tools(chat: ChatBody) -> tuple[str, ...]:
 
 def chat_options(
     upstream_model: str, channel: registry.ChannelSpec, model: registry.ModelSpec
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "upstream_model": upstream_model,
         "max_tokens_param": channel.max_tokens_param,

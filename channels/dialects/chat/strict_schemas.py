@@ -7,7 +7,6 @@ the messages protocol also enforces schemas with optional properties.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 # Members of a schema that have schemas: one, a list of them, or a mapping to them.
 _ONE = ("items", "additionalProperties", "not")
@@ -16,7 +15,7 @@ _NAMED = ("properties", "$defs", "definitions")
 _DEPTH_MAX = 32
 
 
-def fits_strict(schema: Any, *, depth: int = 0) -> bool:
+def fits_strict(schema: object, *, depth: int = 0) -> bool:
     """Whether every object in the schema is closed and has no optional property."""
     if not isinstance(schema, Mapping):
         return schema is not None
@@ -31,7 +30,7 @@ def fits_strict(schema: Any, *, depth: int = 0) -> bool:
     return inner is not None and all(fits_strict(one, depth=depth + 1) for one in inner)
 
 
-def _is_closed(schema: Mapping[str, Any]) -> bool:
+def _is_closed(schema: Mapping[str, object]) -> bool:
     """Whether an object's schema requires every property and allows no others."""
     properties = schema.get("properties") or {}
     required = schema.get("required") or []
@@ -43,9 +42,9 @@ def _is_closed(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
+def _inner_schemas(schema: Mapping[str, object]) -> list[object] | None:
     """Return the schemas within a schema; None if a member for several has another type."""
-    inner: list[Any] = [schema[name] for name in _ONE if name in schema]
+    inner: list[object] = [schema[name] for name in _ONE if name in schema]
     for name in _MANY:
         schemas = schema.get(name) or []
         if not isinstance(schemas, list):

@@ -9,7 +9,6 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from channels import families
 from channels.translation.model import Protocol, Thinking
@@ -36,7 +35,7 @@ _CALL_SIGNERS: Mapping[Protocol, str] = {
 }
 
 
-def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
+def read_thinking(message: Mapping[str, object]) -> list[Thinking]:
     """Decode the thinking of a message that a client returns."""
     return thoughts_of(bare_text(message), read_entries(message.get("reasoning_details")))
 
@@ -48,7 +47,7 @@ def thoughts_of(text: str | None, entries: list[Thinking]) -> list[Thinking]:
     return settled(entries)
 
 
-def read_entries(details: Any, blocks: Any = None) -> list[Thinking]:
+def read_entries(details: object, blocks: object = None) -> list[Thinking]:
     """Decode the envelope; without one the blocks of the messages protocol, as LiteLLM sends them.
 
     Some upstreams send both.
@@ -56,7 +55,9 @@ def read_entries(details: Any, blocks: Any = None) -> list[Thinking]:
     return _read_each(details, read_entry) or _read_each(blocks, _read_block)
 
 
-def _read_each(stated: Any, read: Callable[[Mapping[str, Any]], Thinking | None]) -> list[Thinking]:
+def _read_each(
+    stated: object, read: Callable[[Mapping[str, object]], Thinking | None]
+) -> list[Thinking]:
     each = stated if isinstance(stated, list) else ()
     found = [read(one) for one in each if isinstance(one, Mapping)]
     return [thinking for thinking in found if thinking is not None]
@@ -75,7 +76,7 @@ def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
     return found
 
 
-def bare_text(message: Mapping[str, Any]) -> str:
+def bare_text(message: Mapping[str, object]) -> str:
     """Return the thinking's text outside the envelope: under either name, or in the content."""
     if text := thought_in(message):
         return text
@@ -83,32 +84,32 @@ def bare_text(message: Mapping[str, Any]) -> str:
     return text_in_content(content) if isinstance(content, list) else ""
 
 
-def thought_in(message: Mapping[str, Any]) -> str | None:
+def thought_in(message: Mapping[str, object]) -> str | None:
     """Return the thinking's text in a member of its own, under the first name that has one."""
     texts = (_string(message, name) for name in THOUGHTS)
     return next(filter(None, texts), None)
 
 
-def text_in_content(content: Iterable[Any]) -> str:
+def text_in_content(content: Iterable[object]) -> str:
     """Return the thinking that some upstreams send as parts of the content."""
     return "".join(map(_text_of, thoughts_in_content(content)))
 
 
-def thoughts_in_content(content: Iterable[Any]) -> list[Mapping[str, Any]]:
+def thoughts_in_content(content: Iterable[object]) -> list[Mapping[str, object]]:
     """Return the parts of the content that are thoughts; they have the form of blocks."""
     return [
         part for part in content if isinstance(part, Mapping) and part.get("type") in _THOUGHT_PARTS
     ]
 
 
-def _text_of(part: Mapping[str, Any]) -> str:
+def _text_of(part: Mapping[str, object]) -> str:
     thought = next(filter(None, map(part.get, _TEXTS)), None)
     pieces = thought if isinstance(thought, list) else [thought]
     texts = (piece.get("text") if isinstance(piece, Mapping) else piece for piece in pieces)
     return "".join([text for text in texts if isinstance(text, str)])
 
 
-def _read_block(block: Mapping[str, Any]) -> Thinking | None:
+def _read_block(block: Mapping[str, object]) -> Thinking | None:
     """Decode a block of the messages protocol; None if it says nothing."""
     own = families.MESSAGES.protocol
     if data := _string(block, "data"):
@@ -121,7 +122,7 @@ def _read_block(block: Mapping[str, Any]) -> Thinking | None:
     return Thinking(text) if text else None
 
 
-def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
+def read_entry(entry: Mapping[str, object]) -> Thinking | None:
     """Decode one entry of the envelope; None if it has nothing known."""
     signer = _SIGNERS.get(_string(entry, "format") or "")
     data, signature = _string(entry, "data"), _string(entry, "signature")
@@ -133,11 +134,11 @@ def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
     return Thinking(text) if text else None
 
 
-def members_of(parts: Iterable[Thinking]) -> dict[str, Any]:
+def members_of(parts: Iterable[Thinking]) -> dict[str, object]:
     """Return the members for these thoughts: their text, and the envelope of the proven ones."""
-    members: dict[str, Any] = {}
+    members: dict[str, object] = {}
     texts = []
-    details: list[dict[str, Any]] = []
+    details: list[dict[str, object]] = []
     for part in parts:
         texts.append(part.text)
         if is_proven(part):
@@ -154,7 +155,7 @@ def is_proven(part: Thinking) -> bool:
     return part.signer is not None and bool(part.signature or part.redacted)
 
 
-def entry_of(part: Thinking, *, index: int) -> dict[str, Any]:
+def entry_of(part: Thinking, *, index: int) -> dict[str, object]:
     """Return the envelope's entry for one proven thought."""
     assert part.signer is not None, part
     tag = {"index": index, "format": _FORMATS[part.signer]}
@@ -163,7 +164,7 @@ def entry_of(part: Thinking, *, index: int) -> dict[str, Any]:
     return {"type": "reasoning.text", **tag, "text": part.text, "signature": part.signature}
 
 
-def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol | None]:
+def read_call_signature(call: Mapping[str, object]) -> tuple[str | None, Protocol | None]:
     """Return the signature of a tool call, and its signer."""
     extra = call.get("extra_content")
     if isinstance(extra, Mapping):
@@ -176,13 +177,13 @@ def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol |
     return None, None
 
 
-def call_signature(signature: str | None, signer: Protocol | None) -> dict[str, Any]:
+def call_signature(signature: str | None, signer: Protocol | None) -> dict[str, object]:
     """Return the member of a tool call with its signature; empty without one."""
     if signature is None or signer is None:
         return {}
     return {"extra_content": {_CALL_SIGNERS[signer]: {"thought_signature": signature}}}
 
 
-def _string(entry: Mapping[str, Any], name: str) -> str | None:
+def _string(entry: Mapping[str, object], name: str) -> str | None:
     value = entry.get(name)
     return value if isinstance(value, str) else None

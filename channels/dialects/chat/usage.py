@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from channels.dialects import token_counts, usage_details
@@ -142,12 +140,12 @@ def _first(*counts: int | None) -> int:
     return next((count for count in counts if count is not None), 0)
 
 
-def write_usage(usage: token_counts.Usage) -> dict[str, Any]:
+def write_usage(usage: token_counts.Usage) -> dict[str, object]:
     """Encode the `usage` member."""
-    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
+    details: dict[str, object] = {"cached_tokens": usage.cached_tokens}
     if usage.cache_write_tokens:
         details["cache_write_tokens"] = usage.cache_write_tokens
-    output_details = {"reasoning_tokens": usage.reasoning_tokens}
+    output_details: dict[str, object] = {"reasoning_tokens": usage.reasoning_tokens}
     written = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

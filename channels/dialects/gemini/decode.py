@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -50,7 +49,7 @@ class PartReader:
 
     __slots__ = ("_count", "_names", "_open", "_waiting", "left_over", "repeated")
 
-    def __init__(self, left_over: dict[str, Any]) -> None:
+    def __init__(self, left_over: dict[str, object]) -> None:
         self.left_over = left_over
         self.repeated = 0  # results that were left out, because another one has their id
         self._waiting: dict[str, int] = {}  # calls without a result, by their stated ids
@@ -61,7 +60,7 @@ class PartReader:
     def __repr__(self) -> str:
         return f"<PartReader {self._count} calls, {self._open}>"
 
-    def read(self, parts: Sequence[Any], *, is_model: bool) -> list[model.Part | ThoughtPiece]:
+    def read(self, parts: Sequence[object], *, is_model: bool) -> list[model.Part | ThoughtPiece]:
         """Return the parts of a turn, thoughts in the pieces in which they came."""
         read: list[model.Part | ThoughtPiece] = []
         for stated in parts:
@@ -79,7 +78,7 @@ class PartReader:
                 read.append(ThoughtPiece(text, signature))
         return read
 
-    def _read_part(self, part: Mapping[str, Any]) -> list[model.Part]:
+    def _read_part(self, part: Mapping[str, object]) -> list[model.Part]:
         kind = next((name for name in _KINDS if part.get(name) is not None), "")
         extras = {
             name: value
@@ -108,7 +107,7 @@ class PartReader:
         return read
 
     def _read_call(
-        self, stated: Any, extras: dict[str, Any], signature: Signature | None
+        self, stated: object, extras: dict[str, object], signature: Signature | None
     ) -> model.ToolCall:
         call = camel_keys(stated) if isinstance(stated, Mapping) else {}
         self._count += 1
@@ -128,7 +127,7 @@ class PartReader:
             extras=extras,
         )
 
-    def _is_repeated(self, stated: Any) -> bool:
+    def _is_repeated(self, stated: object) -> bool:
         """Whether another result had this id, as where a client resumes a conversation.
 
         Other protocols take one result for each call.
@@ -144,7 +143,7 @@ class PartReader:
         self._waiting[call_id] = left
         return False
 
-    def _read_result(self, stated: Any, extras: dict[str, Any]) -> model.ToolResult:
+    def _read_result(self, stated: object, extras: dict[str, object]) -> model.ToolResult:
         result = camel_keys(stated) if isinstance(stated, Mapping) else {}
         name = _string(result, "name")
         call_id = _string(result, "id") or self._oldest_open(name)
@@ -194,7 +193,7 @@ def joined(parts: Iterable[model.Part | ThoughtPiece]) -> tuple[model.Part, ...]
     return tuple(whole)
 
 
-def text_of_code(part: Mapping[str, Any]) -> str:
+def text_of_code(part: Mapping[str, object]) -> str:
     """Return code that the provider ran, or its outcome, as Markdown; empty for any other part."""
     code, outcome = part.get("executableCode"), part.get("codeExecutionResult")
     if isinstance(code, Mapping):
@@ -207,7 +206,7 @@ def text_of_code(part: Mapping[str, Any]) -> str:
     return ""
 
 
-def _media(kind: str, value: Any, extras: dict[str, Any]) -> model.Text | model.Media:
+def _media(kind: str, value: object, extras: dict[str, object]) -> model.Text | model.Media:
     if kind == "inlineData":
         media = read_inline(value, extras)
     else:
@@ -222,7 +221,7 @@ def _media(kind: str, value: Any, extras: dict[str, Any]) -> model.Text | model.
     return media
 
 
-def _address(value: Any) -> str:
+def _address(value: object) -> str:
     """Return a text in place of a file that only the provider has: its name in brackets."""
     payload = camel_keys(value) if isinstance(value, Mapping) else {}
     name = _string(payload, "displayName") or _string(payload, "fileUri")
@@ -235,7 +234,7 @@ def _signed(text: str, signature: Signature) -> model.Thinking:
     return model.Thinking(text, signature=signature.value, signer=signature.signer)
 
 
-def _rest(path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _rest(path: str, value: Mapping[str, object], known: tuple[str, ...]) -> dict[str, object]:
     return {
         f"{path}.{name}": payload
         for name, payload in value.items()
@@ -243,7 +242,7 @@ def _rest(path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[s
     }
 
 
-def _string(value: Mapping[str, Any], name: str) -> str:
+def _string(value: Mapping[str, object], name: str) -> str:
     payload = value.get(name)
     return payload if isinstance(payload, str) else ""
 
@@ -251,10 +250,10 @@ def _string(value: Mapping[str, Any], name: str) -> str:
 _CALLING = "toolConfig.functionCallingConfig"
 
 
-def decode_request(body: Mapping[str, Any]) -> model.Request:
+def decode_request(body: Mapping[str, object]) -> model.Request:
     """Decode a request. Raises InvalidRequest with the member at fault."""
     members = Members(camel_keys(body))
-    left_over: dict[str, Any] = {}
+    left_over: dict[str, object] = {}
     members.any("model")
     reader = PartReader(left_over)
     system = _read_system(members, reader)
@@ -321,7 +320,7 @@ def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[model.Turn,
     return turns, empty
 
 
-def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool, ...]:
+def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
     tools = []
     for stated in members.objects("tools"):
         tool = Members(camel_keys(stated.rest()), stated.location)
@@ -344,7 +343,7 @@ def _read_function(function: Members) -> model.Tool:
     return model.Tool(name, description=description, parameters=parameters, extras=function.rest())
 
 
-def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> model.ToolChoice | None:
+def _read_tool_choice(members: Members, left_over: dict[str, object]) -> model.ToolChoice | None:
     config = _inner(members, "toolConfig")
     if config is None:
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from channels.dialects.gemini.function_responses import write_response
 from channels.dialects.gemini.generation_config import write_config
@@ -19,6 +18,7 @@ from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import write_schema
 from channels.dialects.gemini.signatures import prove_calls
 from channels.families import GEMINI
+from channels.json.written import Written
 from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.identifiers import IdentifierLimits
@@ -64,8 +64,6 @@ LIMITS = _GeminiLimits(name_characters_max=64, id_characters_max=0)
 # The user's text before a conversation that starts with a call.
 _OPENING = "."
 
-_Written = dict[str, Any]
-
 
 class ContentWriter:
     """Encodes system texts and turns of one request, which came in the protocol `origin`.
@@ -88,7 +86,7 @@ class ContentWriter:
 
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
-    ) -> tuple[_Written | None, list[_Written]]:
+    ) -> tuple[Written | None, list[Written]]:
         """Return the `systemInstruction` member, or None, and the contents.
 
         Raises InvalidRequest for a turn that cannot be expressed, and for a request without turns.
@@ -109,8 +107,8 @@ class ContentWriter:
                 contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
         return ({"parts": instruction} if instruction else None), contents
 
-    def _write_turns(self, turns: Iterable[Turn]) -> list[_Written]:
-        contents: list[_Written] = []
+    def _write_turns(self, turns: Iterable[Turn]) -> list[Written]:
+        contents: list[Written] = []
         for turn in turns:
             role = "user" if turn.role == "user" else "model"
             parts = self._write_turn(turn)
@@ -123,7 +121,7 @@ class ContentWriter:
                 contents.append({"role": role, "parts": parts})
         return contents
 
-    def _write_turn(self, turn: Turn) -> list[_Written]:
+    def _write_turn(self, turn: Turn) -> list[Written]:
         if self._origin is ORIGIN:
             for part in turn.parts:
                 if isinstance(part, ToolCall):
@@ -137,7 +135,7 @@ class ContentWriter:
 
     # --- The user's turns ---
 
-    def _write_user(self, parts: Sequence[Part]) -> list[_Written]:
+    def _write_user(self, parts: Sequence[Part]) -> list[Written]:
         written = self._results([part for part in parts if isinstance(part, ToolResult)])
         for part in parts:
             if isinstance(part, Text | Refusal):
@@ -150,7 +148,7 @@ class ContentWriter:
                 self._report.drop(losses.spelled(self._origin, "thinking"))
         return [part for part in written if part is not None]
 
-    def _results(self, results: list[ToolResult]) -> list[_Written | None]:
+    def _results(self, results: list[ToolResult]) -> list[Written | None]:
         order = self._call_order
         results.sort(key=lambda result: order.get(result.call_id, len(order)))
         written = [self._result(result) for result in results]
@@ -159,7 +157,7 @@ class ContentWriter:
             written.extend(self._media(part) for part in media)
         return written
 
-    def _result(self, result: ToolResult) -> _Written | None:
+    def _result(self, result: ToolResult) -> Written | None:
         self._report_extras(result.extras)
         texts = []
         for part in result.parts:
@@ -172,16 +170,16 @@ class ContentWriter:
             self._report.drop(losses.spelled(self._origin, "turn.role"))
             return self._text(Text("\n".join(texts)))
         response = write_response(texts, is_error=result.is_error, is_exact=False)
-        function: _Written = {"name": LIMITS.name(call.name), "response": response}
+        function: Written = {"name": LIMITS.name(call.name), "response": response}
         return {"functionResponse": _identified(function, result.call_id)}
 
     # --- The model's turns ---
 
-    def _write_model(self, parts: Sequence[Part]) -> list[_Written]:
-        written: list[_Written] = []
+    def _write_model(self, parts: Sequence[Part]) -> list[Written]:
+        written: list[Written] = []
         loose: deque[str] = deque()  # signatures for following parts
         for part in _without_summaries(parts):
-            one: _Written | None = None
+            one: Written | None = None
             if isinstance(part, Thinking):
                 one = self._thinking(part, loose)
             elif isinstance(part, ToolCall):
@@ -203,7 +201,7 @@ class ContentWriter:
         prove_calls(written)
         return written
 
-    def _thinking(self, part: Thinking, loose: deque[str]) -> _Written | None:
+    def _thinking(self, part: Thinking, loose: deque[str]) -> Written | None:
         if part.signer != GEMINI.protocol or not part.signature:
             self._report.drop(losses.spelled(self._origin, "thinking"))
             return None
@@ -212,7 +210,7 @@ class ContentWriter:
             return None
         return {"text": part.text, "thought": True, "thoughtSignature": part.signature}
 
-    def _call(self, call: ToolCall) -> _Written:
+    def _call(self, call: ToolCall) -> Written:
         self._report_extras(call.extras)
         self._calls[call.id] = call
         self._call_order.setdefault(call.id, len(self._call_order))
@@ -221,7 +219,7 @@ class ContentWriter:
             self._report.drop(losses.spelled(self._origin, "call.arguments"))
             arguments = raw_arguments(call.arguments)
         function = {"name": LIMITS.name(call.name), "args": arguments}
-        written: _Written = {"functionCall": _identified(function, call.id)}
+        written: Written = {"functionCall": _identified(function, call.id)}
         if call.signature is not None and call.signer == GEMINI.protocol:
             written["thoughtSignature"] = call.signature
         elif call.signature is not None:
@@ -230,20 +228,20 @@ class ContentWriter:
 
     # --- Parts of either ---
 
-    def _text(self, text: Text, *, field: str | None = None) -> _Written | None:
+    def _text(self, text: Text, *, field: str | None = None) -> Written | None:
         """Encode a text; the protocol refuses empty ones, which become None."""
         if self._origin is ORIGIN:
             return restored({"text": text.text}, text.extras)
         self._report_extras(text.extras, field=field)
         return {"text": text.text} if text.text else None
 
-    def _media(self, media: Media) -> _Written:
+    def _media(self, media: Media) -> Written:
         self._report_extras(media.extras)
         if media.name is not None:
             self._report.drop(losses.spelled(self._origin, "media.name"))
         return write_media(media, guesses_type=True)
 
-    def _report_extras(self, extras: Mapping[str, Any], *, field: str | None = None) -> None:
+    def _report_extras(self, extras: Mapping[str, object], *, field: str | None = None) -> None:
         if extras:
             losses.report_extras(self._origin, field or self._origin.parts, extras, self._report)
 
@@ -267,11 +265,11 @@ def _signer(part: Part) -> Protocol | None:
     return part.signer if isinstance(part, Thinking | ToolCall) and part.signature else None
 
 
-def _identified(function: _Written, call_id: str) -> _Written:
+def _identified(function: Written, call_id: str) -> Written:
     return {"id": call_id, **function} if call_id else function
 
 
-def _begins_with_call(content: _Written) -> bool:
+def _begins_with_call(content: Written) -> bool:
     return content["role"] == "model" and any("functionCall" in part for part in content["parts"])
 
 
@@ -293,7 +291,7 @@ def encode_request(
     max_tokens: int | None,
     report: losses.LossReport,
     is_here: bool = False,
-) -> dict[str, Any]:
+) -> Written:
     """Return the body for the upstream, without model and streaming. Raises InvalidRequest.
 
     The model's name decides how thinking is expressed. `is_here`: TakesLong is raised for what
@@ -303,7 +301,7 @@ def encode_request(
         refuse_empty(request)
     writer = ContentWriter(request.origin, report)
     instruction, contents = writer.write(request.system, request.turns)
-    body: dict[str, Any] = {"contents": contents}
+    body: Written = {"contents": contents}
     if instruction is not None:
         body["systemInstruction"] = instruction
     room = CopyRoom(is_here=is_here)
@@ -320,7 +318,7 @@ def encode_request(
 
 
 def _write_tools(
-    request: Request, body: dict[str, Any], report: losses.LossReport, room: CopyRoom
+    request: Request, body: Written, report: losses.LossReport, room: CopyRoom
 ) -> None:
     choice, tools = request.tool_choice, request.tools
     is_own = request.origin is ORIGIN
@@ -342,19 +340,17 @@ def _write_tools(
         body["toolConfig"] = {"functionCallingConfig": _calling(choice)}
 
 
-def _calling(choice: ToolChoice) -> dict[str, Any]:
-    calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
+def _calling(choice: ToolChoice) -> Written:
+    calling: Written = {"mode": _MODES[choice.mode]}
     allowed = (choice.name or "",) if choice.mode == "named" else choice.allowed
     if allowed:
         calling["allowedFunctionNames"] = [LIMITS.name(name) for name in allowed]
     return calling
 
 
-def _tool(
-    tool: Tool, request: Request, report: losses.LossReport, room: CopyRoom
-) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: losses.LossReport, room: CopyRoom) -> Written:
     origin = request.origin
-    written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
+    written: Written = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
     if origin is ORIGIN:
@@ -378,7 +374,7 @@ def _tool(
     return written
 
 
-def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]:
+def _write_modalities(request: Request, body: Written) -> Collection[str]:
     """Set the response's modalities; with them chat clients request images of image models."""
     name = request.origin.modalities
     wanted = None if name is None else request.extras.get(name)
@@ -392,7 +388,7 @@ def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]
     return (name,)
 
 
-def _restore(request: Request, body: dict[str, Any]) -> Collection[str]:
+def _restore(request: Request, body: Written) -> Collection[str]:
     """Restore the members that only this protocol has; return their names."""
     for name, value in request.extras.items():
         if name.startswith("tools."):

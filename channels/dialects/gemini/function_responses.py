@@ -8,7 +8,6 @@ whole result, which is its JSON in other protocols.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -18,15 +17,15 @@ from channels.translation.model import Text
 _OUTPUT = "output"
 _ERROR = "error"
 _REFERENCE = "$ref"
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = msgspec.json.Decoder(dict[str, object])
 
 
-def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
+def read_response(response: object) -> tuple[tuple[Text, ...], bool]:
     """Return the texts of a `response` member, empty if it is, and whether it is an error."""
     if not isinstance(response, Mapping):
         return (), False
     is_error = False
-    value: Any = response
+    value: object = response
     if len(response) == 1:
         name, payload = next(iter(response.items()))
         is_error = name == _ERROR and payload is not None
@@ -36,7 +35,7 @@ def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
     return ((Text(text),) if text else ()), is_error
 
 
-def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, Any]:
+def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, object]:
     """Return the `response` member. `is_exact`: JSON is only decoded if it is in compact form.
 
     Text that is a JSON object becomes that object, unless it would be decoded differently (as NaN
@@ -58,7 +57,7 @@ def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> d
     return value
 
 
-def _has_reference(value: Any) -> bool:
+def _has_reference(value: object) -> bool:
     """Whether an object within a value has a member that the provider would resolve."""
     waiting = [value]
     while waiting:

@@ -8,7 +8,6 @@ the provider itself uses for it, and is reported, as is what a model cannot do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from channels.dialects.gemini.generations import GeminiGeneration, generation_of
 from channels.dialects.gemini.members import ORIGIN, TranslatedConfig, camel_keys
@@ -70,10 +69,10 @@ _UNSPECIFIED = "THINKING_LEVEL_UNSPECIFIED"
 
 def write_config(
     request: Request, *, model: str, max_tokens: int | None, report: LossReport, room: CopyRoom
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the `generationConfig` member; `model` is the upstream's name."""
     origin = request.origin
-    config: dict[str, Any] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
+    config: dict[str, object] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
     write_fields(request, TranslatedConfig, config, without=_BOUNDED)
     if request.seed is not None:
         if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
@@ -97,7 +96,7 @@ def write_config(
     return config
 
 
-def _write_stop(request: Request, config: dict[str, Any], report: LossReport) -> None:
+def _write_stop(request: Request, config: dict[str, object], report: LossReport) -> None:
     stop = request.stop
     if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text)[:_STOPS_MAX]
@@ -108,7 +107,7 @@ def _write_stop(request: Request, config: dict[str, Any], report: LossReport) ->
 
 
 def _write_format(
-    form: Format, request: Request, config: dict[str, Any], report: LossReport, room: CopyRoom
+    form: Format, request: Request, config: dict[str, object], report: LossReport, room: CopyRoom
 ) -> None:
     """Encode the response format; the protocol always enforces a schema."""
     config["responseMimeType"] = "text/plain" if form.kind == "text" else "application/json"
@@ -134,10 +133,10 @@ def _write_format(
 
 def _thinking(
     reasoning: Reasoning, request: Request, model: str, report: LossReport
-) -> dict[str, Any]:
+) -> dict[str, object]:
     origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
     generation = _OWN_GENERATION if origin is ORIGIN else generation_of(model)
-    config: dict[str, Any] = {}
+    config: dict[str, object] = {}
     is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
     if not generation.thinks:
         if not is_off:
@@ -175,7 +174,7 @@ def _asked_by(reasoning: Reasoning) -> str:
 
 def _off(
     reasoning: Reasoning, origin: ClientProtocol, generation: GeminiGeneration, report: LossReport
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Switch thinking off, or reduce it to the least where the model always thinks."""
     if generation.can_be_off:
         return {"thinkingBudget": 0}
@@ -188,7 +187,7 @@ def _off(
 
 def _effort(
     effort: Effort, origin: ClientProtocol, generation: GeminiGeneration, report: LossReport
-) -> dict[str, Any]:
+) -> dict[str, object]:
     if not generation.levels:
         report.drop(spelled(origin, "reasoning.effort"))
         return {"thinkingBudget": _BUDGETS[effort]}
@@ -198,7 +197,7 @@ def _effort(
     return {"thinkingLevel": level}
 
 
-def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
+def _write_resolution(request: Request, config: dict[str, object], report: LossReport) -> None:
     """Set the resolution of all images together, since older models have no other.
 
     If images differ, the highest one applies.
@@ -216,11 +215,11 @@ def _write_resolution(request: Request, config: dict[str, Any], report: LossRepo
         config["mediaResolution"] = _RESOLUTIONS["low"]
 
 
-def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, Any]:
+def read_config(config: Members | None, left_over: dict[str, object]) -> dict[str, object]:
     """Return the canonical request's fields that the config has. Raises InvalidRequest."""
     if config is None:
         return {}
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         **read_fields(config, TranslatedConfig),
         "format": _read_format(config, left_over),
         "reasoning": _read_reasoning(config, left_over),
@@ -230,7 +229,7 @@ def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, 
     return fields
 
 
-def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
+def _read_format(config: Members, left_over: dict[str, object]) -> Format | None:
     mime_type = config.text("responseMimeType")
     own = config.mapping("responseSchema")
     schema = config.mapping("responseJsonSchema")
@@ -253,7 +252,7 @@ def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
     return Format("json" if mime_type == _JSON else "text")
 
 
-def _read_reasoning(config: Members, left_over: dict[str, Any]) -> Reasoning | None:
+def _read_reasoning(config: Members, left_over: dict[str, object]) -> Reasoning | None:
     payload = config.mapping("thinkingConfig")
     if payload is None:
         return None

@@ -6,10 +6,10 @@ Files stored at the provider mean nothing to another one. Nothing is fetched her
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from channels.dialects.gemini.members import camel_keys
+from channels.json.written import Written
 from channels.translation.media import kind_of, read_data_uri, stated_type
 from channels.translation.model import Media, MediaKind
 
@@ -53,7 +53,7 @@ def standard_base64(data: str) -> str:
     return data + "=" * (-len(data) % 4)
 
 
-def read_inline(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
+def read_inline(value: object, extras: Mapping[str, object] | None = None) -> Media | None:
     """Return the medium of an `inlineData` member; None without data."""
     payload = camel_keys(value) if isinstance(value, Mapping) else {}
     data = payload.get("data")
@@ -65,7 +65,7 @@ def read_inline(value: Any, extras: Mapping[str, Any] | None = None) -> Media | 
     return Media(kind_of(mime_type), mime_type, data=data, name=name, extras=extras or {})
 
 
-def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
+def read_file(value: object, extras: Mapping[str, object] | None = None) -> Media | None:
     """Return the medium of a `fileData` member; None for a file that only the provider has."""
     payload = camel_keys(value) if isinstance(value, Mapping) else {}
     address, mime_type = _string(payload, "fileUri") or "", _string(payload, "mimeType")
@@ -83,7 +83,7 @@ def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | No
     return Media(kind, mime_type, url=address, name=name, extras=extras or {})
 
 
-def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
+def write_media(media: Media, *, guesses_type: bool) -> Written:
     """Encode a medium as a part; `guesses_type` if the client need not state one."""
     mime_type = media.mime_type
     if media.data is not None:
@@ -93,7 +93,7 @@ def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
         return {"inlineData": inline}
     if mime_type is None and guesses_type:
         mime_type = _type_by_name(media.url or "") or _LIKELY.get(media.kind)
-    file: dict[str, Any] = {} if mime_type is None else {"mimeType": mime_type}
+    file: dict[str, object] = {} if mime_type is None else {"mimeType": mime_type}
     file["fileUri"] = media.url
     return {"fileData": file}
 
@@ -113,6 +113,6 @@ def _type_by_name(address: str) -> str | None:
     return _TYPES.get(path.rpartition(".")[2].lower())
 
 
-def _string(payload: Mapping[str, Any], name: str) -> str | None:
+def _string(payload: Mapping[str, object], name: str) -> str | None:
     value = payload.get(name)
     return value if isinstance(value, str) and value else None

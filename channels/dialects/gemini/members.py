@@ -233,7 +233,7 @@ LOGGED = logged_of(TranslatedConfig) | {
 _UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])_([a-z0-9])")
 
 
-def camel_keys(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def camel_keys(value: Mapping[str, object]) -> Mapping[str, object]:
     """Return an object's members in camel case, which overrides the other spelling."""
     if not any("_" in name for name in value):
         return value

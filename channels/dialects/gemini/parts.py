@@ -7,16 +7,15 @@ in an envelope. `encode.py` encodes other protocols' parts for an upstream.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from channels.dialects.gemini.function_responses import write_response
 from channels.dialects.gemini.media import write_media
 from channels.dialects.gemini.signatures import prove_calls, write_redacted, write_signature
 from channels.families import GEMINI
+from channels.json.written import Written
 from channels.translation import model
 from channels.translation.call_arguments import arguments_object
 
-_Written = dict[str, Any]
 # Members that only the provider understands; a text is in their place for others.
 _OWN = frozenset(("executableCode", "codeExecutionResult", "inlineData", "fileData"))
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
@@ -30,9 +29,9 @@ class GeminiWriter:
     def __init__(self, calls: Mapping[str, model.ToolCall]) -> None:
         self._calls = calls
 
-    def write(self, parts: Sequence[model.Part]) -> list[_Written]:
+    def write(self, parts: Sequence[model.Part]) -> list[Written]:
         """Encode the parts of a request's turn."""
-        written: list[_Written] = []
+        written: list[Written] = []
         for part in parts:
             if isinstance(part, model.ToolResult):
                 written.append(self._result(part))
@@ -43,12 +42,12 @@ class GeminiWriter:
         prove_calls(written)
         return written
 
-    def _result(self, result: model.ToolResult) -> _Written:
+    def _result(self, result: model.ToolResult) -> Written:
         texts = [part.text for part in result.parts if isinstance(part, model.Text)]
         media = [write_part(part) for part in result.parts if isinstance(part, model.Media)]
         call = self._calls.get(result.call_id)
         name = result.name or (call.name if call is not None else "")
-        function: _Written = {
+        function: Written = {
             "id": result.call_id,
             "name": name,
             "response": write_response(texts, is_error=result.is_error, is_exact=True),
@@ -58,13 +57,13 @@ class GeminiWriter:
         return restored({"functionResponse": function}, result.extras)
 
 
-def write_part(part: model.Part) -> _Written:
+def write_part(part: model.Part) -> Written:
     """Encode a part of a response, or one of a request that does not depend on others."""
     if isinstance(part, model.Text):
         return restored({"text": part.text}, part.extras)
     if isinstance(part, model.ToolCall):
         function = {"id": part.id, "name": part.name, "args": arguments_object(part.arguments)}
-        written: _Written = {"functionCall": function}
+        written: Written = {"functionCall": function}
         if part.signature is not None:
             written["thoughtSignature"] = write_signature(part.signature, part.signer)
         return restored(written, part.extras)
@@ -76,9 +75,9 @@ def write_part(part: model.Part) -> _Written:
     return {"text": part.text}
 
 
-def write_thinking(part: model.Thinking, *, is_thought: bool) -> _Written:
+def write_thinking(part: model.Thinking, *, is_thought: bool) -> Written:
     """Encode a thought. `is_thought`: a signature without text belongs to an open thought."""
-    written: _Written = {"text": part.text}
+    written: Written = {"text": part.text}
     if part.text or part.redacted or is_thought or part.signer not in (None, GEMINI.protocol):
         written["thought"] = True
     if part.redacted:
@@ -88,7 +87,7 @@ def write_thinking(part: model.Thinking, *, is_thought: bool) -> _Written:
     return written
 
 
-def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
+def restored(written: Written, extras: Mapping[str, object]) -> Written:
     """Restore a part's own members; `a.b` is the member b of the part's member a."""
     if not extras:
         return written
@@ -103,7 +102,7 @@ def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
     return written
 
 
-def _sign_last(written: list[_Written], part: model.Thinking) -> None:
+def _sign_last(written: list[Written], part: model.Thinking) -> None:
     """Add a signature to the last text or medium, else as a part of its own."""
     if not part.signature:
         return
@@ -119,7 +118,7 @@ def _sign_last(written: list[_Written], part: model.Thinking) -> None:
         written.append(write_thinking(part, is_thought=False))
 
 
-def _media(media: model.Media) -> _Written:
+def _media(media: model.Media) -> Written:
     written = write_media(media, guesses_type=False)
     if media.name is not None:
         next(iter(written.values()))["displayName"] = media.name

@@ -6,14 +6,13 @@ What is referenced is copied, because the gemini protocol has no references; cop
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from channels.errors import InvalidRequest, TakesLong
 from channels.json.lenient import dumps
 from channels.translation.schemas import target_of
 
 _Drop = Callable[[str], None]
-Schema = Mapping[str, Any]
+Schema = Mapping[str, object]
 
 _NESTING_MAX = 16
 
@@ -134,7 +133,7 @@ class References:
             found = None
             if len(layers) <= _CHAIN_MAX and isinstance(reference, str):
                 found = None if reference in self._open else self._look_up(reference)
-            if found is None:
+            if found is None or not isinstance(reference, str):
                 self._drop("$ref")
                 layers.append({"type": "object"})
                 break
@@ -142,7 +141,7 @@ class References:
             schema, cost = found
             self._room.take(cost, self._path)
             layers.append(schema)
-        merged: dict[str, Any] = {}
+        merged: dict[str, object] = {}
         for layer in reversed(layers):
             merged.update(layer)
         merged.pop("$ref", None)
@@ -163,7 +162,7 @@ class _Merged:
 
     __slots__ = ("_drop", "_own", "_required", "schema")
 
-    def __init__(self, schema: dict[str, Any], drop: _Drop) -> None:
+    def __init__(self, schema: dict[str, object], drop: _Drop) -> None:
         self.schema = schema
         self._drop = drop
         self._own: set[str] = set()  # copied members
@@ -195,7 +194,7 @@ class _Merged:
         for name, value in more.items():
             existing.setdefault(name, value)
 
-    def _add_required(self, existing: list[Any], more: list[Any]) -> None:
+    def _add_required(self, existing: list[object], more: list[object]) -> None:
         if "required" not in self._own:
             self._own.add("required")
             existing = self.schema["required"] = list(existing)

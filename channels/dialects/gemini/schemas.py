@@ -12,11 +12,11 @@ strings, formats of storage. JSON schemas, which the protocol has in other membe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from channels.dialects.gemini import references
 from channels.dialects.gemini.members import camel_keys
 from channels.errors import InvalidRequest
+from channels.json.written import Written
 from channels.translation.losses import LossReport
 
 # Any value, as far as the protocol can express it.
@@ -48,12 +48,12 @@ _OF_TYPES = {
 }
 
 
-def describes(schema: Any) -> bool:
+def describes(schema: object) -> bool:
     """Whether a schema defines its values by itself."""
     return isinstance(schema, Mapping) and not _DESCRIBING.isdisjoint(schema)
 
 
-def is_null(schema: Any) -> bool:
+def is_null(schema: object) -> bool:
     """Whether a schema only allows null."""
     if not isinstance(schema, Mapping):
         return False
@@ -76,7 +76,7 @@ def split_types(schema: references.Schema) -> tuple[list[str], bool]:
     return types, schema.get("nullable") is True
 
 
-def of_type(schema: references.Schema, kind: str) -> dict[str, Any]:
+def of_type(schema: references.Schema, kind: str) -> Written:
     """Return the members that a schema of several types has for one of them."""
     kept = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
     return {**kept, "type": kind}
@@ -154,12 +154,10 @@ _VALUES: Mapping[str, type | tuple[type, ...]] = {
 }
 _EXCLUDING = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
 
-_Written = dict[str, Any]
-
 
 def write_schema(
-    schema: Mapping[str, Any], path: str, report: LossReport, room: references.CopyRoom
-) -> dict[str, Any]:
+    schema: Mapping[str, object], path: str, report: LossReport, room: references.CopyRoom
+) -> Written:
     """Return the schema in the protocol's form. `path`: the client's name of its member.
 
     References are resolved, which may multiply their targets; `room` is the budget of all schemas
@@ -169,7 +167,7 @@ def write_schema(
     return _SchemaWriter(schema, path, report, room).write(schema, depth=0)
 
 
-def described(schema: _Written, name: str, value: str) -> tuple[_Written, bool]:
+def described(schema: Written, name: str, value: str) -> tuple[Written, bool]:
     """Return a written schema with a title or a description, and whether it has no other one.
 
     One of alternatives stands in each of them.
@@ -184,14 +182,14 @@ class _SchemaWriter:
     __slots__ = ("_path", "_references", "_report", "_room")
 
     def __init__(
-        self, root: Mapping[str, Any], path: str, report: LossReport, room: references.CopyRoom
+        self, root: Mapping[str, object], path: str, report: LossReport, room: references.CopyRoom
     ) -> None:
         self._path = path
         self._report = report
         self._room = room
         self._references = references.References(root, path, room, self._drop)
 
-    def write(self, schema: Any, *, depth: int) -> _Written:
+    def write(self, schema: object, *, depth: int) -> Written:
         if depth > _DEPTH_MAX:
             self._report.drop(self._path)
             return dict(ANYTHING)
@@ -204,7 +202,7 @@ class _SchemaWriter:
         self._references.close(before)
         return written
 
-    def _write_flat(self, schema: Mapping[str, Any], *, depth: int) -> _Written:
+    def _write_flat(self, schema: Mapping[str, object], *, depth: int) -> Written:
         for name, value in schema.items():
             if name not in _HANDLED and value is not None:
                 self._drop(name)
@@ -224,7 +222,7 @@ class _SchemaWriter:
             written["nullable"] = True
         return self._alone(written)
 
-    def _alone(self, written: _Written) -> _Written:
+    def _alone(self, written: Written) -> Written:
         """Return a schema whose `anyOf` stands alone, as the provider requires.
 
         The members beside it are merged into its branches, and branches of branches are its own.
@@ -247,7 +245,7 @@ class _SchemaWriter:
         merged = [self._beside(written, branch) for branch in fitting]
         return merged[0] if len(merged) == 1 else {"anyOf": merged}
 
-    def _beside(self, written: _Written, branch: _Written) -> _Written:
+    def _beside(self, written: Written, branch: Written) -> Written:
         """Return a branch with the members beside it, of which its own come first."""
         kind = branch.get("type", written.get("type"))
         found = dict(branch)
@@ -266,7 +264,7 @@ class _SchemaWriter:
         return found
 
     def _write_one(
-        self, schema: Mapping[str, Any], kind: str | None, written: _Written, *, depth: int
+        self, schema: Mapping[str, object], kind: str | None, written: Written, *, depth: int
     ) -> None:
         self._write_values(schema, written)
         self._write_alternatives(schema, written, depth=depth)
@@ -294,7 +292,7 @@ class _SchemaWriter:
                 dict(ANYTHING) if items is None else self.write(items, depth=depth + 1)
             )
 
-    def _write_values(self, schema: Mapping[str, Any], written: _Written) -> None:
+    def _write_values(self, schema: Mapping[str, object], written: Written) -> None:
         """Write a constant or a list of values: texts are listed, numbers become limits."""
         name = "const" if "const" in schema else "enum"
         values = [schema["const"]] if name == "const" else schema.get("enum")
@@ -319,7 +317,7 @@ class _SchemaWriter:
             self._drop(name)
 
     def _write_alternatives(
-        self, schema: Mapping[str, Any], written: _Written, *, depth: int
+        self, schema: Mapping[str, object], written: Written, *, depth: int
     ) -> None:
         for name in ("anyOf", "oneOf"):
             stated = schema.get(name)
@@ -341,7 +339,7 @@ class _SchemaWriter:
                 written["anyOf"] = [*written.get("anyOf", ()), *found]
 
     def _write_excluding(
-        self, schema: Mapping[str, Any], kind: str | None, written: _Written
+        self, schema: Mapping[str, object], kind: str | None, written: Written
     ) -> None:
         for name, limit, step in _EXCLUDING:
             value = schema.get(name)
@@ -353,7 +351,7 @@ class _SchemaWriter:
                     written.setdefault(limit, value)
 
     def _write_properties(
-        self, schema: Mapping[str, Any], written: _Written, *, depth: int
+        self, schema: Mapping[str, object], written: Written, *, depth: int
     ) -> None:
         properties = schema.get("properties")
         if isinstance(properties, Mapping) and properties:
@@ -381,13 +379,12 @@ _RENAMED = {"ref": "$ref", "defs": "$defs"}
 _WORDS = {"type", "nullable", "format", "example", "propertyOrdering"}
 
 
-def read_schema(schema: Mapping[str, Any], path: str, *, closes: bool = False) -> dict[str, Any]:
+def read_schema(schema: Mapping[str, object], path: str, *, closes: bool = False) -> Written:
     """Return the JSON schema. Raises InvalidRequest with `path` for one that is too deep.
 
     `closes`: objects only have the listed members, as the protocol enforces for responses.
     """
-    read: dict[str, Any] = _SchemaReader(path, closes=closes).read(schema, depth=0)
-    return read
+    return _SchemaReader(path, closes=closes).read(schema, depth=0)
 
 
 class _SchemaReader:
@@ -397,13 +394,11 @@ class _SchemaReader:
         self._path = path
         self._closes = closes
 
-    def read(self, schema: Any, *, depth: int) -> Any:
-        if not isinstance(schema, Mapping):
-            return schema
+    def read(self, schema: Mapping[str, object], *, depth: int) -> Written:
         if depth > _DEPTH_MAX:
             raise InvalidRequest(f"{self._path}: the schema is nested too deep.", self._path)
         payload = camel_keys(schema)
-        read: dict[str, Any] = {}
+        read: Written = {}
         kind = _kind(payload.get("type"))
         if kind is not None:
             read["type"] = kind
@@ -425,19 +420,22 @@ class _SchemaReader:
                 read.setdefault("additionalProperties", False)
         return read
 
-    def _member(self, name: str, value: Any, *, depth: int) -> Any:
+    def _inner(self, value: object, *, depth: int) -> object:
+        return self.read(value, depth=depth + 1) if isinstance(value, Mapping) else value
+
+    def _member(self, name: str, value: object, *, depth: int) -> object:
         if name in ("properties", "defs", "$defs") and isinstance(value, Mapping):
-            return {one: self.read(payload, depth=depth + 1) for one, payload in value.items()}
+            return {one: self._inner(payload, depth=depth) for one, payload in value.items()}
         if name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
-            return [self.read(one, depth=depth + 1) for one in value]
+            return [self._inner(one, depth=depth) for one in value]
         if name in ("items", "additionalProperties", "not"):
-            return self.read(value, depth=depth + 1)
+            return self._inner(value, depth=depth)
         if name in _COUNTS and isinstance(value, str) and value.isdecimal():
             return int(value)
         return value
 
 
-def _kind(stated: Any) -> Any:
+def _kind(stated: object) -> object:
     if isinstance(stated, list):
         return [_kind(one) for one in stated]
     if not isinstance(stated, str):
@@ -445,7 +443,7 @@ def _kind(stated: Any) -> Any:
     return None if stated.upper() == "TYPE_UNSPECIFIED" else stated.lower()
 
 
-def _allow_null(schema: dict[str, Any]) -> None:
+def _allow_null(schema: Written) -> None:
     kind = schema.get("type")
     if isinstance(kind, str) and kind != "null":
         schema["type"] = [kind, "null"]
@@ -458,7 +456,7 @@ def _allow_null(schema: dict[str, Any]) -> None:
         schema["enum"] = [*values, None]
 
 
-def _ordered(properties: Mapping[str, Any], order: Any) -> dict[str, Any]:
+def _ordered(properties: Mapping[str, object], order: object) -> Written:
     names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
     first = {name: properties[name] for name in names if name in properties}
     return {**first, **properties}

@@ -14,7 +14,6 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from channels.dialects.gemini.media import STANDARD_ALPHABET
 from channels.dialects.gemini.members import camel_keys
@@ -87,7 +86,7 @@ def _unwrapped(text: str) -> str:
         return ""
 
 
-def prove_calls(parts: Sequence[dict[str, Any]]) -> None:
+def prove_calls(parts: Sequence[dict[str, object]]) -> None:
     """Set the value that skips the check on a turn's first call, if no call is signed."""
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in call for call in calls):
@@ -113,9 +112,11 @@ def _without_in_content(content: RawTurn) -> RawTurn | None:
     return {**content, "parts": kept} if kept else None
 
 
-def _without_in_part(part: Any) -> Any:
+def _without_in_part(part: object) -> object:
     """Return the part without a foreign signature; None for a thought, or if nothing is left."""
-    signature = read_signature(part.get("thoughtSignature")) if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping):
+        return part
+    signature = read_signature(part.get("thoughtSignature"))
     if signature is None or signature.signer == GEMINI.protocol:
         return part
     rest = {name: value for name, value in part.items() if name != "thoughtSignature"}

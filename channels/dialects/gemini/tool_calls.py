@@ -36,7 +36,7 @@ class _OpenFunctionCall:
     """
 
     index: int
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, object] = field(default_factory=dict)
     unfinished: str | None = None
     pieces: list[str] = field(default_factory=list)
     write: Callable[[str], None] | None = None
@@ -144,7 +144,7 @@ def _put(done: _OpenFunctionCall, piece: PartialArgument) -> None:
         if holder[step] is None:
             holder[step] = [] if isinstance(following, int) else {}
         holder = holder[step]
-    last: Any = steps[-1]
+    last: object = steps[-1]
     if not _has_member(holder, last):
         return
     value = _value(piece)
@@ -155,17 +155,17 @@ def _put(done: _OpenFunctionCall, piece: PartialArgument) -> None:
         done.write = functools.partial(operator.setitem, holder, last)
 
 
-def _value(piece: PartialArgument) -> Any:
-    value: Any = piece.string_value
+def _value(piece: PartialArgument) -> object:
+    value: object = piece.string_value
     for raw in (piece.number_value, piece.bool_value):
         if value is None and raw is not lenient.NULL:
             value = lenient.read_loosely(bytes(raw))
     return value
 
 
-def _steps(path: str) -> list[Any]:
+def _steps(path: str) -> list[object]:
     """Return the names and indices of a path; empty if it is invalid."""
-    steps: list[Any] = []
+    steps: list[object] = []
     position = 1 if path.startswith("$") else 0
     while position < len(path):
         match = _STEP.match(path, position)
@@ -177,7 +177,7 @@ def _steps(path: str) -> list[Any]:
     return steps
 
 
-def _has_member(holder: Any, step: Any) -> bool:
+def _has_member(holder: object, step: object) -> bool:
     """Whether a step exists or can be added; it is added to the container."""
     if isinstance(holder, dict) and isinstance(step, str):
         holder.setdefault(step, None)

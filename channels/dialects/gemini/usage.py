@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -205,9 +204,9 @@ class GeminiUsageReader(RunningUsage):
         return token_counts.UsageParts(web_searches=1 if is_by_prompt else len(self._queries))
 
 
-def write_usage(usage: token_counts.Usage) -> dict[str, Any]:
+def write_usage(usage: token_counts.Usage) -> dict[str, object]:
     """Return the `usageMetadata` member."""
-    written: dict[str, Any] = {
+    written: dict[str, object] = {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
         "totalTokenCount": usage.input_tokens + usage.output_tokens,
@@ -240,6 +239,6 @@ def write_usage(usage: token_counts.Usage) -> dict[str, Any]:
     return written
 
 
-def _write_modal(text: int, audio: int, image: int) -> list[dict[str, Any]]:
+def _write_modal(text: int, audio: int, image: int) -> list[dict[str, object]]:
     counts = {"TEXT": text, "AUDIO": audio, "IMAGE": image}
     return [{"modality": name, "tokenCount": count} for name, count in counts.items() if count]

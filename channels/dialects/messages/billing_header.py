@@ -7,8 +7,6 @@ these: in a translation, and on channels that are not the maker's (`drop_billing
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import Raw
 
@@ -47,7 +45,7 @@ def body_without(body: bytes) -> bytes:
         stated = _BLOCKS.decode(system)
     except msgspec.MsgspecError:
         return body  # the upstream judges it
-    written: Any
+    written: object
     if isinstance(stated, str):
         written = without_line(stated)
     else:

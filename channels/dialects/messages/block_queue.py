@@ -8,8 +8,8 @@ block follows, a call when its arguments are a JSON object.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from channels.json.lenient import dumps
 from channels.translation.call_arguments import Arguments, arguments_object
@@ -31,7 +31,7 @@ class PendingBlock:
     """
 
     kind: str
-    start: dict[str, Any]
+    start: Mapping[str, object]
     waiting: list[tuple[str, str]] = field(default_factory=list)
     arguments: Arguments | None = None
     is_finished: bool = False

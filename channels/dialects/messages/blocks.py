@@ -7,12 +7,11 @@ name; the conversation around them is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
 from channels.dialects.messages.billing_header import FIELD, without_line
-from channels.dialects.messages.media import read_source
+from channels.dialects.messages.media import SourceKind, read_source
 from channels.families import MESSAGES
 from channels.json.lenient import dumps
 from channels.translation import model
@@ -35,11 +34,11 @@ class BlockReader:
 
     __slots__ = ("_names", "left_over")
 
-    def __init__(self, left_over: dict[str, Any]) -> None:
+    def __init__(self, left_over: dict[str, object]) -> None:
         self.left_over = left_over
         self._names: dict[str, str] = {}
 
-    def read(self, content: Any) -> list[model.Part]:
+    def read(self, content: object) -> list[model.Part]:
         """Return the parts of a `content` member: a string, or blocks."""
         if isinstance(content, str):
             return [model.Text(content)] if content else []
@@ -49,7 +48,7 @@ class BlockReader:
                 parts.extend(self._read_block(block))
         return parts
 
-    def read_texts(self, content: Any, path: str) -> list[model.Text]:
+    def read_texts(self, content: object, path: str) -> list[model.Text]:
         """Return the texts of a `system` member, which allows nothing else."""
         texts = []
         for part in self.read(content):
@@ -63,7 +62,7 @@ class BlockReader:
                     texts.append(replace(part, text=kept))
         return texts
 
-    def _read_block(self, block: Mapping[str, Any]) -> list[model.Part]:
+    def _read_block(self, block: Mapping[str, object]) -> list[model.Part]:
         kind = block.get("type")
         known = _KNOWN.get(kind, {"type"}) if isinstance(kind, str) else {"type"}
         extras = {
@@ -73,7 +72,7 @@ class BlockReader:
         if kind == "text":
             text = _string(block, "text")
             parts = [model.Text(text, extras)] if text else []
-        elif kind in ("image", "document"):
+        elif kind == "image" or kind == "document":
             parts = self._read_media(kind, block, extras)
         elif kind in ("thinking", "redacted_thinking"):
             parts = _read_thinking(block)
@@ -96,7 +95,10 @@ class BlockReader:
         return parts
 
     def _read_media(
-        self, kind: Any, block: Mapping[str, Any], extras: dict[str, Any]
+        self,
+        kind: SourceKind,
+        block: Mapping[str, object],
+        extras: dict[str, object],
     ) -> list[model.Part]:
         media = read_source(kind, block, extras)
         if media is not None:
@@ -110,13 +112,15 @@ class BlockReader:
         self.left_over[f"messages.{kind}.source.{form}"] = True
         return []
 
-    def _read_call(self, block: Mapping[str, Any], extras: dict[str, Any]) -> model.ToolCall:
+    def _read_call(self, block: Mapping[str, object], extras: dict[str, object]) -> model.ToolCall:
         call_id, name = _string(block, "id") or "", _string(block, "name") or ""
         self._names[call_id] = name
         given = block.get("input")
         return model.ToolCall(call_id, name, arguments_of(given), extras=extras)
 
-    def _read_result(self, block: Mapping[str, Any], extras: dict[str, Any]) -> model.ToolResult:
+    def _read_result(
+        self, block: Mapping[str, object], extras: dict[str, object]
+    ) -> model.ToolResult:
         call_id = _string(block, "tool_use_id") or ""
         parts = tuple(
             part
@@ -132,14 +136,14 @@ class BlockReader:
         )
 
 
-def arguments_of(given: Any) -> str:
+def arguments_of(given: object) -> str:
     """Return a call's `input` as JSON text; a string is taken as such text."""
     if not given:
         return "{}"
     return given if isinstance(given, str) else dumps(given).decode()
 
 
-def _read_thinking(block: Mapping[str, Any]) -> list[model.Part]:
+def _read_thinking(block: Mapping[str, object]) -> list[model.Part]:
     data = _string(block, "data")
     if data:
         data, signer = opened(data, own=MESSAGES.protocol)
@@ -152,6 +156,6 @@ def _read_thinking(block: Mapping[str, Any]) -> list[model.Part]:
     return [model.Thinking(text)] if text else []
 
 
-def _string(block: Mapping[str, Any], name: str) -> str | None:
+def _string(block: Mapping[str, object], name: str) -> str | None:
     value = block.get(name)
     return value if isinstance(value, str) else None

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from channels.conversation import SESSIONS
 from channels.json.lenient import dumps
+from channels.json.written import Written
 from channels.translation.losses import LossReport
 from channels.translation.model import Request, ToolCall
 
@@ -34,12 +35,13 @@ _CALLING_TURNS_MIN = 2
 LONG_BYTES_MIN = 16 * 1024
 
 
-def split_mark(extras: Mapping[str, Any], *, takes_breakpoint: bool) -> tuple[Any, dict[str, Any]]:
+def split_mark(extras: Mapping[str, object], *, takes_breakpoint: bool) -> tuple[object, Written]:
     """Return the mark that the extras of another protocol's client state, and the other extras."""
     rest = dict(extras)
     mark = rest.pop("cache_control", None)
-    if takes_breakpoint and isinstance(rest.get(BREAKPOINT), Mapping):
-        stated = rest.pop(BREAKPOINT)
+    stated = rest.get(BREAKPOINT)
+    if takes_breakpoint and isinstance(stated, Mapping):
+        del rest[BREAKPOINT]
         rest |= {f"{BREAKPOINT}.{name}": one for name, one in stated.items() if name != "mode"}
         mark = _MARK if mark is None else mark
     return mark, rest
@@ -47,7 +49,7 @@ def split_mark(extras: Mapping[str, Any], *, takes_breakpoint: bool) -> tuple[An
 
 def mark_cache(
     request: Request,
-    body: dict[str, Any],
+    body: Written,
     report: LossReport,
     *,
     is_session: bool,
@@ -73,7 +75,7 @@ def mark_cache(
         report.drop(request.origin.parts + BREAKPOINT)
 
 
-def _marked_in(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _marked_in(body: Written) -> Iterator[Written]:
     """Return the marked blocks, in the order of the prompt."""
     contents = (message["content"] for message in body["messages"])
     for content in (body.get("tools"), body.get("system"), *contents):
@@ -84,7 +86,7 @@ def _marked_in(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     yield one
 
 
-def _is_long(request: Request, body: Mapping[str, Any]) -> bool:
+def _is_long(request: Request, body: Mapping[str, object]) -> bool:
     """Whether tools and instructions are long enough to be kept for any later request."""
     instructions = sum(len(text.text) for text in request.system)
     if instructions >= LONG_BYTES_MIN:
@@ -114,14 +116,14 @@ def _goes_on(request: Request, *, is_session: bool) -> bool:
     return len(list(islice(calling, _CALLING_TURNS_MIN))) == _CALLING_TURNS_MIN
 
 
-def _mark_turns(body: dict[str, Any], count: int) -> None:
+def _mark_turns(body: Written, count: int) -> None:
     """Mark the ends of the user's last turns."""
     users = (message for message in reversed(body["messages"]) if message["role"] == "user")
     for message in islice(users, count):
         message["content"] = _marked(message["content"])
 
 
-def _marked(blocks: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _marked(blocks: str | list[Written]) -> list[Written]:
     if isinstance(blocks, str):
         return [{"type": "text", "text": blocks, "cache_control": _MARK}]
     return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]

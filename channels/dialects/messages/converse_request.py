@@ -13,7 +13,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from channels.dialects.faults import fault_within
 from channels.errors import InvalidRequest
 from channels.json.lenient import dumps
 
-_Json = dict[str, Any]
+_Json = dict[str, object]
 _Content = str | list[_Json]
 _Kind = TypeVar("_Kind")
 
@@ -76,7 +76,7 @@ class _Text(Struct, gc=False):
 
 
 class _Medium(Struct, gc=False):
-    source: Any = None
+    source: object = None
     title: str | None = None  # a document's
 
 
@@ -91,7 +91,7 @@ class _Source(Struct, gc=False):
 class _SentToolUse(Struct, gc=False):
     id: str
     name: str
-    input: Any = None
+    input: object = None
 
 
 class _ToolResult(Struct, gc=False):
@@ -150,10 +150,14 @@ class _ConversedBody(Struct, gc=False):
 def converse_body(body: _Json) -> _Json:
     """Return the body for Converse. Raises InvalidRequest for what it cannot carry."""
     stated = _typed(body, _ConversedBody, "")
+    contents = [
+        _blocks(one.content, f"messages[{index}].content")
+        for index, one in enumerate(stated.messages)
+    ]
     written: _Json = {
         "messages": [
-            {"role": one.role, "content": _blocks(one.content, f"messages[{index}].content")}
-            for index, one in enumerate(stated.messages)
+            {"role": one.role, "content": content}
+            for one, content in zip(stated.messages, contents, strict=True)
         ]
     }
     if stated.system:
@@ -163,7 +167,7 @@ def converse_body(body: _Json) -> _Json:
     }
     if inference:
         written["inferenceConfig"] = inference
-    if (tools := _tools(stated, written["messages"])) is not None:
+    if (tools := _tools(stated, contents)) is not None:
         written["toolConfig"] = tools
     written |= _output(stated.output_config or _OutputConfig())
     written |= _metadata(stated.metadata or _RequestMetadata())
@@ -175,7 +179,7 @@ def converse_body(body: _Json) -> _Json:
     return written
 
 
-def _typed(value: Any, kind: type[_Kind], at: str) -> _Kind:
+def _typed(value: object, kind: type[_Kind], at: str) -> _Kind:
     """Return a value of the body as this type. Raises InvalidRequest for any other."""
     try:
         return msgspec.convert(value, kind)
@@ -281,7 +285,7 @@ _BLOCKS: Mapping[str, Callable[[_Json, str], _Json]] = MappingProxyType(
 )
 
 
-def _tools(stated: _ConversedBody, messages: Sequence[_Json]) -> _Json | None:
+def _tools(stated: _ConversedBody, contents: Sequence[Sequence[_Json]]) -> _Json | None:
     if not stated.tools:
         return None
     choice = stated.tool_choice or _ToolChoice()
@@ -289,7 +293,7 @@ def _tools(stated: _ConversedBody, messages: Sequence[_Json]) -> _Json | None:
         raise _unsayable("tool_choice.disable_parallel_tool_use", "one call at a time")
     if choice.type == "none":
         # A conversation with calls requires their tools, which may then be called.
-        blocks = (block for one in messages for block in one["content"])
+        blocks = (block for content in contents for block in content)
         if any("toolUse" in block or "toolResult" in block for block in blocks):
             raise _unsayable("tool_choice", "tools that must not be called")
         return None

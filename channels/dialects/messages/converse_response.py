@@ -22,6 +22,7 @@ from channels.dialects.token_counts import count_of
 from channels.errors import UpstreamMalformed
 from channels.http.event_stream import EventMessage, server_sent
 from channels.json.lenient import UNREADABLE, dumps, text_of
+from channels.json.written import Written
 
 # Error types of the dialect's events, by Bedrock's exceptions.
 _ERROR_TYPES = {
@@ -39,7 +40,6 @@ def error_event(message: EventMessage) -> bytes:
     return server_sent("error", msgspec.json.encode({"type": "error", "error": error}))
 
 
-_Json = dict[str, Any]
 _Kind = TypeVar("_Kind")
 
 _STOP_REASONS: Mapping[str, str] = MappingProxyType(
@@ -61,7 +61,7 @@ TIERED = ("priority", "flex")
 class _ToolUse(Struct, rename="camel", gc=False):
     tool_use_id: str
     name: str
-    input: Any
+    input: object
 
 
 class _ReasoningText(Struct, gc=False):
@@ -95,8 +95,8 @@ class _ConverseOutput(Struct, gc=False):
 class _StatedUsage(Struct, rename="camel", gc=False):
     """The counts, as an event of a stream or within a whole response."""
 
-    usage: Any = None
-    service_tier: Any = None
+    usage: object = None
+    service_tier: object = None
 
 
 class _Whole(_StatedUsage, rename="camel", kw_only=True, gc=False):
@@ -158,7 +158,7 @@ def messages_body(body: bytes, model: str) -> bytes:
     """Convert a whole response. Raises UpstreamMalformed for an invalid one."""
     whole = _decoded(_WHOLE, body, "no message in the response")
     content = whole.output.message.content
-    message: _Json = {
+    message: Written = {
         **_named(blake2b(body, digest_size=12).hexdigest(), model),
         "content": [block for one in content if (block := _response_block(one)) is not None],
         **_stopped(whole.stop_reason),
@@ -240,7 +240,7 @@ class ConverseStream:
     def _metadata(self, event: _StatedUsage) -> bytes:
         return self._ended(_usage(event))
 
-    def _delta(self, index: int, kind: str, delta: _Json) -> bytes:
+    def _delta(self, index: int, kind: str, delta: Written) -> bytes:
         """Return the event of a delta, after the start of its block if it is the first."""
         begun = b""
         if self._open != index:
@@ -248,7 +248,7 @@ class ConverseStream:
             begun = self._begin(index, {"type": kind, kind: "", **empty})
         return begun + _delta(index, delta)
 
-    def _begin(self, index: int, block: _Json) -> bytes:
+    def _begin(self, index: int, block: Written) -> bytes:
         closed = self._close()
         self._open = index
         return closed + _event("content_block_start", {"index": index, "content_block": block})
@@ -257,7 +257,7 @@ class ConverseStream:
         index, self._open = self._open, None
         return b"" if index is None else _event("content_block_stop", {"index": index})
 
-    def _ended(self, usage: _Json | None) -> bytes:
+    def _ended(self, usage: Written | None) -> bytes:
         self._has_ended = True
         last = {"delta": _stopped(self._stop_reason), "usage": _shown(usage)}
         return self._close() + _event("message_delta", last) + _event("message_stop", {})
@@ -286,11 +286,11 @@ def _decoded(decoder: msgspec.json.Decoder[_Kind], data: bytes, fault: str) -> _
         raise UpstreamMalformed(fault) from error
 
 
-def _named(name: str, model: str) -> _Json:
+def _named(name: str, model: str) -> Written:
     return {"id": f"msg_bdrk_{name}", "type": "message", "role": "assistant", "model": model}
 
 
-def _response_block(block: _ContentBlock) -> _Json | None:
+def _response_block(block: _ContentBlock) -> Written | None:
     """Convert a block of a whole response; None if the messages protocol does not have it."""
     if block.text is not None:
         return {"type": "text", "text": block.text}
@@ -309,13 +309,13 @@ def _response_block(block: _ContentBlock) -> _Json | None:
     }
 
 
-def _stopped(reason: str | None) -> _Json:
+def _stopped(reason: str | None) -> Written:
     """Return the stop reason; most have the same name in both."""
     word = None if reason is None else _STOP_REASONS.get(reason, reason)
     return {"stop_reason": word, "stop_sequence": None}
 
 
-def _usage(stated: _StatedUsage) -> _Json | None:
+def _usage(stated: _StatedUsage) -> Written | None:
     """Return the stated counts; in both protocols, input excludes cached tokens.
 
     They include the service tier, and the tokens written to a cache by lifetime.
@@ -324,7 +324,7 @@ def _usage(stated: _StatedUsage) -> _Json | None:
     if not isinstance(usage, Mapping):
         return None
     counts = {name: count_of(usage.get(one)) for one, name in _USAGE.items()}
-    members: _Json = {name: count for name, count in counts.items() if count is not None}
+    members: Written = {name: count for name, count in counts.items() if count is not None}
     kept = {
         f"ephemeral_{ttl}_input_tokens": count
         for ttl, count in _by_lifetime(usage.get("cacheDetails"))
@@ -337,7 +337,7 @@ def _usage(stated: _StatedUsage) -> _Json | None:
     return members
 
 
-def _by_lifetime(stated: Any) -> Iterator[tuple[str, int]]:
+def _by_lifetime(stated: object) -> Iterator[tuple[str, int]]:
     """Yield the lifetimes of a cache and the tokens written to it, of entries as documented."""
     for one in stated if isinstance(stated, list) else ():
         if isinstance(one, Mapping) and text_of(one.get("ttl")) in _TTLS:
@@ -346,14 +346,14 @@ def _by_lifetime(stated: Any) -> Iterator[tuple[str, int]]:
                 yield one["ttl"], count
 
 
-def _shown(usage: _Json | None) -> _Json:
+def _shown(usage: Written | None) -> Written:
     """Return the usage member, which clients require; without input it states nothing."""
     return usage or {"output_tokens": 0}
 
 
-def _event(kind: str, members: _Json) -> bytes:
+def _event(kind: str, members: Written) -> bytes:
     return server_sent(kind, dumps({"type": kind, **members}))
 
 
-def _delta(index: int, delta: _Json) -> bytes:
+def _delta(index: int, delta: Written) -> bytes:
     return _event("content_block_delta", {"index": index, "delta": delta})

@@ -7,7 +7,7 @@ InvalidRequest. `blocks.py` decodes blocks, `encode.py` is the reverse.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from msgspec.structs import replace
 
@@ -23,10 +23,10 @@ _EFFORTS = frozenset(get_args(model.Effort)) - {"none", "minimal"}
 _SHOWS = {"summarized": True, "omitted": False}
 
 
-def decode_request(body: Mapping[str, Any]) -> model.Request:
+def decode_request(body: Mapping[str, object]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
-    left_over: dict[str, Any] = {}
+    left_over: dict[str, object] = {}
     reader = BlockReader(left_over)
     for name in ("model", "stream"):
         members.any(name)
@@ -82,7 +82,7 @@ def _read_turns(
     return merged(turns), empty
 
 
-def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool, ...]:
+def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
     tools = []
     for tool in members.objects("tools"):
         kind = tool.text("type")
@@ -97,7 +97,7 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[model.Tool
 
 
 def _read_tool_choice(
-    members: Members, left_over: dict[str, Any]
+    members: Members, left_over: dict[str, object]
 ) -> tuple[model.ToolChoice | None, bool | None]:
     stated = members.object("tool_choice")
     if stated is None:
@@ -117,7 +117,7 @@ def _read_tool_choice(
 
 
 def _read_output(
-    members: Members, left_over: dict[str, Any]
+    members: Members, left_over: dict[str, object]
 ) -> tuple[model.Effort | None, model.Format | None]:
     """Read effort and format from their common member; the format has an older one too."""
     config = members.object("output_config")
@@ -139,7 +139,7 @@ def _read_output(
 
 
 def _read_format(
-    stated: Members | None, path: str, left_over: dict[str, Any]
+    stated: Members | None, path: str, left_over: dict[str, object]
 ) -> model.Format | None:
     if stated is None:
         return None
@@ -151,7 +151,7 @@ def _read_format(
 
 
 def _read_reasoning(
-    members: Members, effort: model.Effort | None, left_over: dict[str, Any]
+    members: Members, effort: model.Effort | None, left_over: dict[str, object]
 ) -> model.Reasoning | None:
     stated = members.object("thinking")
     if stated is None:
@@ -170,7 +170,7 @@ def _read_reasoning(
     )
 
 
-def _read_user(members: Members, left_over: dict[str, Any]) -> str | None:
+def _read_user(members: Members, left_over: dict[str, object]) -> str | None:
     metadata = members.object("metadata")
     if metadata is None:
         return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from channels.dialects.messages.cache_marks import BREAKPOINT, mark_cache, split_mark
 from channels.dialects.messages.media import write_block
@@ -15,6 +14,7 @@ from channels.dialects.messages.members import ORIGIN, TranslatedTool
 from channels.dialects.messages.thinking import write_thinking
 from channels.dialects.same_fields import write_fields
 from channels.families import MESSAGES
+from channels.json.written import Written
 from channels.translation import losses
 from channels.translation.call_arguments import object_in, raw_arguments
 from channels.translation.identifiers import USER_EXTRA, IdentifierLimits
@@ -41,8 +41,6 @@ from channels.translation.turns import refuse_empty, unsayable
 
 # The user's turn before a conversation that begins with the model's.
 _OPENING = "."
-
-_Message = dict[str, Any]
 
 
 class TurnWriter:
@@ -74,7 +72,7 @@ class TurnWriter:
 
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
-    ) -> tuple[str | list[dict[str, Any]] | None, list[_Message]]:
+    ) -> tuple[str | list[Written] | None, list[Written]]:
         """Return the `system` member, None without one, and the messages.
 
         Raises InvalidRequest for a turn that cannot be expressed, and without any turn.
@@ -92,8 +90,8 @@ class TurnWriter:
             message["content"] = _shortest(message["content"])
         return _shortest(blocks) if blocks else None, messages
 
-    def _write_turns(self, turns: Iterable[Turn]) -> list[_Message]:
-        messages: list[_Message] = []
+    def _write_turns(self, turns: Iterable[Turn]) -> list[Written]:
+        messages: list[Written] = []
         for turn in turns:
             written = self._write_turn(turn)
             is_empty = not any(blocks for _, blocks in written) and self._origin is not ORIGIN
@@ -106,7 +104,7 @@ class TurnWriter:
                     messages.append({"role": role, "content": blocks})
         return messages
 
-    def _open(self, messages: list[_Message]) -> None:
+    def _open(self, messages: list[Written]) -> None:
         """Repair a beginning and an end that the protocol refuses."""
         if self._origin is ORIGIN or not messages:
             return
@@ -119,7 +117,7 @@ class TurnWriter:
             block = last["content"][-1]
             last["content"][-1] = {**block, "text": block["text"].rstrip()}
 
-    def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
+    def _write_turn(self, turn: Turn) -> list[tuple[str, list[Written]]]:
         """Return the messages of a turn: one, unless instructions are within it."""
         if turn.name is not None:
             self._report.drop(losses.spelled(self._origin, "turn.name"))
@@ -137,11 +135,11 @@ class TurnWriter:
             written.append((role, self._blocks(list(group), role="user")))
         return written
 
-    def _blocks(self, parts: Sequence[Part], *, role: str) -> list[dict[str, Any]]:
+    def _blocks(self, parts: Sequence[Part], *, role: str) -> list[Written]:
         blocks = (self._block(part, role=role) for part in parts)
         return [block for block in blocks if block is not None]
 
-    def _block(self, part: Part, *, role: str) -> dict[str, Any] | None:
+    def _block(self, part: Part, *, role: str) -> Written | None:
         if isinstance(part, Text):
             return self._text(part)
         if isinstance(part, ToolCall):
@@ -159,13 +157,13 @@ class TurnWriter:
         self._report_media(part, block)
         return {**block, **self._extras(part.extras)}
 
-    def _report_media(self, media: Media, block: Mapping[str, Any]) -> None:
+    def _report_media(self, media: Media, block: Mapping[str, object]) -> None:
         if media.detail not in (None, "auto"):
             self._report.drop(losses.spelled(self._origin, "media.detail"))
         if media.name is not None and "title" not in block:
             self._report.drop(losses.spelled(self._origin, "media.name"))
 
-    def _text(self, text: Text) -> dict[str, Any] | None:
+    def _text(self, text: Text) -> Written | None:
         extras = self._extras(text.extras)
         if not text.text.strip() and self._origin is not ORIGIN:
             if "cache_control" in extras:
@@ -174,7 +172,7 @@ class TurnWriter:
             return None
         return {"type": "text", "text": text.text, **extras}
 
-    def _call(self, call: ToolCall) -> dict[str, Any]:
+    def _call(self, call: ToolCall) -> Written:
         arguments = object_in(call.arguments)
         if arguments is None:
             self._report.drop(losses.spelled(self._origin, "call.arguments"))
@@ -189,8 +187,8 @@ class TurnWriter:
             **self._extras(call.extras),
         }
 
-    def _result(self, result: ToolResult) -> dict[str, Any]:
-        block: dict[str, Any] = {
+    def _result(self, result: ToolResult) -> Written:
+        block: Written = {
             "type": "tool_result",
             "tool_use_id": self._limits.call_id(result.call_id),
         }
@@ -201,7 +199,7 @@ class TurnWriter:
             block["is_error"] = True
         return {**block, **self._extras(result.extras)}
 
-    def _thinking(self, part: Thinking) -> dict[str, Any] | None:
+    def _thinking(self, part: Thinking) -> Written | None:
         """Encode thinking that this provider can check; as received, if it is of this protocol."""
         signer = part.signer
         if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
@@ -216,7 +214,7 @@ class TurnWriter:
         signature = sealed(part.signature, signer, own=MESSAGES.protocol)
         return {"type": "thinking", "thinking": part.text, "signature": signature}
 
-    def _extras(self, extras: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _extras(self, extras: Mapping[str, object]) -> Mapping[str, object]:
         """Return the members of a block: all of this protocol's, and others' cache marks."""
         if self._origin is ORIGIN or not extras:
             return extras
@@ -225,7 +223,7 @@ class TurnWriter:
         return {} if mark is None else {"cache_control": mark}
 
 
-def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+def _shortest(blocks: list[Written]) -> str | list[Written]:
     """Return a single plain text as a string, else the blocks."""
     if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
         text: str = blocks[0]["text"]
@@ -257,7 +255,7 @@ def encode_request(
     is_session: bool | None = None,
     is_repeated: bool = False,
     takes_tiers: bool = False,
-) -> dict[str, Any]:
+) -> Written:
     """Return the body for the upstream, which requires a maximum. Raises InvalidRequest.
 
     `has_system_turns` is for an upstream that takes instructions in the middle of a conversation
@@ -277,7 +275,7 @@ def encode_request(
         takes_breakpoints=is_session is not None,
     )
     system, messages = writer.write(request.system, request.turns)
-    body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages}
+    body: Written = {"model": model, "max_tokens": max_tokens, "messages": messages}
     if system is not None:
         body["system"] = system
     if stream:
@@ -294,7 +292,7 @@ def encode_request(
     return body
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> bool:
+def _write_tools(request: Request, body: Written, report: losses.LossReport) -> bool:
     """Write tools and their choice; return whether the model has to call one."""
     choice = request.tool_choice
     tools = request.allowed_tools()
@@ -309,8 +307,8 @@ def _write_tools(request: Request, body: dict[str, Any], report: losses.LossRepo
     return choice is not None and choice.forces_call
 
 
-def _choice(choice: ToolChoice, parallel: bool | None) -> dict[str, Any]:
-    stated: dict[str, Any] = {"type": _MODES[choice.mode]}
+def _choice(choice: ToolChoice, parallel: bool | None) -> Written:
+    stated: Written = {"type": _MODES[choice.mode]}
     if choice.mode == "named":
         stated["name"] = LIMITS.name(choice.name or "")
     if parallel is not None and choice.mode != "none":
@@ -318,8 +316,8 @@ def _choice(choice: ToolChoice, parallel: bool | None) -> dict[str, Any]:
     return stated
 
 
-def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
+def _tool(tool: Tool, request: Request, report: losses.LossReport) -> Written:
+    written: Written = {"name": LIMITS.name(tool.name)}
     write_fields(tool, TranslatedTool, written, without=("name", "parameters"))
     written["input_schema"] = _schema(tool, request, report)
     if request.origin is ORIGIN:
@@ -331,7 +329,7 @@ def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, 
     return written
 
 
-def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[str, Any]:
+def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[str, object]:
     """Return the schema of a tool's input, which has to be one object."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
@@ -347,7 +345,7 @@ def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[
     return {**schema, "type": "object"}
 
 
-def _write_stop(request: Request, body: dict[str, Any], report: losses.LossReport) -> None:
+def _write_stop(request: Request, body: Written, report: losses.LossReport) -> None:
     stop = request.stop
     if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text.strip())  # the protocol refuses blank ones
@@ -357,9 +355,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: losses.LossRepor
         body["stop_sequences"] = list(stop)
 
 
-def _write_format(
-    form: Format, request: Request, body: dict[str, Any], report: losses.LossReport
-) -> None:
+def _write_format(form: Format, request: Request, body: Written, report: losses.LossReport) -> None:
     """Write a schema, which is always enforced; JSON without a schema cannot be requested."""
     if form.kind == "text":
         return
@@ -380,7 +376,7 @@ def _write_format(
 
 
 def _write_members(
-    request: Request, body: dict[str, Any], report: losses.LossReport, tiers: Mapping[str, str]
+    request: Request, body: Written, report: losses.LossReport, tiers: Mapping[str, str]
 ) -> None:
     """Write the user, and members of the client's protocol that this one shares."""
     carried = set()

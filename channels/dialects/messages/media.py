@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from channels.translation.media import inline_media, is_text, linked_media, stated_type, text_of
 from channels.translation.model import Media
 
-_Kind = Literal["image", "document"]
+SourceKind = Literal["image", "document"]
 
 
-def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
+def read_source(
+    kind: SourceKind, block: Mapping[str, object], extras: dict[str, object]
+) -> Media | None:
     """Return the medium of an image or document block; None if only the provider has its source."""
     source = block.get("source")
     if not isinstance(source, Mapping):
@@ -36,7 +38,7 @@ def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -
     return inline_media(kind, stated, data, member=kind, name=name, extras=extras)
 
 
-def write_block(media: Media) -> dict[str, Any] | None:
+def write_block(media: Media) -> dict[str, object] | None:
     """Return the block of a medium; None if the protocol has no block for it."""
     if media.kind == "image":
         return {"type": "image", "source": _source(media)}
@@ -47,18 +49,18 @@ def write_block(media: Media) -> dict[str, Any] | None:
         text = text_of(media.data)
         if text is None:
             return None
-        source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
+        source: dict[str, object] = {"type": "text", "media_type": "text/plain", "data": text}
     elif media.data is not None and mime_type not in ("", "application/pdf"):
         return None
     else:
         source = _source(media)
-    block = {"type": "document", "source": source}
+    block: dict[str, object] = {"type": "document", "source": source}
     if media.name is not None:
         block["title"] = media.name
     return block
 
 
-def _source(media: Media) -> dict[str, Any]:
+def _source(media: Media) -> dict[str, object]:
     if media.data is None:
         return {"type": "url", "url": media.url}
     fallback = "application/pdf" if media.kind == "document" else "image/png"

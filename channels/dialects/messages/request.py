@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -88,7 +87,7 @@ _RUN_BY_CLIENT = frozenset(
     )
 )
 # The texts that client libraries of this protocol search for.
-_THREAD_UNSUPPORTED: Mapping[str, Any] = {
+_THREAD_UNSUPPORTED: Mapping[str, object] = {
     "error_code": "thread_unsupported_request",
     "unsupported": [],
 }
@@ -143,7 +142,7 @@ def upstream_body(
     return body_without(body) if drops_billing_header else body
 
 
-def options_of(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
+def options_of(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, object]:
     """Return the options of `upstream_body` for a channel."""
     return {
         "upstream_model": upstream_model,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from channels.translation import signatures
 from channels.translation.model import Thinking
 
 
-def thinking_block(part: Thinking) -> dict[str, Any] | None:
+def thinking_block(part: Thinking) -> dict[str, object] | None:
     """Return the block of a thought; None for one that says nothing."""
     if part.redacted:
         data = signatures.sealed(part.redacted, part.signer, own=MESSAGES.protocol)
@@ -54,8 +53,10 @@ def _without_in_message(message: signatures.RawTurn) -> signatures.RawTurn | Non
     return {**message, "content": kept} if kept else None
 
 
-def _is_foreign(block: Any) -> bool:
-    kind = block.get("type") if isinstance(block, Mapping) else None
+def _is_foreign(block: object) -> bool:
+    if not isinstance(block, Mapping):
+        return False
+    kind = block.get("type")
     proof = block.get(_SIGNED[kind]) if isinstance(kind, str) and kind in _SIGNED else None
     if not isinstance(proof, str):
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from channels.translation.model import FinishReason
 
@@ -31,7 +30,7 @@ def read_finish(reason: str) -> FinishReason:
     return _READ.get(reason, "stop")
 
 
-def read_explanation(details: Any) -> str | None:
+def read_explanation(details: object) -> str | None:
     """Return the provider's explanation of a refusal, from `stop_details`."""
     explanation = details.get("explanation") if isinstance(details, Mapping) else None
     return explanation if isinstance(explanation, str) and explanation else None
@@ -44,7 +43,7 @@ def write_finish(
     explanation: str | None,
     has_calls: bool,
     has_refusal: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the members that state how a message ended.
 
     A refusal as the model's text ends a message like one by the provider.
@@ -54,7 +53,7 @@ def write_finish(
         word = "tool_use"
     elif word == "end_turn" and has_refusal:
         word = "refusal"
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         "stop_reason": word,
         "stop_sequence": stop_sequence if word == "stop_sequence" else None,
     }

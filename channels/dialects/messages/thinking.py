@@ -11,11 +11,11 @@ means the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from channels.dialects.messages.generations import MessagesGeneration, generation_of
 from channels.dialects.messages.members import ORIGIN
 from channels.families import MESSAGES
+from channels.json.written import Written
 from channels.translation.losses import LossReport, spelled
 from channels.translation.model import (
     ClientProtocol,
@@ -46,7 +46,7 @@ _DYNAMIC: Effort = "medium"  # where the model cannot decide by itself
 
 def write_thinking(
     request: Request,
-    body: dict[str, Any],
+    body: Written,
     report: LossReport,
     *,
     model: str,
@@ -60,7 +60,7 @@ def write_thinking(
         _write_sampling(request, body, report, thinks=False, takes_sampling=True)
         return
     generation = generation_of(model)
-    thinking: dict[str, Any] | None
+    thinking: Written | None
     if _is_disabled(reasoning):
         thinking = _switched_off(reasoning, request.origin, generation, body, report)
     else:
@@ -78,9 +78,9 @@ def _switched_off(
     reasoning: Reasoning,
     origin: ClientProtocol,
     generation: MessagesGeneration,
-    body: dict[str, Any],
+    body: Written,
     report: LossReport,
-) -> dict[str, Any] | None:
+) -> Written | None:
     """Switch thinking off, or reduce it to the least where the model always thinks."""
     if generation.off == "never":
         report.drop(spelled(origin, _asked(reasoning)))
@@ -100,7 +100,7 @@ def _write_effort(
     reasoning: Reasoning,
     origin: ClientProtocol,
     generation: MessagesGeneration,
-    body: dict[str, Any],
+    body: Written,
     report: LossReport,
 ) -> None:
     """Write the level, or for models without budgets the level of a budget."""
@@ -117,10 +117,10 @@ def _write_effort(
     body.setdefault("output_config", {})["effort"] = fitted
 
 
-def _write_as_it_came(reasoning: Reasoning, body: dict[str, Any]) -> None:
+def _write_as_it_came(reasoning: Reasoning, body: Written) -> None:
     if reasoning.effort is not None:
         body.setdefault("output_config", {})["effort"] = reasoning.effort
-    thinking: dict[str, Any] = {}
+    thinking: Written = {}
     if reasoning.is_enabled is False:
         thinking = {"type": "disabled"}
     elif reasoning.budget_tokens is not None:
@@ -145,7 +145,7 @@ def _thinking(
     *,
     max_tokens: int,
     is_forced: bool,
-) -> dict[str, Any] | None:
+) -> Written | None:
     origin, budget, effort = request.origin, reasoning.budget_tokens, reasoning.effort
     if not (effort or reasoning.is_enabled or budget is not None):
         if reasoning.shows_thoughts is not None:
@@ -197,7 +197,7 @@ def _continues_unproven(request: Request) -> bool:
 
 def _write_sampling(
     request: Request,
-    body: dict[str, Any],
+    body: Written,
     report: LossReport,
     *,
     thinks: bool,

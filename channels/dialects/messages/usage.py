@@ -7,7 +7,6 @@ read from a cache nor written to one. A count missing in an event keeps its last
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -19,11 +18,11 @@ from channels.dialects.usage_details import hour_member, tools_member
 from channels.json.lenient import NULL, is_stated
 
 
-def write_usage(usage: token_counts.Usage | None) -> dict[str, Any]:
+def write_usage(usage: token_counts.Usage | None) -> dict[str, object]:
     """Return the `usage` member, which the protocol requires; zeros if it is unknown yet."""
     if usage is None:
         return {"input_tokens": 0, "output_tokens": 0}
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cached_tokens,
@@ -36,7 +35,7 @@ def write_usage(usage: token_counts.Usage | None) -> dict[str, Any]:
     return members
 
 
-def _write_parts(usage: token_counts.Usage, parts: token_counts.UsageParts) -> dict[str, Any]:
+def _write_parts(usage: token_counts.Usage, parts: token_counts.UsageParts) -> dict[str, object]:
     """Return the members for parts of the usage; there are none for audio and images."""
     members = {**hour_member(usage), **tools_member(parts)}
     if parts.service_tier == "fast":

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
-def object_schema(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[str, Any]:
+def object_schema(
+    required: tuple[str, ...], **properties: Mapping[str, object]
+) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _texts(description: str) -> dict[str, Any]:
+def _texts(description: str) -> dict[str, object]:
     return {"type": "array", "items": {"type": "string"}, "description": description}
 
 
-def text_schema(description: str) -> dict[str, Any]:
+def text_schema(description: str) -> dict[str, object]:
     return {"type": "string", "description": description}
 
 
@@ -38,7 +39,7 @@ class ClientTool:
     prefix: str
     member: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
 
 
 CLIENT_TOOLS: Mapping[str, ClientTool] = {
@@ -106,7 +107,7 @@ RESULTS = frozenset(
 )
 
 
-def is_run_by_client(tool: Mapping[str, Any]) -> bool:
+def is_run_by_client(tool: Mapping[str, object]) -> bool:
     """Whether the client runs a tool of `CLIENT_TOOLS`, and not the provider."""
     if tool.get("type") == "tool_search":
         return tool.get("execution") == "client"

@@ -7,7 +7,7 @@ InvalidRequest. `encode.py` is the reverse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from msgspec.structs import replace
 
@@ -58,7 +58,7 @@ class ItemsDecoder:
         "system",
     )
 
-    def __init__(self, names: tool_names.ToolNames, left_over: dict[str, Any]) -> None:
+    def __init__(self, names: tool_names.ToolNames, left_over: dict[str, object]) -> None:
         self.system: list[model.Text] = []
         self.left_over = left_over
         self.empty: list[str] = []
@@ -76,7 +76,7 @@ class ItemsDecoder:
         """Return the turns so far, with adjacent ones merged."""
         return merged(self._turns)
 
-    def read(self, item: Mapping[str, Any], path: str) -> None:
+    def read(self, item: Mapping[str, object], path: str) -> None:
         """Add the next item, which is at `path`."""
         kind = item.get("type")
         if not isinstance(kind, str) or kind == "message":
@@ -104,12 +104,12 @@ class ItemsDecoder:
         self._has_spoken = True
         self._turns.append(model.Turn(role, parts))
 
-    def _leave_over(self, item: Mapping[str, Any], *known: str) -> None:
+    def _leave_over(self, item: Mapping[str, object], *known: str) -> None:
         for name, value in item.items():
             if name not in _SILENT and name not in known and value not in (None, [], {}):
                 self.left_over[f"input.{name}"] = value
 
-    def _read_message(self, item: Mapping[str, Any], path: str) -> None:
+    def _read_message(self, item: Mapping[str, object], path: str) -> None:
         self._leave_over(item, "role", "content")
         role = item.get("role")
         parts = self.read_content(item.get("content"))
@@ -136,16 +136,16 @@ class ItemsDecoder:
             spoken = tuple(replace(text, is_system=True) for text in texts)
             self._turns.append(model.Turn("user", spoken))
 
-    def _read_function_call(self, item: Mapping[str, Any]) -> None:
+    def _read_function_call(self, item: Mapping[str, object]) -> None:
         self._leave_over(item, "call_id", "name", "namespace", "arguments")
         self._add_call(item, self._named(item), item.get("arguments"))
 
-    def _read_custom_call(self, item: Mapping[str, Any]) -> None:
+    def _read_custom_call(self, item: Mapping[str, object]) -> None:
         self._leave_over(item, "call_id", "name", "namespace", tool_calls.INPUT)
         given = item.get(tool_calls.INPUT)
         self._add_call(item, self._named(item), {tool_calls.INPUT: "" if given is None else given})
 
-    def _read_client_call(self, item: Mapping[str, Any], kind: str) -> None:
+    def _read_client_call(self, item: Mapping[str, object], kind: str) -> None:
         """Decode a call of a tool that the client runs, as a call of the tool's function."""
         tool = client_tools.BY_CALL[kind]
         if item.get("execution") == "server":  # a search that the provider ran
@@ -157,7 +157,7 @@ class ItemsDecoder:
         arguments = tool_calls.stated_arguments(client_tools.CLIENT_TOOLS[tool], item)
         self._add_call(item, self._names.of_type(tool), arguments)
 
-    def _read_client_result(self, item: Mapping[str, Any], kind: str, path: str) -> None:
+    def _read_client_result(self, item: Mapping[str, object], kind: str, path: str) -> None:
         """Decode the result of a client's tool; the tools that a search returns may be called."""
         if item.get("execution") == "server":
             self.left_over[f"input.{kind}"] = True
@@ -172,17 +172,17 @@ class ItemsDecoder:
         parts = (model.Text(text),) if text else ()
         self._add("user", model.ToolResult(call_id, self._call_names.get(call_id), parts))
 
-    def _named(self, item: Mapping[str, Any]) -> str:
+    def _named(self, item: Mapping[str, object]) -> str:
         return self._names.of(_string(item, "namespace"), _string(item, "name"))
 
-    def _add_call(self, item: Mapping[str, Any], name: str, arguments: Any) -> None:
+    def _add_call(self, item: Mapping[str, object], name: str, arguments: object) -> None:
         if not isinstance(arguments, str):
             arguments = dumps({} if arguments is None else arguments).decode()
         call_id = _call_id(item) or made_id(RESPONSES.protocol, str(len(self._turns)), name)
         self._call_names[call_id] = name
         self._add("assistant", model.ToolCall(call_id, name, call_arguments(arguments)))
 
-    def _read_result(self, item: Mapping[str, Any]) -> None:
+    def _read_result(self, item: Mapping[str, object]) -> None:
         self._leave_over(item, "call_id", "name", "namespace", "output")
         output = item.get("output")
         if output is not None and not isinstance(output, str | list):
@@ -191,7 +191,7 @@ class ItemsDecoder:
         parts = _spoken(self.read_content(output))
         self._add("user", model.ToolResult(call_id, self._call_names.get(call_id), parts))
 
-    def _read_reasoning(self, item: Mapping[str, Any]) -> None:
+    def _read_reasoning(self, item: Mapping[str, object]) -> None:
         self._leave_over(item, "summary", "content", "encrypted_content")
         text = _thought_in(item.get("summary")) or _thought_in(item.get("content"))
         proof = _string(item, "encrypted_content")
@@ -200,7 +200,7 @@ class ItemsDecoder:
         elif text:
             self._add("assistant", model.Thinking(text))
 
-    def read_content(self, content: Any) -> tuple[model.Text | model.Media | model.Refusal, ...]:
+    def read_content(self, content: object) -> tuple[model.Text | model.Media | model.Refusal, ...]:
         """Return the parts of a content; unknown ones go to `left_over` by name."""
         if isinstance(content, str):
             return (model.Text(content),) if content else ()
@@ -213,13 +213,13 @@ class ItemsDecoder:
         return tuple(part for part in parts if not isinstance(part, model.Text) or part.text)
 
     def _read_part(
-        self, part: Mapping[str, Any]
+        self, part: Mapping[str, object]
     ) -> model.Text | model.Media | model.Refusal | None:
         kind = part.get("type")
-        if kind in _TEXTS and isinstance(part.get("text"), str):
-            return model.Text(part["text"], _extras(part, "text"))
-        if kind == "refusal" and isinstance(part.get("refusal"), str):
-            return model.Refusal(part["refusal"])
+        if kind in _TEXTS and isinstance(text := part.get("text"), str):
+            return model.Text(text, _extras(part, "text"))
+        if kind == "refusal" and isinstance(refusal := part.get("refusal"), str):
+            return model.Refusal(refusal)
         if part.get("file_id") is not None:  # stored at the provider
             self.left_over[f"input.content.{kind}.file_id"] = part["file_id"]
             return None
@@ -240,7 +240,7 @@ class ItemsDecoder:
         return media
 
 
-_READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, Any]], None]] = {
+_READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, object]], None]] = {
     "function_call": ItemsDecoder._read_function_call,
     "custom_tool_call": ItemsDecoder._read_custom_call,
     "function_call_output": ItemsDecoder._read_result,
@@ -249,7 +249,7 @@ _READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, Any]], None]] = {
 }
 
 
-def _read_file(part: Mapping[str, Any]) -> model.Media | None:
+def _read_file(part: Mapping[str, object]) -> model.Media | None:
     extras = _extras(part, "file_data", "file_url", "filename")
     address, name = part.get("file_url"), part.get("filename")
     if isinstance(address, str) and part.get("file_data") is None:
@@ -267,13 +267,13 @@ def _spoken(
     )
 
 
-def _thought_in(parts: Any) -> str:
+def _thought_in(parts: object) -> str:
     """Join the paragraphs of a thought."""
     stated = [part.get("text") for part in _objects(parts)]
     return "\n\n".join(text for text in stated if isinstance(text, str) and text)
 
 
-def _extras(part: Mapping[str, Any], *known: str) -> dict[str, Any]:
+def _extras(part: Mapping[str, object], *known: str) -> dict[str, object]:
     return {
         name: value
         for name, value in part.items()
@@ -281,15 +281,15 @@ def _extras(part: Mapping[str, Any], *known: str) -> dict[str, Any]:
     }
 
 
-def _call_id(item: Mapping[str, Any]) -> str:
+def _call_id(item: Mapping[str, object]) -> str:
     return _string(item, "call_id") or _string(item, "id")
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
+def _objects(value: object) -> list[Mapping[str, object]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def _string(value: Mapping[str, Any], name: str) -> str:
+def _string(value: Mapping[str, object], name: str) -> str:
     payload = value.get(name)
     return payload if isinstance(payload, str) else ""
 
@@ -300,10 +300,10 @@ _SUMMARIES = ("auto", "concise", "detailed")
 _ALWAYS_INCLUDED = "reasoning.encrypted_content"
 
 
-def decode_request(body: Mapping[str, Any]) -> model.Request:
+def decode_request(body: Mapping[str, object]) -> model.Request:
     """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
-    left_over: dict[str, Any] = {}
+    left_over: dict[str, object] = {}
     names = tool_names.ToolNames()
     tools = _read_tools(members, names, left_over)
     items = ItemsDecoder(names, left_over)
@@ -341,7 +341,7 @@ def decode_request(body: Mapping[str, Any]) -> model.Request:
     )
 
 
-def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
+def _read_inner(inner: Members | None, left_over: dict[str, object]) -> None:
     """Leave over the unread members of an object."""
     if inner is not None:
         for name, value in inner.rest().items():
@@ -349,7 +349,7 @@ def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
 
 
 def _added_tools(
-    lists: Iterable[Members], names: tool_names.ToolNames, left_over: dict[str, Any]
+    lists: Iterable[Members], names: tool_names.ToolNames, left_over: dict[str, object]
 ) -> Iterator[model.Tool]:
     """Yield the functions that items of the conversation add, which count as loaded."""
     for members in lists:
@@ -359,7 +359,7 @@ def _added_tools(
 
 
 def _read_tools(
-    members: Members, names: tool_names.ToolNames, left_over: dict[str, Any]
+    members: Members, names: tool_names.ToolNames, left_over: dict[str, object]
 ) -> list[model.Tool]:
     tools: list[model.Tool] = []
     for tool in members.objects("tools"):
@@ -414,7 +414,7 @@ def _read_client_tool(tool: Members, kind: str, names: tool_names.ToolNames) -> 
 
 
 def _read_tool_choice(
-    members: Members, names: tool_names.ToolNames, left_over: dict[str, Any]
+    members: Members, names: tool_names.ToolNames, left_over: dict[str, object]
 ) -> model.ToolChoice | None:
     choice = members.any("tool_choice")
     if choice is None:
@@ -437,7 +437,7 @@ def _read_tool_choice(
     return None
 
 
-def _chosen(choice: Mapping[str, Any], names: tool_names.ToolNames) -> str:
+def _chosen(choice: Mapping[str, object], names: tool_names.ToolNames) -> str:
     """Return the function that a choice names; empty if it names none."""
     kind, name = choice.get("type"), _string(choice, "name")
     if isinstance(kind, str) and kind in client_tools.CLIENT_TOOLS:
@@ -447,7 +447,7 @@ def _chosen(choice: Mapping[str, Any], names: tool_names.ToolNames) -> str:
     return names.of(_string(choice, "namespace"), name)
 
 
-def _read_text(members: Members, left_over: dict[str, Any]) -> model.Format | None:
+def _read_text(members: Members, left_over: dict[str, object]) -> model.Format | None:
     text = members.object("text")
     if text is None:
         return None
@@ -456,7 +456,7 @@ def _read_text(members: Members, left_over: dict[str, Any]) -> model.Format | No
     return form
 
 
-def _read_format(stated: Members | None, left_over: dict[str, Any]) -> model.Format | None:
+def _read_format(stated: Members | None, left_over: dict[str, object]) -> model.Format | None:
     kind = None if stated is None else stated.text("type")
     if stated is None or kind == "text":
         return None if stated is None else model.Format("text")
@@ -468,7 +468,7 @@ def _read_format(stated: Members | None, left_over: dict[str, Any]) -> model.For
     return None
 
 
-def _read_reasoning(members: Members, left_over: dict[str, Any]) -> model.Reasoning | None:
+def _read_reasoning(members: Members, left_over: dict[str, object]) -> model.Reasoning | None:
     stated = members.object("reasoning")
     if stated is None:
         return None

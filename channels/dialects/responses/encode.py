@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from channels.dialects.chat import encode
 from channels.dialects.chat.members import PROVIDER
@@ -16,6 +15,7 @@ from channels.dialects.responses.members import TranslatedResponses
 from channels.dialects.same_fields import write_fields
 from channels.dialects.validation import unversioned
 from channels.families import RESPONSES
+from channels.json.written import Written
 from channels.registry import BUILTIN_TOOLS
 from channels.translation import losses
 from channels.translation.identifiers import CACHE_KEY, IdentifierLimits, cache_key_of
@@ -59,14 +59,12 @@ class ItemWriter:
         self._origin = origin
         self._report = report
         self._limits = limits
-        self._items: list[dict[str, Any]] = []
+        self._items: list[Written] = []
 
     def __repr__(self) -> str:
         return f"<ItemWriter from {self._origin.protocol}, {len(self._items)} items>"
 
-    def write(
-        self, system: Sequence[Text], turns: Iterable[Turn]
-    ) -> tuple[str, list[dict[str, Any]]]:
+    def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> tuple[str, list[Written]]:
         """Return the instructions, and all items in order: at least one, as upstreams require."""
         for text in system:
             losses.report_extras(
@@ -86,7 +84,7 @@ class ItemWriter:
         return instructions, self._items
 
     def _write_user(self, turn: Turn) -> None:
-        spoken: list[tuple[str, dict[str, Any]]] = []
+        spoken: list[tuple[str, Written]] = []
         for part in turn.parts:
             if isinstance(part, ToolResult):
                 self._write_result(part)
@@ -104,8 +102,8 @@ class ItemWriter:
 
     def _write_assistant(self, turn: Turn) -> None:
         """Write the items of the model's turn in order: a thought precedes what it led to."""
-        spoken: list[dict[str, Any]] = []
-        shown: list[dict[str, Any]] = []
+        spoken: list[Written] = []
+        shown: list[Written] = []
         is_written = False
         for part in turn.parts:
             if isinstance(part, Text):
@@ -129,7 +127,7 @@ class ItemWriter:
             spoken.append({"type": "output_text", "text": ""})  # it was all thinking
         self._put_spoken(spoken, shown)
 
-    def _put_spoken(self, spoken: list[dict[str, Any]], shown: list[dict[str, Any]]) -> None:
+    def _put_spoken(self, spoken: list[Written], shown: list[Written]) -> None:
         """Write the model's text and images so far."""
         if spoken:
             self._put("assistant", [*spoken])
@@ -140,10 +138,10 @@ class ItemWriter:
         spoken.clear()
         shown.clear()
 
-    def _put(self, role: str, content: list[dict[str, Any]]) -> None:
+    def _put(self, role: str, content: list[Written]) -> None:
         self._items.append({"type": "message", "role": role, "content": content})
 
-    def _call(self, call: ToolCall) -> dict[str, Any]:
+    def _call(self, call: ToolCall) -> Written:
         if call.signature is not None:
             self._report.drop(losses.spelled(self._origin, "call.signature"))
         losses.report_extras(self._origin, self._origin.parts, call.extras, self._report)
@@ -159,7 +157,7 @@ class ItemWriter:
         if result.is_error:
             self._report.drop(losses.spelled(self._origin, "is_error"))
         parts = [written for part in result.parts if (written := self._content(part)) is not None]
-        output: str | list[dict[str, Any]] = parts
+        output: str | list[Written] = parts
         if all(part["type"] == "input_text" for part in parts):
             output = "".join(part["text"] for part in parts)
         self._items.append(
@@ -170,10 +168,10 @@ class ItemWriter:
             }
         )
 
-    def _content(self, part: Text | Media) -> dict[str, Any] | None:
+    def _content(self, part: Text | Media) -> Written | None:
         """Return a part of the user's or a tool's message; None if it cannot be expressed."""
         self._lose_extras(part, carried=(_BREAKPOINT,))
-        written: dict[str, Any]
+        written: Written
         if isinstance(part, Text):
             written = {"type": "input_text", "text": part.text}
         elif part.kind == "image":
@@ -192,7 +190,7 @@ class ItemWriter:
             written[_BREAKPOINT] = part.extras[_BREAKPOINT]
         return written
 
-    def _document(self, media: Media) -> dict[str, Any] | None:
+    def _document(self, media: Media) -> Written | None:
         """Return the part of a document; a text file of other providers' clients becomes text.
 
         The provider's own clients choose the form themselves.
@@ -207,7 +205,7 @@ class ItemWriter:
         losses.report_extras(origin, origin.parts, extras, self._report, carried=carried)
 
 
-def _text_and_images(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _text_and_images(text: str) -> tuple[list[Written], list[Written]]:
     """Split a text into its parts, and the images of an earlier response in it."""
     texts, images = [], []
     for piece in split_markdown(text) or [""]:  # an empty message is one part
@@ -218,12 +216,12 @@ def _text_and_images(text: str) -> tuple[list[dict[str, Any]], list[dict[str, An
     return texts, images
 
 
-def _reasoning(text: str, proof: str) -> dict[str, Any]:
+def _reasoning(text: str, proof: str) -> Written:
     summary = [{"type": "summary_text", "text": text}] if text else []
     return {"type": "reasoning", "summary": summary, "encrypted_content": proof}
 
 
-def _file(media: Media) -> dict[str, Any]:
+def _file(media: Media) -> Written:
     if media.url is not None:
         return {"type": "input_file", "file_url": media.url}
     name = media.name or _FILE_NAMES.get(media.mime_type or "", "document")
@@ -234,7 +232,7 @@ LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=64)
 # Fields that the rest of the body decides, and those for which this protocol has no member.
 _STATED_ELSEWHERE = frozenset(("max_tokens", "parallel_tools"))
 _LACKING = ("stop", "seed", "top_k", "count")
-_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 # Members of the provider's other protocol with the same name here.
 _SHARED = (
     "metadata",
@@ -266,14 +264,14 @@ def encode_request(
     max_tokens: int | None,
     report: losses.LossReport,
     cache_key: str | None = None,
-) -> dict[str, Any]:
+) -> Written:
     """Return the body for the upstream.
 
     `cache_key`: the conversation's name beside the body, for an upstream that takes one.
     """
     items = ItemWriter(request.origin, report, LIMITS)
     instructions, written = items.write(request.system, request.turns)
-    body: dict[str, Any] = {
+    body: Written = {
         "model": model,
         "instructions": instructions,
         "input": written,
@@ -300,7 +298,7 @@ def encode_request(
 
 
 def _write_reasoning(
-    reasoning: Reasoning, origin: ClientProtocol, body: dict[str, Any], report: losses.LossReport
+    reasoning: Reasoning, origin: ClientProtocol, body: Written, report: losses.LossReport
 ) -> None:
     """Write the level of thinking, and if there may be thoughts, request their proof."""
     effort = encode.effort_word(reasoning, origin, report)
@@ -308,7 +306,7 @@ def _write_reasoning(
     thinks = effort != "none" and reasoning != Reasoning(shows_thoughts=shows)
     if shows is None and origin.shows_thoughts and thinks:
         shows = True  # the default of that protocol
-    stated: dict[str, Any] = {} if effort is None else {"effort": effort}
+    stated: Written = {} if effort is None else {"effort": effort}
     if shows and effort != "none":
         stated["summary"] = "auto"
     if stated:
@@ -317,7 +315,7 @@ def _write_reasoning(
         body["include"] = _PROOFS
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: losses.LossReport) -> set[str]:
+def _write_tools(request: Request, body: Written, report: losses.LossReport) -> set[str]:
     """Write functions, then the built-in tools as the client described them; return the extras."""
     carried = set()
     tools = [_function(tool, request, report) for tool in request.tools]
@@ -334,7 +332,8 @@ def _write_tools(request: Request, body: dict[str, Any], report: losses.LossRepo
         if choice.forces_call or choice.allowed:
             report.drop(losses.spelled(request.origin, "tool_choice"))
     elif choice is not None:
-        body["tool_choice"] = _choice(choice, request.extras.get(_ALLOWED, []))
+        allowed = request.extras.get(_ALLOWED)
+        body["tool_choice"] = _choice(choice, allowed if isinstance(allowed, list) else [])
         carried.add(_ALLOWED)
     elif (kind := _kind_chosen(request)) is not None:
         body["tool_choice"] = {"type": kind}
@@ -342,14 +341,16 @@ def _write_tools(request: Request, body: dict[str, Any], report: losses.LossRepo
     return carried
 
 
-def _builtin(request: Request) -> dict[str, list[dict[str, Any]]]:
+def _builtin(request: Request) -> dict[str, list[Written]]:
     """Return the built-in tools of a chat request, by their names among its extras."""
     if request.origin.provider != PROVIDER:
         return {}
     return {
         name: tools
         for name, tools in request.extras.items()
-        if name.startswith(_TOOLS) and unversioned(name.removeprefix(_TOOLS)) in BUILTIN_TOOLS
+        if name.startswith(_TOOLS)
+        and unversioned(name.removeprefix(_TOOLS)) in BUILTIN_TOOLS
+        and isinstance(tools, list)
     }
 
 
@@ -360,7 +361,7 @@ def _kind_chosen(request: Request) -> str | None:
     return kind if isinstance(kind, str) and _TOOLS + kind in _builtin(request) else None
 
 
-def _choice(choice: ToolChoice, builtin: list[dict[str, Any]]) -> str | dict[str, Any]:
+def _choice(choice: ToolChoice, builtin: list[Written]) -> str | Written:
     if choice.mode == "named":
         return _named(choice.name or "")
     if choice.allowed or builtin:
@@ -369,11 +370,11 @@ def _choice(choice: ToolChoice, builtin: list[dict[str, Any]]) -> str | dict[str
     return choice.mode
 
 
-def _named(name: str) -> dict[str, Any]:
+def _named(name: str) -> Written:
     return {"type": "function", "name": LIMITS.name(name)}
 
 
-def _function(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, Any]:
+def _function(tool: Tool, request: Request, report: losses.LossReport) -> Written:
     losses.report_extras(request.origin, request.origin.tools, tool.extras, report)
     function = {
         **_named(tool.name),
@@ -386,13 +387,13 @@ def _function(tool: Tool, request: Request, report: losses.LossReport) -> dict[s
     return function
 
 
-def _format(form: Format, request: Request, report: losses.LossReport) -> dict[str, Any]:
+def _format(form: Format, request: Request, report: losses.LossReport) -> Written:
     if form.kind != "schema":
         return {"type": "text" if form.kind == "text" else "json_object"}
     return {"type": "json_schema", "schema": {}, **encode.schema_format(form, request, report)}
 
 
-def _write_shared(request: Request, body: dict[str, Any]) -> set[str]:
+def _write_shared(request: Request, body: Written) -> set[str]:
     """Write members that only the two protocols of this provider have; return their names."""
     extras = request.extras
     carried = {name for name in _SHARED if extras.get(name) is not None}

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from channels.dialects.responses.client_tools import CLIENT_TOOLS
 from channels.dialects.responses.signatures import proven
@@ -47,20 +46,20 @@ REFUSAL = "refusal"
 SUMMARY = "summary_text"
 
 
-def new_item(response_id: str, index: int, kind: str, **members: Any) -> dict[str, Any]:
+def new_item(response_id: str, index: int, kind: str, **members: object) -> dict[str, object]:
     name = f"{response_id}\0{index}".encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(name).hexdigest()[:_ID_CHARACTERS]
     return {"id": f"{_PREFIXES[kind]}_{digest}", "type": kind, **members}
 
 
-def text_part(kind: str, text: str) -> dict[str, Any]:
+def text_part(kind: str, text: str) -> dict[str, object]:
     """Return a part of a message or of a thought."""
     if kind == TEXT:
         return {"type": kind, "text": text, "annotations": [], "logprobs": []}
     return {"type": kind, "refusal" if kind == REFUSAL else "text": text}
 
 
-def image_members(media: Media) -> dict[str, Any] | None:
+def image_members(media: Media) -> dict[str, object] | None:
     """Return the members of an item with the model's image; None for any other medium."""
     if media.kind != "image" or media.data is None:
         return None
@@ -128,7 +127,9 @@ class ItemReader:
         self._part(item_key, content).is_emitted = True
         self._characters += characters
 
-    def cite(self, item_key: ItemKey, content: int, annotation: Mapping[str, Any]) -> list[Event]:
+    def cite(
+        self, item_key: ItemKey, content: int, annotation: Mapping[str, object]
+    ) -> list[Event]:
         """Return the source of a part's text; other annotations refer to files of the provider."""
         url = annotation.get("url")
         part = self._part(item_key, content)
@@ -146,7 +147,7 @@ class ItemReader:
             )
         ]
 
-    def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, Any]) -> list[Event]:
+    def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, object]) -> list[Event]:
         """Return what was not emitted of a part that is done."""
         if part.get("type") in _THOUGHTS:
             return self._take_thought(item_key, content, part)
@@ -167,11 +168,11 @@ class ItemReader:
                     events += self.cite(item_key, content, annotation)
         return events
 
-    def begin_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+    def begin_item(self, item_key: ItemKey, item: Mapping[str, object]) -> list[Event]:
         """Begin an item: only the name of a function call matters."""
         return self._begin_call(item_key, item) if item.get("type") == "function_call" else []
 
-    def take_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+    def take_item(self, item_key: ItemKey, item: Mapping[str, object]) -> list[Event]:
         """Return what was not emitted of an item that is done."""
         kind = item.get("type")
         if kind == "message":
@@ -221,7 +222,7 @@ class ItemReader:
         return [ThinkingDelta(f"\n\n{text}" if is_next else text)]
 
     def _take_thought(
-        self, item_key: ItemKey, content: int, part: Mapping[str, Any]
+        self, item_key: ItemKey, content: int, part: Mapping[str, object]
     ) -> list[Event]:
         """Return a part of a thought that is done.
 
@@ -245,7 +246,7 @@ class ItemReader:
             call = self._calls[item_key] = _FunctionCall(len(self._calls))
         return call
 
-    def _begin_call(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+    def _begin_call(self, item_key: ItemKey, item: Mapping[str, object]) -> list[Event]:
         call = self._call(item_key)
         if call.has_begun:
             return []
@@ -260,7 +261,7 @@ class ItemReader:
             *_emit_arguments(call),
         ]
 
-    def _take_image(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+    def _take_image(self, item_key: ItemKey, item: Mapping[str, object]) -> list[Event]:
         data = item.get("result")
         if not isinstance(data, str) or not data:
             return []  # it was not to be made; the model gives the reason
@@ -268,7 +269,7 @@ class ItemReader:
         stated = _FORMATS.get(str(item.get("output_format")), "image/png")
         return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
 
-    def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+    def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, object]) -> list[Event]:
         """Return the thinking that no delta had, and its proof.
 
         If an upstream shows the thoughts themselves, the summary adds nothing.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from channels.json.written import Written
 from channels.translation.model import FinishReason
 
 _INCOMPLETE: Mapping[FinishReason | None, str] = {
@@ -14,7 +14,7 @@ _INCOMPLETE: Mapping[FinishReason | None, str] = {
 }
 
 
-def ending_of(reason: FinishReason | None) -> dict[str, Any]:
+def ending_of(reason: FinishReason | None) -> Written:
     cause = _INCOMPLETE.get(reason)
     if cause is None:
         return {"status": "completed"}
@@ -22,8 +22,8 @@ def ending_of(reason: FinishReason | None) -> dict[str, Any]:
 
 
 def response_object(
-    id: str, created: int, model: str, output: list[Any], **members: Any
-) -> dict[str, Any]:
+    id: str, created: int, model: str, output: Sequence[object], **members: object
+) -> dict[str, object]:
     """Return a response. The request's settings are not repeated: they have default values."""
     return {
         "id": id,

@@ -6,8 +6,6 @@ A client returns them unchanged in `encrypted_content` (`channels/translation/si
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from channels.families import RESPONSES
 from channels.translation import signatures
@@ -45,9 +43,9 @@ def without_foreign(body: bytes, outline: bytes) -> bytes:
     return signatures.edited(body, "input", _without_foreign_thought)
 
 
-def _without_foreign_thought(item: Any) -> Any:
+def _without_foreign_thought(item: signatures.RawTurn) -> signatures.RawTurn | None:
     """Return the item; None for a thought that a translation has sealed."""
-    if not isinstance(item, Mapping) or item.get("type") != "reasoning":
+    if item.get("type") != "reasoning":
         return item
     proof = item.get("encrypted_content")
     return None if isinstance(proof, str) and proof.startswith(signatures.TAG) else item
@@ -55,7 +53,7 @@ def _without_foreign_thought(item: Any) -> Any:
 
 def proof_member(
     signature: str | None, redacted: str | None, signer: Protocol | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the member that proves a thought to its signer.
 
     A client returns it unchanged (`channels/translation/signatures.py`).

@@ -6,7 +6,6 @@ A custom tool takes free text: it becomes a function of one argument.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from channels.dialects.responses import client_tools
 from channels.dialects.responses.tool_names import CUSTOM, named_call
@@ -17,7 +16,7 @@ from channels.translation.call_arguments import object_in
 INPUT = "input"
 
 
-def custom_parameters(form: Any) -> dict[str, Any]:
+def custom_parameters(form: object) -> dict[str, object]:
     """Return the schema of the argument. A grammar is described, as it cannot be enforced."""
     words = "The input of the tool as a whole, as plain text."
     if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
@@ -25,7 +24,7 @@ def custom_parameters(form: Any) -> dict[str, Any]:
     return client_tools.object_schema((INPUT,), **{INPUT: client_tools.text_schema(words)})
 
 
-def stated_arguments(tool: client_tools.ClientTool, call: Mapping[str, Any]) -> Any:
+def stated_arguments(tool: client_tools.ClientTool, call: Mapping[str, object]) -> object:
     """Return the arguments of a call returned by the client, as a model writes them."""
     stated = call.get(tool.member)
     if not isinstance(stated, Mapping) or tool.member != "action":
@@ -37,18 +36,18 @@ def stated_arguments(tool: client_tools.ClientTool, call: Mapping[str, Any]) -> 
     }
 
 
-def result_text(item: Mapping[str, Any]) -> str:
+def result_text(item: Mapping[str, object]) -> str:
     """Return the result of a tool run by the client, as text."""
     output = item.get("output")
-    if isinstance(item.get("tools"), list):
-        output = {"tools": [_listed(tool) for tool in item["tools"] if isinstance(tool, Mapping)]}
+    if isinstance(tools := item.get("tools"), list):
+        output = {"tools": [_listed(tool) for tool in tools if isinstance(tool, Mapping)]}
     if output is None:
         output = item.get("status") or ""
     text = output if isinstance(output, str) else dumps(output).decode()
     return f"failed: {text}" if item.get("status") == "failed" and output else text
 
 
-def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _listed(tool: Mapping[str, object]) -> dict[str, object]:
     """Return a tool found by a search, by name: the request's tools have the function itself."""
     inner = tool.get("tools")
     listed = {"name": tool.get("name"), "description": tool.get("description")}
@@ -57,12 +56,12 @@ def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in listed.items() if value is not None}
 
 
-def call_item(name: str, call_id: str, arguments: str | None) -> tuple[str, dict[str, Any]]:
+def call_item(name: str, call_id: str, arguments: str | None) -> tuple[str, dict[str, object]]:
     """Return the kind and the members of a call's item; `arguments` are None at its beginning."""
     kind, namespace, name = named_call(name)
     if tool := client_tools.CLIENT_TOOLS.get(kind):
         given = _client_arguments(kind, object_in(arguments or "{}") or {})
-        members = {"call_id": call_id, tool.member: given}
+        members: dict[str, object] = {"call_id": call_id, tool.member: given}
         return tool.item, {**members, "execution": "client"} if kind == "tool_search" else members
     members = {"call_id": call_id, "name": name}
     if namespace:
@@ -79,7 +78,7 @@ def custom_input(arguments: str) -> str:
     return text if isinstance(text, str) else arguments
 
 
-def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _client_arguments(kind: str, given: Mapping[str, object]) -> dict[str, object]:
     """Convert the model's arguments to those that clients of the protocol can read.
 
     Without usable arguments, the client gets nothing to run.
@@ -88,13 +87,15 @@ def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
         return dict(given)
     if kind == "apply_patch":
         stated = given.get("type")
-        operation = {"type": stated if stated in client_tools.OPERATIONS else "update_file"}
+        operation: dict[str, object] = {
+            "type": stated if stated in client_tools.OPERATIONS else "update_file"
+        }
         operation["path"] = _string(given, "path")
         if stated != "delete_file":
             operation["diff"] = _string(given, "diff")
         return operation
     if kind == "shell":
-        action: dict[str, Any] = {"commands": _strings(given.get("commands"))}
+        action: dict[str, object] = {"commands": _strings(given.get("commands"))}
         numbers = ("timeout_ms", "max_output_length")
         return action | {name: _number(given, name) for name in numbers}
     action = {"type": "exec", "command": _command(given.get("command")), "env": {}}
@@ -106,25 +107,26 @@ def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return action | {name: given[name] for name in named if _string(given, name)}
 
 
-def _command(stated: Any) -> list[str]:
+def _command(stated: object) -> list[str]:
     """Return a program and its arguments; a line, as some models write, is run by a shell."""
     if isinstance(stated, str) and stated:
         return ["bash", "-lc", stated]
     return _strings(stated)
 
 
-def _strings(stated: Any) -> list[str]:
+def _strings(stated: object) -> list[str]:
     if isinstance(stated, str):
         return [stated] if stated else []
-    is_list = isinstance(stated, list) and all(isinstance(one, str) for one in stated)
-    return list(stated) if is_list else []
+    if not isinstance(stated, list) or not all(isinstance(one, str) for one in stated):
+        return []
+    return list(stated)
 
 
-def _string(given: Mapping[str, Any], name: str) -> str:
+def _string(given: Mapping[str, object], name: str) -> str:
     stated = given.get(name)
     return stated if isinstance(stated, str) else ""
 
 
-def _number(given: Mapping[str, Any], name: str) -> int | None:
+def _number(given: Mapping[str, object], name: str) -> int | None:
     stated = given.get(name)
     return stated if type(stated) is int else None

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,24 +16,23 @@ from channels.dialects.usage import Counts, RunningUsage, UsageType
 from channels.json.lenient import NULL, UNREADABLE, is_stated
 
 
-def write_usage(usage: token_counts.Usage | None) -> dict[str, Any] | None:
+def write_usage(usage: token_counts.Usage | None) -> dict[str, object] | None:
     """Return the `usage` member; None if it is unknown."""
     if usage is None:
         return None
-    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
+    details: dict[str, object] = {"cached_tokens": usage.cached_tokens}
     if usage.cache_write_tokens:
         details["cache_write_tokens"] = usage.cache_write_tokens
-    written: dict[str, Any] = {
+    output_details: dict[str, object] = {"reasoning_tokens": usage.reasoning_tokens}
+    written: dict[str, object] = {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": details,
         "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "output_tokens_details": output_details,
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }
     if usage.parts is not None:
-        usage_details.add_parts(
-            usage, written["input_tokens_details"], written["output_tokens_details"]
-        )
+        usage_details.add_parts(usage, details, output_details)
         written.update(usage_details.tools_member(usage.parts))
     return written
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,14 +13,14 @@ from channels.media import requests
 S = TypeVar("S", bound=Struct)
 
 
-def without_nothing(value: Struct, *, leaves_out: Iterable[str] = ()) -> dict[str, Any]:
+def without_nothing(value: Struct, *, leaves_out: Iterable[str] = ()) -> dict[str, object]:
     """Return the fields of a request that are not None, by name."""
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
     dropped = set(leaves_out)
     return {name: one for name, one in fields.items() if one is not None and name not in dropped}
 
 
-def encoded(fields: Mapping[str, Any]) -> bytes:
+def encoded(fields: Mapping[str, object]) -> bytes:
     """Encode a JSON body."""
     return msgspec.json.encode(fields)
 
@@ -29,7 +29,7 @@ def encoded(fields: Mapping[str, Any]) -> bytes:
 _OURS = ("asked_duration", "portrait_auth")
 
 
-def video_body(request: requests.Video) -> dict[str, Any]:
+def video_body(request: requests.Video) -> dict[str, object]:
     """Return the body for any kind of video."""
     if isinstance(request, requests.GeneralVideo):
         return _general(request)
@@ -42,12 +42,12 @@ def video_body(request: requests.Video) -> dict[str, Any]:
     return without_nothing(request, leaves_out=_OURS)
 
 
-def _general(request: requests.GeneralVideo) -> dict[str, Any]:
+def _general(request: requests.GeneralVideo) -> dict[str, object]:
     fields = without_nothing(request, leaves_out=(*_OURS, "others", "content", "registers_images"))
     return fields | dict(request.others) | {"content": _items(request.content)}
 
 
-def _clip(request: requests.ClipVideo) -> dict[str, Any]:
+def _clip(request: requests.ClipVideo) -> dict[str, object]:
     fields = without_nothing(request, leaves_out=(*_OURS, "scene", "materials", "bgm"))
     if request.materials:
         fields["materials"] = [without_nothing(one) for one in request.materials]

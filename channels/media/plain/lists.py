@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from channels.media import model, outcomes, replies, values
 from channels.media.plain import submits
 
 T = TypeVar("T")
-Entry = Mapping[str, Any]
+Entry = Mapping[str, object]
 
 UNREADABLE = replies.Failed(status=502, message="The upstream's list cannot be read.")
 
 
 def ask(
     path: str,
-    read: Callable[[Any], T | None],
+    read: Callable[[object], T | None],
     *,
     query: tuple[tuple[str, str], ...] = (),
 ) -> model.Exchange[replies.CatalogReply[T]]:
@@ -58,7 +58,7 @@ def preset_voices() -> model.Exchange[replies.CatalogReply[tuple[replies.PresetV
     return ask(submits.VOICES, lambda value: _all(values.member(value, "voices"), _voice))
 
 
-def _all(value: Any, read: Callable[[Entry, str], T | None]) -> tuple[T, ...] | None:
+def _all(value: object, read: Callable[[Entry, str], T | None]) -> tuple[T, ...] | None:
     """Return the entries with an id that `read` accepts; None if the value is no list."""
     if not isinstance(value, list):
         return None
@@ -77,9 +77,9 @@ def _template(value: Entry, template_id: str) -> replies.Template:
     )
 
 
-def _detail(value: Any) -> replies.TemplateDetail | None:
+def _detail(value: object) -> replies.TemplateDetail | None:
     template_id = values.identifier(values.member(value, "id"))
-    if template_id is None:
+    if template_id is None or not isinstance(value, Mapping):
         return None
     template = _template(value, template_id)
     canvas = value.get("canvas")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from channels.media import model, outcomes, replies, results, values
 from channels.media.plain.submits import TASKS
@@ -61,7 +61,7 @@ def _read(
 
 
 def _result(
-    kind: model.TaskKind, upstream_id: str, value: Any, *, now: float
+    kind: model.TaskKind, upstream_id: str, value: Mapping[str, object], *, now: float
 ) -> results.TaskResult | None:
     if kind == "avatar":
         return results.AvatarResult(upstream_id=upstream_id)
@@ -87,7 +87,7 @@ def music_result(tracks: tuple[results.Track, ...], *, now: float) -> results.Mu
     return results.MusicResult(tracks=tracks, expires_at=min(ends, default=None))
 
 
-def tracks_of(value: Any) -> tuple[results.Track, ...]:
+def tracks_of(value: object) -> tuple[results.Track, ...]:
     """Return the songs of a response; missing members and those of another type are None."""
     return tuple(
         results.Track(
@@ -102,11 +102,11 @@ def tracks_of(value: Any) -> tuple[results.Track, ...]:
     )
 
 
-def output_files(value: Any) -> list[Any] | None:
+def output_files(value: object) -> list[object] | None:
     """Return links, or objects of texts, numbers and links; None if there is none."""
     if not isinstance(value, list):
         return None
-    kept: list[Any] = []
+    kept: list[object] = []
     for one in value[:OUTPUT_FILES_MAX]:
         if isinstance(one, dict):
             members = {

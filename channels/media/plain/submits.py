@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -196,7 +195,7 @@ def _looking(upstream_id: str) -> model.Exchange[replies.SubmitReply]:
     return looking
 
 
-def _ended(value: Any) -> replies.SubmitReply | None:
+def _ended(value: object) -> replies.SubmitReply | None:
     """Return a script or its failure; None while it is in progress."""
     state = outcomes.state_of(values.word(values.member(value, "status")))
     if state in ("failed", "cancelled", "expired"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from channels.media import requests
 
@@ -21,7 +20,7 @@ VIDEO_AVATAR = "/v1/virtualman/fast/train"
 VOICE = "/v1/voice/train"
 LANGUAGE = "zh-CN"
 
-Asked = tuple[str, dict[str, Any]]
+Asked = tuple[str, dict[str, object]]
 
 
 def asked_body(submission: requests.Submission) -> Asked | None:
@@ -41,12 +40,12 @@ def asked_body(submission: requests.Submission) -> Asked | None:
             return None
 
 
-def _without_nulls(**fields: Any) -> dict[str, Any]:
+def _without_nulls(**fields: object) -> dict[str, object]:
     """Return the fields without those that are None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _avatar_video(request: requests.AvatarVideo) -> dict[str, Any]:
+def _avatar_video(request: requests.AvatarVideo) -> dict[str, object]:
     return _without_nulls(
         virtualmanId=request.avatar,
         audioUrl=request.audio_url,
@@ -55,7 +54,7 @@ def _avatar_video(request: requests.AvatarVideo) -> dict[str, Any]:
     )
 
 
-def _voice(request: requests.VoiceRequest) -> dict[str, Any]:
+def _voice(request: requests.VoiceRequest) -> dict[str, object]:
     return _without_nulls(
         audioUrl=request.audio_url,
         model=request.model,
@@ -64,7 +63,7 @@ def _voice(request: requests.VoiceRequest) -> dict[str, Any]:
     )
 
 
-def _clip(request: requests.ClipVideo) -> dict[str, Any]:
+def _clip(request: requests.ClipVideo) -> dict[str, object]:
     cover = request.cover_url
     process = _without_nulls(
         resourcePreprocessMethod=request.preprocess,
@@ -90,5 +89,5 @@ def _clip(request: requests.ClipVideo) -> dict[str, Any]:
     )
 
 
-def _music(bgm: requests.BackgroundMusic) -> dict[str, Any]:
+def _music(bgm: requests.BackgroundMusic) -> dict[str, object]:
     return _without_nulls(audioSwitch=bgm.mode != "none", audioUrl=bgm.url, volume=bgm.volume)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from channels.dialects.error_body import message_in
 from channels.media import model, outcomes, replies, values
@@ -23,7 +22,7 @@ STATUSES: Mapping[str, int] = MappingProxyType(
 
 def opened(
     response: model.MediaResponse,
-) -> dict[str, Any] | replies.Refused | replies.Failed | replies.Unknown:
+) -> dict[str, object] | replies.Refused | replies.Failed | replies.Unknown:
     """Return the data of a submit's response, or its failure."""
     if not outcomes.is_ok(response):
         return outcomes.refusal(response)
@@ -37,7 +36,7 @@ def opened(
     return reported(code, value)
 
 
-def reported(code: str, value: Any) -> replies.Refused | replies.Failed:
+def reported(code: str, value: object) -> replies.Refused | replies.Failed:
     """Return the error of an envelope."""
     status, message = STATUSES.get(code, 400), message_in(value)
     if status < 500:
@@ -47,7 +46,9 @@ def reported(code: str, value: Any) -> replies.Refused | replies.Failed:
 
 def opened_poll(
     response: model.MediaResponse,
-) -> dict[str, Any] | replies.RateLimited | replies.NotFound | replies.Trouble | replies.Unusable:
+) -> (
+    dict[str, object] | replies.RateLimited | replies.NotFound | replies.Trouble | replies.Unusable
+):
     """Return the data of a poll's response, or its failure."""
     if (trouble := outcomes.poll_trouble(response)) is not None:
         return trouble

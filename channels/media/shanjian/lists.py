@@ -31,7 +31,7 @@ _TITLE, _PERSONA = "headerLayer", "ipLayer"
 _NO_TEMPLATE = replies.Refused(status=404, message="There is no such template.")
 
 T = TypeVar("T")
-Entry = Mapping[str, Any]
+Entry = Mapping[str, object]
 
 
 def _get(
@@ -139,7 +139,7 @@ def _flagged(template: replies.Template, layers: Entry) -> replies.Template:
     )
 
 
-def _edit_info(data: Any) -> Entry | None:
+def _edit_info(data: object) -> Entry | None:
     """Return the layers of a template; some responses have them as JSON in a string."""
     structure = values.member(data, "videoStructInfo")
     if isinstance(structure, str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from channels.media import model, outcomes, replies, results, values
 from channels.media.outcomes import polled
@@ -18,7 +17,7 @@ VOICE_PAUSE_SECONDS = 1.0
 
 
 def submit(
-    path: str, body: dict[str, Any], *, waits: bool, idempotency_key: str
+    path: str, body: dict[str, object], *, waits: bool, idempotency_key: str
 ) -> model.Exchange[replies.SubmitReply]:
     """Submit a request; `waits`: poll a voice until it is complete."""
     read = partial(_submitted, waits)
@@ -54,7 +53,7 @@ def _read(kind: model.TaskKind, response: model.MediaResponse) -> replies.PollRe
     return _polled(data, result)
 
 
-def _polled(data: dict[str, Any], result: results.TaskResult | None) -> replies.Polled:
+def _polled(data: dict[str, object], result: results.TaskResult | None) -> replies.Polled:
     return polled(
         data.get("status"),
         result=result,
@@ -64,7 +63,7 @@ def _polled(data: dict[str, Any], result: results.TaskResult | None) -> replies.
     )
 
 
-def _result(kind: model.TaskKind, result: Any, *, now: float) -> results.TaskResult | None:
+def _result(kind: model.TaskKind, result: object, *, now: float) -> results.TaskResult | None:
     if kind == "avatar":
         upstream_id = values.identifier(values.member(result, "virtualmanId"))
         return None if upstream_id is None else results.AvatarResult(upstream_id=upstream_id)
