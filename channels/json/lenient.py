@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -45,6 +45,12 @@ def read_loosely(
 def text_of(value: Any) -> str | None:
     """Return a string; None for anything else."""
     return value if isinstance(value, str) else None
+
+
+def text_in(members: Mapping[str, object], name: str) -> str:
+    """Return a member that is a string; empty for any other, and without it."""
+    value = members.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def is_stated(raw: msgspec.Raw) -> bool:

@@ -116,6 +116,17 @@ class Members:
             found.append(Members(value, f"{self.path(name)}[{index}]"))
         return found
 
+    def leave_over(self, left_over: dict[str, Value], within: str) -> None:
+        """Add the unread members to those of the request, by their dotted names."""
+        left_over.update((f"{within}.{name}", value) for name, value in self.rest().items())
+
+    def required(self, name: str) -> str:
+        """Return a string that is not empty."""
+        value = self.text(name)
+        if not value:
+            raise InvalidRequest(f"{self.path(name)} is missing.", self.path(name))
+        return value
+
     def rest(self) -> dict[str, Value]:
         """Return the unread members that are not null."""
         return {

@@ -1,14 +1,15 @@
 """The canonical model between the protocols: a conversation's parts, and a request.
 
 Values only. Every field can be expressed by at least two protocols; what only one can express stays
-in `extras`, scoped to that protocol, and survives a translation back to it. Absent and empty
-differ: None means that the client did not state it. A response is its events (`events.py`).
+in `extras`, scoped to that protocol: another carries what it shares, and the rest is reported.
+Absent and empty differ: None means that the client did not state it. A response is its events
+(`events.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
 
@@ -18,6 +19,7 @@ Role = Literal["user", "assistant"]
 MediaKind = Literal["image", "document", "audio", "video"]
 FinishReason = Literal["stop", "length", "tool_calls", "refusal", "stop_sequence", "pause"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: Mapping[str, Effort] = {one: one for one in get_args(Effort)}
 
 
 class Text(Struct, frozen=True):

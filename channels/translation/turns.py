@@ -29,6 +29,15 @@ def unsayable(origin: model.ClientProtocol) -> InvalidRequest:
     )
 
 
+def without_refusals(
+    parts: Iterable[model.Text | model.Media | model.Refusal],
+) -> tuple[model.Text | model.Media, ...]:
+    """Return the parts of a user or a tool, in which a refusal is text."""
+    return tuple(
+        model.Text(part.text) if isinstance(part, model.Refusal) else part for part in parts
+    )
+
+
 def merged(turns: Iterable[model.Turn]) -> tuple[model.Turn, ...]:
     """Merge adjacent turns of the same role, and drop empty turns.
 

@@ -485,8 +485,8 @@ MUTATIONS = (
     Mutation(
         "foreign-thought-signed",
         "channels/dialects/messages",
-        "signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN)",
-        "signer is None",
+        "part.signer != MESSAGES.protocol or not part.signature",
+        "not part.signature",
         "tests/unit/translation/test_signatures.py::test_signature_of_another_provider_is_dropped_and_reported",
     ),
     Mutation(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from channels.dialects.chat.members import ORIGIN
 from channels.translation import losses, model
 from channels.translation.media import (
     data_uri,
@@ -119,42 +118,34 @@ _MEDIA: Mapping[str, Callable[[object, dict[str, object]], model.Media | None]] 
 }
 
 
-def _write_media(media: model.Media, *, origin: model.ClientProtocol) -> dict[str, object] | None:
-    if media.kind == "image" or (media.kind == "video" and origin is ORIGIN):
+def _write_media(media: model.Media) -> dict[str, object] | None:
+    if media.kind == "image":
         target = media.url if media.data is None else None
         payload: dict[str, object] = {"url": data_uri(media) if target is None else target}
         if media.detail is not None:
             payload["detail"] = media.detail
-        return {"type": f"{media.kind}_url", f"{media.kind}_url": payload}
+        return {"type": "image_url", "image_url": payload}
     if media.kind == "audio" and media.data is not None:
         form = _AUDIO_FORMATS.get(media.mime_type or "")
-        if form is None and origin is ORIGIN and media.mime_type is not None:
-            form = media.mime_type.removeprefix("audio/")
         if form is not None:
             return {"type": "input_audio", "input_audio": {"data": media.data, "format": form}}
     if media.kind == "document":
-        return _write_document(media, origin=origin)
+        return _write_document(media)
     return None
 
 
-def _write_document(
-    media: model.Media, *, origin: model.ClientProtocol
-) -> dict[str, object] | None:
+def _write_document(media: model.Media) -> dict[str, object] | None:
+    """Return an inline document; those by URL are undocumented."""
     if media.data is None:
-        # Documents by URL are undocumented; a chat client that sends one knows its upstream.
-        if origin is not ORIGIN or media.url is None:
-            return None
-        file: dict[str, object] = {"file_data": media.url}
-    elif origin is not ORIGIN and is_text(media):
+        return None
+    if is_text(media):
         text = text_of(media.data)
         return None if text is None else {"type": "text", "text": text}
-    else:
-        file = {"file_data": data_uri(media) if media.mime_type else media.data}
-    if media.name is not None:
-        file["filename"] = media.name
-    elif origin is not ORIGIN:
-        file["filename"] = _FILE_NAMES.get(media.mime_type or "", "document")
-    return {"type": "file", "file": file}
+    data = data_uri(media) if media.mime_type else media.data
+    name = media.name
+    if name is None:
+        name = _FILE_NAMES.get(media.mime_type or "", "document")
+    return {"type": "file", "file": {"file_data": data, "filename": name}}
 
 
 def write_content(
@@ -180,16 +171,12 @@ def write_content(
 def _write_part(
     part: model.Text | model.Media, *, origin: model.ClientProtocol, report: losses.LossReport
 ) -> dict[str, object] | None:
-    extras: Mapping[str, object] = part.extras
-    if origin is not ORIGIN:
-        losses.report_extras(origin, origin.parts, extras, report)
-        extras = {}
+    losses.report_extras(origin, origin.parts, part.extras, report)
     if isinstance(part, model.Text):
-        return {"type": "text", "text": part.text, **extras}
-    member = _write_media(part, origin=origin)
+        return {"type": "text", "text": part.text}
+    member = _write_media(part)
     if member is None:
         losses.report_media(origin, part, report)
-        return None
-    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
+    elif part.name is not None and member["type"] != "file":
         report.drop(losses.spelled(origin, "media.name"))
-    return {**member, **extras}
+    return member

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import cast, get_args
 
 from msgspec.structs import replace
 
@@ -24,13 +23,13 @@ from channels.dialects.chat.thinking import read_call_signature, read_thinking, 
 from channels.dialects.chat.tool_calls import is_placeholder
 from channels.dialects.same_fields import read_fields
 from channels.errors import InvalidRequest
-from channels.json.lenient import dumps
+from channels.json.lenient import dumps, text_in
 from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
 from channels.translation.open_calls import OpenCalls
-from channels.translation.turns import EMPTY, merged
+from channels.translation.turns import EMPTY, merged, without_refusals
 
 _KNOWN = frozenset(
     (
@@ -86,8 +85,8 @@ class MessagesDecoder:
         if role == "assistant":
             self._read_assistant(message, path)
         elif role == "user":
-            parts = _spoken(read_content(message.get("content"), self.left_over))
-            self._add(model.Turn("user", parts, _string(message, "name")), path)
+            parts = without_refusals(read_content(message.get("content"), self.left_over))
+            self._add(model.Turn("user", parts, text_in(message, "name") or None), path)
         elif role in ("tool", "function"):
             self._read_result(message)
         else:
@@ -103,12 +102,12 @@ class MessagesDecoder:
         self.turns.append(turn)
 
     def _read_system(self, message: Mapping[str, object]) -> None:
-        parts = _spoken(read_content(message.get("content"), self.left_over))
+        parts = without_refusals(read_content(message.get("content"), self.left_over))
         texts = [part for part in parts if isinstance(part, model.Text)]
         for part in parts:
             if isinstance(part, model.Media):
                 self.left_over[f"messages.{part.kind}_url"] = part
-        if _string(message, "name"):
+        if text_in(message, "name"):
             self.left_over["messages.name"] = message["name"]
         if self._has_spoken:
             if texts:  # no instructions are equivalent to empty ones
@@ -120,7 +119,7 @@ class MessagesDecoder:
     def _read_assistant(self, message: Mapping[str, object], path: str) -> None:
         parts: list[model.Part] = list(read_thinking(message))
         parts.extend(read_content(message.get("content"), self.left_over))
-        if refusal := _string(message, "refusal"):
+        if refusal := text_in(message, "refusal"):
             parts.append(model.Refusal(refusal))
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
@@ -128,18 +127,18 @@ class MessagesDecoder:
                 parts.extend(self._read_call(call))
         if isinstance(call := message.get("function_call"), Mapping):
             parts.extend(self._read_call({"function": call}))
-        self._add(model.Turn("assistant", tuple(parts), _string(message, "name")), path)
+        self._add(model.Turn("assistant", tuple(parts), text_in(message, "name") or None), path)
 
     def _read_call(self, call: Mapping[str, object]) -> list[model.ToolCall]:
         """Decode a call; none for the placeholder that some upstreams send instead of a call."""
         function = call.get("function")
         if not isinstance(function, Mapping):
             function = self._custom(call)
-        name = _string(function, "name") or ""
+        name = text_in(function, "name")
         arguments = function.get("arguments")
         if not isinstance(arguments, str):
             arguments = dumps({} if arguments is None else arguments).decode()
-        call_id = _string(call, "id")
+        call_id = text_in(call, "id") or None
         if call_id is None and is_placeholder(name, arguments):
             return []
         self._calls += 1
@@ -159,9 +158,9 @@ class MessagesDecoder:
         return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
 
     def _read_result(self, message: Mapping[str, object]) -> None:
-        parts = _spoken(read_content(message.get("content"), self.left_over))
-        name = _string(message, "name")
-        call_id = _string(message, "tool_call_id")
+        parts = without_refusals(read_content(message.get("content"), self.left_over))
+        name = text_in(message, "name") or None
+        call_id = text_in(message, "tool_call_id") or None
         if call_id is None:
             call_id = self._oldest_open(name)
         self._open.resolve(call_id)
@@ -185,23 +184,6 @@ def _in_order(parts: tuple[model.Part, ...]) -> tuple[model.Part, ...]:
         if not isinstance(part, model.Thinking | model.Refusal | model.ToolCall)
     ]
     return (*thoughts, *rest, *refusals, *calls)
-
-
-def _spoken(
-    parts: list[model.Text | model.Media | model.Refusal],
-) -> tuple[model.Text | model.Media, ...]:
-    """Return the parts of a user or a tool, in which a refusal is text."""
-    return tuple(
-        model.Text(part.text) if isinstance(part, model.Refusal) else part for part in parts
-    )
-
-
-def _string(message: Mapping[str, object], name: str) -> str | None:
-    value = message.get(name)
-    return value if isinstance(value, str) and value else None
-
-
-_EFFORTS = frozenset(get_args(model.Effort))
 
 
 def decode_request(body: Mapping[str, object]) -> model.Request:
@@ -238,8 +220,7 @@ def _read_stream_options(members: Members, left_over: dict[str, object]) -> None
     options = members.object("stream_options")
     if options is not None:
         options.any("include_usage")
-        for name, value in options.rest().items():
-            left_over[f"stream_options.{name}"] = value
+        options.leave_over(left_over, "stream_options")
 
 
 def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.Tool, ...]:
@@ -260,9 +241,8 @@ def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.T
 
 
 def _read_function(function: Members, extras: dict[str, object]) -> model.Tool:
+    function.required("name")
     fields = read_fields(function, TranslatedFunction)
-    if not fields["name"]:
-        raise InvalidRequest(f"{function.path('name')} is missing.", function.path("name"))
     return model.Tool(**fields, extras={**extras, **function.rest()})
 
 
@@ -337,10 +317,10 @@ def _read_format(members: Members, left_over: dict[str, object]) -> model.Format
 
 
 def _read_effort(members: Members, left_over: dict[str, object]) -> model.Reasoning | None:
-    effort = members.text("reasoning_effort")
-    if effort is None:
+    stated = members.text("reasoning_effort")
+    if stated is None:
         return None
-    if effort in _EFFORTS:
-        return model.Reasoning(effort=cast(model.Effort, effort))
-    left_over["reasoning_effort"] = effort
+    if effort := model.EFFORTS.get(stated):
+        return model.Reasoning(effort=effort)
+    left_over["reasoning_effort"] = stated
     return None

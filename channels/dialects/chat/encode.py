@@ -1,7 +1,7 @@
 """Encode a canonical request as a chat-completions body, and report what it cannot express.
 
-A request of this protocol is encoded as received; the rules below that drop or change something
-apply to the others.
+Requests of this protocol are not encoded: they are passed through. Those of its built-in tools,
+which become responses, share what the provider has alike in both of its protocols.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from channels.dialects.chat.members import (
     TranslatedFunction,
 )
 from channels.dialects.chat.strict_schemas import fits_strict
-from channels.dialects.chat.thinking import call_signature, members_of
+from channels.dialects.chat.thinking import members_of
 from channels.dialects.same_fields import write_fields
 from channels.families import MESSAGES
 from channels.translation import identifiers, losses
@@ -79,8 +79,7 @@ class MessageWriter:
                 self._write_user(turn)
             else:
                 self._write_assistant(turn)
-        if self._origin is not ORIGIN:
-            self._complete_thoughts()
+        self._complete_thoughts()
         return self._messages
 
     def _complete_thoughts(self) -> None:
@@ -138,10 +137,7 @@ class MessageWriter:
         losses.report_extras(self._origin, self._origin.parts, result.extras, self._report)
         if result.is_error:
             self._report.drop(losses.spelled(self._origin, "is_error"))
-        media: list[Media] = []
-        if self._origin is not ORIGIN:  # its upstream accepts what the client has sent
-            media = [part for part in result.parts if isinstance(part, Media)]
-        parts = [part for part in result.parts if not (media and isinstance(part, Media))]
+        parts = [part for part in result.parts if isinstance(part, Text)]
         content = write_content(parts, origin=self._origin, report=self._report)
         self._messages.append(
             {
@@ -150,17 +146,15 @@ class MessageWriter:
                 "content": "" if content is None else content,
             }
         )
-        return media
+        return [part for part in result.parts if isinstance(part, Media)]
 
     def _write_assistant(self, turn: Turn) -> None:
         members = self._spoken(turn)
         if calls := [self._call(part) for part in turn.parts if isinstance(part, ToolCall)]:
             members["tool_calls"] = calls
+        is_summary = any(map(_signs_apart, turn.parts))
         thinking = [part for part in turn.parts if isinstance(part, Thinking)]
-        if self._origin is not ORIGIN:
-            is_summary = any(map(_signs_apart, turn.parts))
-            thinking = [one for one in thinking if self._may_come_back(one, is_summary)]
-        members.update(members_of(thinking))
+        members.update(members_of(one for one in thinking if self._may_come_back(one, is_summary)))
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
                 losses.report_part(self._origin, part, self._report)
@@ -198,17 +192,14 @@ class MessageWriter:
         return members
 
     def _call(self, call: ToolCall) -> dict[str, object]:
-        written: dict[str, object] = {
+        if call.signature is not None:
+            self._report.drop(losses.spelled(self._origin, "call.signature"))
+        losses.report_extras(self._origin, self._origin.parts, call.extras, self._report)
+        return {
             "id": self._limits.call_id(call.id),
             "type": "function",
             "function": {"name": self._limits.name(call.name), "arguments": call.arguments},
         }
-        if self._origin is ORIGIN:
-            return {**written, **call_signature(call.signature, call.signer)}
-        if call.signature is not None:
-            self._report.drop(losses.spelled(self._origin, "call.signature"))
-        losses.report_extras(self._origin, self._origin.parts, call.extras, self._report)
-        return written
 
 
 def _signs_apart(part: Part) -> bool:
@@ -219,10 +210,10 @@ def _signs_apart(part: Part) -> bool:
 
 LIMITS = identifiers.IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
-# Fields that the rest of the body decides, and those that only this protocol's clients send.
-_STATED_ELSEWHERE = frozenset(("max_tokens", "parallel_tools"))
-_OF_OWN_CLIENTS = ("count", "top_k")
-_NOT_SENT = _STATED_ELSEWHERE.union(_OF_OWN_CLIENTS)
+# A translation has one response, and `top_k` is not documented.
+_LACKING = ("count", "top_k")
+# Fields that the rest of the body decides.
+_STATED_ELSEWHERE = frozenset(("max_tokens", "parallel_tools", *_LACKING))
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
 # Members shared with the provider's other protocol, by its names.
@@ -255,7 +246,7 @@ def encode_request(
     origin = request.origin
     writer = MessageWriter(origin, report, LIMITS, has_system_first=has_system_first)
     messages = writer.write(request.system, request.turns)
-    if not messages and origin is not ORIGIN:
+    if not messages:
         raise unsayable(origin)
     body: dict[str, object] = {"model": model, "messages": messages}
     if max_tokens is not None:
@@ -263,17 +254,14 @@ def encode_request(
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
-    write_fields(
-        request, TranslatedChat, body, without=_STATED_ELSEWHERE if origin is ORIGIN else _NOT_SENT
-    )
-    if origin is not ORIGIN:
-        losses.report_lacking(request, _OF_OWN_CLIENTS, report)
+    write_fields(request, TranslatedChat, body, without=_STATED_ELSEWHERE)
+    losses.report_lacking(request, _LACKING, report)
     _write_stop(request, body, report)
     _write_tools(request, body, report)
     if request.format is not None:
         body["response_format"] = _format(request.format, request, report)
     if request.reasoning is not None:
-        if request.reasoning.shows_thoughts is not None and origin is not ORIGIN:
+        if request.reasoning.shows_thoughts is not None:
             report.drop(losses.spelled(origin, "reasoning.shows_thoughts"))
         effort = effort_word(request.reasoning, origin, report)
         if effort is not None:
@@ -286,7 +274,7 @@ def _write_stop(request: Request, body: dict[str, object], report: losses.LossRe
     stop = request.stop
     if not stop:
         return
-    if request.origin is not ORIGIN and len(stop) > _STOPS_MAX:
+    if len(stop) > _STOPS_MAX:
         report.drop(losses.spelled(request.origin, "stop"))
         stop = stop[:_STOPS_MAX]
     body["stop"] = list(stop)
@@ -323,8 +311,6 @@ def _tool(tool: Tool, request: Request, report: losses.LossReport) -> dict[str, 
     write_fields(tool, TranslatedFunction, function, without=("name",))
     if tool.is_strict is not None:
         function["strict"] = is_strict(tool, request, report)
-    if request.origin is ORIGIN:
-        return {"type": "function", "function": function, **tool.extras}
     losses.report_extras(request.origin, request.origin.tools, tool.extras, report)
     return {"type": "function", "function": function}
 
@@ -385,16 +371,9 @@ def _write_members(
 ) -> None:
     """Write members of the client's protocol that this one shares."""
     carried: set[str] = set()
-    if request.origin is not ORIGIN and (
-        key := identifiers.cache_key_of(request, report, cache_key)
-    ):
+    if key := identifiers.cache_key_of(request, report, cache_key):
         body[identifiers.CACHE_KEY] = key
-    if request.origin is ORIGIN:
-        for name, value in request.extras.items():
-            if "." not in name and name not in body:
-                body[name] = value
-                carried.add(name)
-    elif request.origin.provider == PROVIDER:
+    if request.origin.provider == PROVIDER:
         for name, own in _SHARED.items():
             if (value := request.extras.get(name)) is not None:
                 body[own] = value

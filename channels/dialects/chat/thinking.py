@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from channels import families
+from channels.json.lenient import text_in
 from channels.translation.model import Protocol, Thinking
 from channels.translation.signatures import UNSIGNED, opened
 
@@ -86,7 +87,7 @@ def bare_text(message: Mapping[str, object]) -> str:
 
 def thought_in(message: Mapping[str, object]) -> str | None:
     """Return the thinking's text in a member of its own, under the first name that has one."""
-    texts = (_string(message, name) for name in THOUGHTS)
+    texts = (text_in(message, name) for name in THOUGHTS)
     return next(filter(None, texts), None)
 
 
@@ -112,10 +113,10 @@ def _text_of(part: Mapping[str, object]) -> str:
 def _read_block(block: Mapping[str, object]) -> Thinking | None:
     """Decode a block of the messages protocol; None if it says nothing."""
     own = families.MESSAGES.protocol
-    if data := _string(block, "data"):
+    if data := text_in(block, "data"):
         data, signer = opened(data, own=own)
         return Thinking("", redacted=data, signer=signer)
-    text, signature = _text_of(block), _string(block, "signature")
+    text, signature = _text_of(block), text_in(block, "signature")
     if signature and signature != UNSIGNED:
         signature, signer = opened(signature, own=own)
         return Thinking(text, signature=signature, signer=signer)
@@ -124,11 +125,11 @@ def _read_block(block: Mapping[str, object]) -> Thinking | None:
 
 def read_entry(entry: Mapping[str, object]) -> Thinking | None:
     """Decode one entry of the envelope; None if it has nothing known."""
-    signer = _SIGNERS.get(_string(entry, "format") or "")
-    data, signature = _string(entry, "data"), _string(entry, "signature")
+    signer = _SIGNERS.get(text_in(entry, "format"))
+    data, signature = text_in(entry, "data"), text_in(entry, "signature")
     if data:
         return None if signer is None else Thinking("", redacted=data, signer=signer)
-    text = _string(entry, "text") or _string(entry, "summary") or ""
+    text = text_in(entry, "text") or text_in(entry, "summary")
     if signature and signer is not None:
         return Thinking(text, signature=signature, signer=signer)
     return Thinking(text) if text else None
@@ -171,7 +172,7 @@ def read_call_signature(call: Mapping[str, object]) -> tuple[str | None, Protoco
         for signer, name in _CALL_SIGNERS.items():
             payload = extra.get(name)
             if isinstance(payload, Mapping) and (
-                signature := _string(payload, "thought_signature")
+                signature := text_in(payload, "thought_signature")
             ):
                 return signature, signer
     return None, None
@@ -182,8 +183,3 @@ def call_signature(signature: str | None, signer: Protocol | None) -> dict[str, 
     if signature is None or signer is None:
         return {}
     return {"extra_content": {_CALL_SIGNERS[signer]: {"thought_signature": signature}}}
-
-
-def _string(entry: Mapping[str, object], name: str) -> str | None:
-    value = entry.get(name)
-    return value if isinstance(value, str) else None

@@ -17,9 +17,8 @@ from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.members import ORIGIN, camel_keys
 from channels.dialects.gemini.schemas import read_schema
 from channels.dialects.gemini.signatures import Signature, read_signature
-from channels.errors import InvalidRequest
 from channels.families import GEMINI
-from channels.json.lenient import dumps
+from channels.json.lenient import dumps, text_in
 from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.identifiers import made_id
@@ -111,8 +110,8 @@ class PartReader:
     ) -> model.ToolCall:
         call = camel_keys(stated) if isinstance(stated, Mapping) else {}
         self._count += 1
-        name = _string(call, "name")
-        call_id = _string(call, "id") or made_id(GEMINI.protocol, str(self._count), name)
+        name = text_in(call, "name")
+        call_id = text_in(call, "id") or made_id(GEMINI.protocol, str(self._count), name)
         self._names[call_id] = name
         self._open.add(name, call_id)
         self._waiting[call_id] = self._waiting.get(call_id, 0) + 1
@@ -132,7 +131,7 @@ class PartReader:
 
         Other protocols take one result for each call.
         """
-        call_id = _string(stated, "id") if isinstance(stated, Mapping) else ""
+        call_id = text_in(stated, "id") if isinstance(stated, Mapping) else ""
         if not call_id:
             return False
         left = self._waiting.get(call_id, 1) - 1
@@ -145,8 +144,8 @@ class PartReader:
 
     def _read_result(self, stated: object, extras: dict[str, object]) -> model.ToolResult:
         result = camel_keys(stated) if isinstance(stated, Mapping) else {}
-        name = _string(result, "name")
-        call_id = _string(result, "id") or self._oldest_open(name)
+        name = text_in(result, "name")
+        call_id = text_in(result, "id") or self._oldest_open(name)
         self._open.resolve_named(name, call_id)
         texts, is_error = read_response(result.get("response"))
         parts: list[model.Text | model.Media] = list(texts)
@@ -197,12 +196,12 @@ def text_of_code(part: Mapping[str, object]) -> str:
     """Return code that the provider ran, or its outcome, as Markdown; empty for any other part."""
     code, outcome = part.get("executableCode"), part.get("codeExecutionResult")
     if isinstance(code, Mapping):
-        language = _string(code, "language").lower()
+        language = text_in(code, "language").lower()
         if language == "language_unspecified":
             language = ""
-        return f"\n```{language}\n{_string(code, 'code').rstrip()}\n```\n"
+        return f"\n```{language}\n{text_in(code, 'code').rstrip()}\n```\n"
     if isinstance(outcome, Mapping):
-        return f"\n```\n{_string(outcome, 'output').rstrip()}\n```\n"
+        return f"\n```\n{text_in(outcome, 'output').rstrip()}\n```\n"
     return ""
 
 
@@ -224,7 +223,7 @@ def _media(kind: str, value: object, extras: dict[str, object]) -> model.Text | 
 def _address(value: object) -> str:
     """Return a text in place of a file that only the provider has: its name in brackets."""
     payload = camel_keys(value) if isinstance(value, Mapping) else {}
-    name = _string(payload, "displayName") or _string(payload, "fileUri")
+    name = text_in(payload, "displayName") or text_in(payload, "fileUri")
     return f"[{name}]" if name else ""
 
 
@@ -240,11 +239,6 @@ def _rest(path: str, value: Mapping[str, object], known: tuple[str, ...]) -> dic
         for name, payload in value.items()
         if name not in known and payload is not None
     }
-
-
-def _string(value: Mapping[str, object], name: str) -> str:
-    payload = value.get(name)
-    return payload if isinstance(payload, str) else ""
 
 
 _CALLING = "toolConfig.functionCallingConfig"
@@ -303,8 +297,7 @@ def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[model.Turn,
     for stated in members.objects("contents"):
         is_model, repeated = stated.text("role") == "model", reader.repeated
         parts = reader.read(stated.array("parts"), is_model=is_model)
-        for name, value in stated.rest().items():
-            reader.left_over[f"contents.{name}"] = value
+        stated.leave_over(reader.left_over, "contents")
         if not parts and reader.repeated > repeated:
             continue
         if not parts:
@@ -326,15 +319,12 @@ def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.T
         tool = Members(camel_keys(stated.rest()), stated.location)
         for function in tool.objects("functionDeclarations"):
             tools.append(_read_function(Members(camel_keys(function.rest()), function.location)))
-        for name, value in tool.rest().items():
-            left_over[f"tools.{name}"] = value
+        tool.leave_over(left_over, "tools")
     return tuple(tools)
 
 
 def _read_function(function: Members) -> model.Tool:
-    name = function.text("name")
-    if not name:
-        raise InvalidRequest(f"{function.path('name')} is missing.", function.path("name"))
+    name = function.required("name")
     parameters = function.mapping("parametersJsonSchema")
     own = function.mapping("parameters")
     if parameters is None and own is not None:
@@ -348,14 +338,12 @@ def _read_tool_choice(members: Members, left_over: dict[str, object]) -> model.T
     if config is None:
         return None
     calling = _inner(config, "functionCallingConfig")
-    for name, value in config.rest().items():
-        left_over[f"toolConfig.{name}"] = value
+    config.leave_over(left_over, "toolConfig")
     if calling is None:
         return None
     mode = (calling.text("mode") or "").upper()
     allowed = calling.texts("allowedFunctionNames")
-    for name, value in calling.rest().items():
-        left_over[f"{_CALLING}.{name}"] = value
+    calling.leave_over(left_over, _CALLING)
     if mode == "ANY":
         if len(allowed) == 1:
             return model.ToolChoice("named", allowed[0])

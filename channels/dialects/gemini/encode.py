@@ -1,7 +1,4 @@
-"""Encodes a canonical request as a gemini body, and reports what gemini cannot express.
-
-A request that came as gemini is encoded with the same meaning, and keeps its own members.
-"""
+"""Encodes another protocol's canonical request as a gemini body, and reports its losses."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from dataclasses import dataclass
 from channels.dialects.gemini.function_responses import write_response
 from channels.dialects.gemini.generation_config import write_config
 from channels.dialects.gemini.media import write_media
-from channels.dialects.gemini.members import ORIGIN
-from channels.dialects.gemini.parts import GeminiWriter, restored
 from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import write_schema
 from channels.dialects.gemini.signatures import prove_calls
@@ -95,16 +90,15 @@ class ContentWriter:
         field = self._origin.system or self._origin.parts
         system_texts = [self._text(text, field=field) for text in system]
         instruction = [part for part in system_texts if part is not None]
-        if self._origin is not ORIGIN:
-            if not contents:
-                if not instruction:
-                    raise unsayable(self._origin)
-                # The protocol requires a conversation: instructions alone become the user's.
-                self._report.drop(losses.spelled(self._origin, "turn.role"))
-                return None, [{"role": "user", "parts": instruction}]
-            if _begins_with_call(contents[0]):
-                self._report.drop(losses.spelled(self._origin, "turn.role"))
-                contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
+        if not contents:
+            if not instruction:
+                raise unsayable(self._origin)
+            # The protocol requires a conversation: instructions alone become the user's.
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
+            return None, [{"role": "user", "parts": instruction}]
+        if _begins_with_call(contents[0]):
+            self._report.drop(losses.spelled(self._origin, "turn.role"))
+            contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
         return ({"parts": instruction} if instruction else None), contents
 
     def _write_turns(self, turns: Iterable[Turn]) -> list[Written]:
@@ -112,8 +106,7 @@ class ContentWriter:
         for turn in turns:
             role = "user" if turn.role == "user" else "model"
             parts = self._write_turn(turn)
-            is_empty = not parts and self._origin is not ORIGIN
-            if is_empty and must_be_written(turn, self._origin):
+            if not parts and must_be_written(turn, self._origin):
                 raise unsayable(self._origin)
             if contents and contents[-1]["role"] == role:
                 contents[-1]["parts"].extend(parts)
@@ -122,11 +115,6 @@ class ContentWriter:
         return contents
 
     def _write_turn(self, turn: Turn) -> list[Written]:
-        if self._origin is ORIGIN:
-            for part in turn.parts:
-                if isinstance(part, ToolCall):
-                    self._calls[part.id] = part
-            return GeminiWriter(self._calls).write(turn.parts)
         if turn.name is not None:
             self._report.drop(losses.spelled(self._origin, "turn.name"))
         if turn.role == "user":
@@ -169,7 +157,7 @@ class ContentWriter:
             # A result without a call is refused; its text is sent as the user's.
             self._report.drop(losses.spelled(self._origin, "turn.role"))
             return self._text(Text("\n".join(texts)))
-        response = write_response(texts, is_error=result.is_error, is_exact=False)
+        response = write_response(texts, is_error=result.is_error)
         function: Written = {"name": LIMITS.name(call.name), "response": response}
         return {"functionResponse": _identified(function, result.call_id)}
 
@@ -230,8 +218,6 @@ class ContentWriter:
 
     def _text(self, text: Text, *, field: str | None = None) -> Written | None:
         """Encode a text; the protocol refuses empty ones, which become None."""
-        if self._origin is ORIGIN:
-            return restored({"text": text.text}, text.extras)
         self._report_extras(text.extras, field=field)
         return {"text": text.text} if text.text else None
 
@@ -274,8 +260,6 @@ def _begins_with_call(content: Written) -> bool:
 
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
-# Members that are within others, or are encoded with their parts.
-_NOT_RESTORED = ("contents.", "systemInstruction.")
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
@@ -297,8 +281,7 @@ def encode_request(
     The model's name decides how thinking is expressed. `is_here`: TakesLong is raised for what
     would block the event loop.
     """
-    if request.origin is not ORIGIN:
-        refuse_empty(request)
+    refuse_empty(request)
     writer = ContentWriter(request.origin, report)
     instruction, contents = writer.write(request.system, request.turns)
     body: Written = {"contents": contents}
@@ -309,8 +292,7 @@ def encode_request(
     config = write_config(request, model=model, max_tokens=max_tokens, report=report, room=room)
     if config:
         body["generationConfig"] = config
-    carried = _restore(request, body) if request.origin is ORIGIN else ()
-    carried = (*carried, *_write_modalities(request, body))
+    carried = _write_modalities(request, body)
     if request.user is not None:
         report.drop(losses.spelled(request.origin, "user"))
     losses.report_members(request, report, carried=carried)
@@ -321,17 +303,16 @@ def _write_tools(
     request: Request, body: Written, report: losses.LossReport, room: CopyRoom
 ) -> None:
     choice, tools = request.tool_choice, request.tools
-    is_own = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
         report.drop(losses.spelled(request.origin, "parallel_tools"))
-    if choice is not None and choice.mode == "auto" and not is_own:
+    if choice is not None and choice.mode == "auto":
         # The protocol only restricts a forced choice, so the tools themselves are restricted.
         tools = request.allowed_tools()
         choice = ToolChoice("auto")
     if tools:
         declarations = [_tool(tool, request, report, room) for tool in tools]
         body["tools"] = [{"functionDeclarations": declarations}]
-    elif choice is not None and not is_own:
+    elif choice is not None:
         # The protocol refuses a choice without functions; without them none is called anyway.
         if choice.forces_call or request.tools:
             report.drop(losses.spelled(request.origin, "tool_choice"))
@@ -353,10 +334,6 @@ def _tool(tool: Tool, request: Request, report: losses.LossReport, room: CopyRoo
     written: Written = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
-    if origin is ORIGIN:
-        if tool.parameters is not None:
-            written["parametersJsonSchema"] = tool.parameters
-        return {**written, **tool.extras}
     if tool.parameters is not None:
         path = losses.spelled(origin, "tools.parameters")
         stated = one_object(
@@ -386,17 +363,3 @@ def _write_modalities(request: Request, body: Written) -> Collection[str]:
         name.upper() for name in wanted
     ]
     return (name,)
-
-
-def _restore(request: Request, body: Written) -> Collection[str]:
-    """Restore the members that only this protocol has; return their names."""
-    for name, value in request.extras.items():
-        if name.startswith("tools."):
-            body.setdefault("tools", []).append({name.removeprefix("tools."): value})
-        elif not name.startswith(_NOT_RESTORED):
-            target = body
-            *path, last = name.split(".")
-            for step in path:
-                target = target.setdefault(step, {})
-            target[last] = value
-    return tuple(request.extras)

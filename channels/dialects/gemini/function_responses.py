@@ -35,8 +35,8 @@ def read_response(response: object) -> tuple[tuple[Text, ...], bool]:
     return ((Text(text),) if text else ()), is_error
 
 
-def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, object]:
-    """Return the `response` member. `is_exact`: JSON is only decoded if it is in compact form.
+def write_response(texts: Sequence[str], *, is_error: bool) -> dict[str, object]:
+    """Return the `response` member.
 
     Text that is a JSON object becomes that object, unless it would be decoded differently (as NaN
     would), or the provider gives one of its keys a meaning of its own.
@@ -51,8 +51,6 @@ def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> d
     if not value.keys().isdisjoint((_OUTPUT, _ERROR)):
         return {_OUTPUT: text}
     if (_REFERENCE in text or "\\u" in text) and _has_reference(value):
-        return {_OUTPUT: text}
-    if is_exact and dumps(value).decode() != text:
         return {_OUTPUT: text}
     return value
 

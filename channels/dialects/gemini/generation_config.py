@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from channels.dialects.gemini.generations import GeminiGeneration, generation_of
-from channels.dialects.gemini.members import ORIGIN, TranslatedConfig, camel_keys
+from channels.dialects.gemini.members import TranslatedConfig, camel_keys
 from channels.dialects.gemini.references import CopyRoom
 from channels.dialects.gemini.schemas import described, read_schema, write_schema
 from channels.dialects.same_fields import read_fields, write_fields
 from channels.errors import InvalidRequest
 from channels.translation.body_members import Members
-from channels.translation.losses import LossReport, spelled
+from channels.translation.losses import LossReport, report_lacking, spelled
 from channels.translation.model import (
     ClientProtocol,
     Effort,
@@ -50,8 +50,6 @@ _BUDGETS: Mapping[Effort, int] = {
 # The budget by which the model decides, and that which disables thinking.
 _DYNAMIC = -1
 _OFF = 0
-# A request of this protocol is sent as it came.
-_OWN_GENERATION = GeminiGeneration()
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
@@ -75,15 +73,11 @@ def write_config(
     config: dict[str, object] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
     write_fields(request, TranslatedConfig, config, without=_BOUNDED)
     if request.seed is not None:
-        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
+        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX:
             config["seed"] = request.seed
         else:
             report.drop(spelled(origin, "seed"))
-    if request.count is not None:
-        if origin is ORIGIN:
-            config["candidateCount"] = request.count
-        elif request.count > 1:
-            report.drop(spelled(origin, "count"))  # translations return one response
+    report_lacking(request, ("count",), report)  # translations return one response
     _write_stop(request, config, report)
     if request.format is not None:
         _write_format(request.format, request, config, report, room)
@@ -91,17 +85,14 @@ def write_config(
         thinking = _thinking(request.reasoning, request, model, report)
         if thinking:
             config["thinkingConfig"] = thinking
-    if origin is not ORIGIN:
-        _write_resolution(request, config, report)
+    _write_resolution(request, config, report)
     return config
 
 
 def _write_stop(request: Request, config: dict[str, object], report: LossReport) -> None:
-    stop = request.stop
-    if request.origin is not ORIGIN:
-        stop = tuple(text for text in stop if text)[:_STOPS_MAX]
-        if len(stop) < len(request.stop):
-            report.drop(spelled(request.origin, "stop"))
+    stop = tuple(text for text in request.stop if text)[:_STOPS_MAX]
+    if len(stop) < len(request.stop):
+        report.drop(spelled(request.origin, "stop"))
     if stop:
         config["stopSequences"] = list(stop)
 
@@ -114,9 +105,6 @@ def _write_format(
     if form.kind != "schema" or form.schema is None:
         return
     origin = request.origin
-    if origin is ORIGIN:
-        config["responseJsonSchema"] = form.schema
-        return
     schema = write_schema(form.schema, spelled(origin, "format.schema"), report, room)
     for name, field, value in (
         ("title", "format.name", form.name),
@@ -135,7 +123,7 @@ def _thinking(
     reasoning: Reasoning, request: Request, model: str, report: LossReport
 ) -> dict[str, object]:
     origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
-    generation = _OWN_GENERATION if origin is ORIGIN else generation_of(model)
+    generation = generation_of(model)
     config: dict[str, object] = {}
     is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
     if not generation.thinks:
@@ -224,8 +212,7 @@ def read_config(config: Members | None, left_over: dict[str, object]) -> dict[st
         "format": _read_format(config, left_over),
         "reasoning": _read_reasoning(config, left_over),
     }
-    for name, value in config.rest().items():
-        left_over[f"generationConfig.{name}"] = value
+    config.leave_over(left_over, "generationConfig")
     return fields
 
 
@@ -260,8 +247,7 @@ def _read_reasoning(config: Members, left_over: dict[str, object]) -> Reasoning 
     level = (stated.text("thinkingLevel") or _UNSPECIFIED).upper()
     budget = stated.integer("thinkingBudget")
     shows = stated.boolean("includeThoughts")
-    for name, value in stated.rest().items():
-        left_over[f"generationConfig.thinkingConfig.{name}"] = value
+    stated.leave_over(left_over, "generationConfig.thinkingConfig")
     if budget is not None:
         _check_budget(budget, level, stated.path("thinkingBudget"))
     effort = _EFFORTS.get(level)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from channels.dialects.gemini.members import camel_keys
+from channels.json.lenient import text_in
 from channels.json.written import Written
 from channels.translation.media import kind_of, read_data_uri, stated_type
 from channels.translation.model import Media, MediaKind
@@ -60,16 +61,16 @@ def read_inline(value: object, extras: Mapping[str, object] | None = None) -> Me
     if not isinstance(data, str) or not data:
         return None
     data = standard_base64(data)
-    mime_type = stated_type(_string(payload, "mimeType"), data)
-    name = _string(payload, "displayName")
+    mime_type = stated_type(text_in(payload, "mimeType") or None, data)
+    name = text_in(payload, "displayName") or None
     return Media(kind_of(mime_type), mime_type, data=data, name=name, extras=extras or {})
 
 
 def read_file(value: object, extras: Mapping[str, object] | None = None) -> Media | None:
     """Return the medium of a `fileData` member; None for a file that only the provider has."""
     payload = camel_keys(value) if isinstance(value, Mapping) else {}
-    address, mime_type = _string(payload, "fileUri") or "", _string(payload, "mimeType")
-    name = _string(payload, "displayName")
+    address, mime_type = text_in(payload, "fileUri"), text_in(payload, "mimeType") or None
+    name = text_in(payload, "displayName") or None
     inline = read_data_uri(address)
     if inline is not None:
         found = inline[0] or mime_type
@@ -111,8 +112,3 @@ def _type_by_name(address: str) -> str | None:
     except ValueError:
         return None
     return _TYPES.get(path.rpartition(".")[2].lower())
-
-
-def _string(payload: Mapping[str, object], name: str) -> str | None:
-    value = payload.get(name)
-    return value if isinstance(value, str) and value else None

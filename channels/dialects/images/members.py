@@ -1,7 +1,6 @@
-"""The members of an images request, as types and as text (spec: Images; Limits).
+"""The members of an images request, each declared once (spec: Images; Limits).
 
-The types are checked; `ALLOWED` describes them to the client. Other members are forwarded
-unchecked.
+Other members are forwarded unchecked. `ALLOWED` has the words of each.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from channels.dialects.validation import MODEL_CHARACTERS_MAX
+from channels.dialects import common_members as common
+from channels.dialects.member import member
+from channels.dialects.member_words import words_of
 
 # Spec, Limits: image count `n`, and image reference images.
 IMAGES_MAX = 10
@@ -27,22 +28,32 @@ _Reference = Annotated[
 class ImagesBody(Struct, gc=False):
     """The members that the gateway parses."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    prompt: Annotated[str, Meta(min_length=1)]
-    size: Annotated[str, Meta(min_length=1, max_length=SIZE_CHARACTERS_MAX)] | None = None
-    n: Annotated[int, Meta(ge=1, le=IMAGES_MAX)] | None = None
-    image: Annotated[list[_Reference], Meta(min_length=1, max_length=REFERENCES_MAX)] | None = None
-    response_format: Literal["url", "b64_json"] | None = None
-    stream: bool | None = None
+    model: common.Model
+    prompt: Annotated[
+        str,
+        Meta(min_length=1),
+        member("What to draw.", words="a string that describes the image"),
+    ]
+    size: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=SIZE_CHARACTERS_MAX)] | None,
+        member("Width and height in pixels.", words="a string such as 1024x1024"),
+    ] = None
+    n: Annotated[
+        Annotated[int, Meta(ge=1, le=IMAGES_MAX)] | None, member("The number of images.")
+    ] = None
+    image: Annotated[
+        Annotated[list[_Reference], Meta(min_length=1, max_length=REFERENCES_MAX)] | None,
+        member(
+            "Images to start from.",
+            words=f"an array of 1 to {REFERENCES_MAX} reference-image URLs",
+            each="an http or https URL of an image",
+        ),
+    ] = None
+    response_format: Annotated[
+        Literal["url", "b64_json"] | None,
+        member("The form of the images.", words="url or b64_json"),
+    ] = None
+    stream: Annotated[bool | None, member("Refused if true: images come complete.")] = None
 
 
-ALLOWED = {
-    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
-    "prompt": "a string that describes the image",
-    "size": "a string such as 1024x1024",
-    "n": f"an integer from 1 to {IMAGES_MAX}",
-    "image": f"an array of 1 to {REFERENCES_MAX} reference-image URLs",
-    "image[]": "an http or https URL of an image",
-    "response_format": "url or b64_json",
-    "stream": "a boolean",
-}
+ALLOWED = words_of(ImagesBody)

@@ -8,10 +8,10 @@ block follows, a call when its arguments are a JSON object.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from channels.json.lenient import dumps
+from channels.json.written import Written
 from channels.translation.call_arguments import Arguments, arguments_object
 
 _DELTAS = {
@@ -31,7 +31,7 @@ class PendingBlock:
     """
 
     kind: str
-    start: Mapping[str, object]
+    start: Written
     waiting: list[tuple[str, str]] = field(default_factory=list)
     arguments: Arguments | None = None
     is_finished: bool = False
@@ -67,7 +67,7 @@ class BlockList:
         """Finish every block."""
         return b""
 
-    def content(self) -> list[dict[str, Any]]:
+    def content(self) -> list[Written]:
         """Return the blocks with all their members."""
         for block in self._blocks:
             if block.arguments is not None:

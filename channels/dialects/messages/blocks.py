@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from channels.dialects.messages.billing_header import FIELD, without_line
 from channels.dialects.messages.media import SourceKind, read_source
 from channels.families import MESSAGES
-from channels.json.lenient import dumps
+from channels.json.lenient import dumps, text_in
 from channels.translation import model
 from channels.translation.signatures import UNSIGNED, opened
 
@@ -70,7 +70,7 @@ class BlockReader:
         }
         parts: list[model.Part] | None = None
         if kind == "text":
-            text = _string(block, "text")
+            text = text_in(block, "text")
             parts = [model.Text(text, extras)] if text else []
         elif kind == "image" or kind == "document":
             parts = self._read_media(kind, block, extras)
@@ -83,11 +83,11 @@ class BlockReader:
         elif kind == "tool_reference":
             # A tool that the provider's search found: its name is the result.
             self.left_over["messages.tool_reference"] = True
-            parts = [model.Text(f"Tool found: {_string(block, 'tool_name') or ''}", extras)]
+            parts = [model.Text(f"Tool found: {text_in(block, 'tool_name')}", extras)]
         elif kind == "search_result":
             # Its text is kept, but not that it was a search result.
             self.left_over["messages.search_result"] = True
-            head = " ".join(filter(None, (_string(block, "title"), _string(block, "source"))))
+            head = " ".join(filter(None, (text_in(block, "title"), text_in(block, "source"))))
             parts = [model.Text(head, extras), *self.read(block.get("content"))]
         if parts is None:
             self.left_over[f"messages.{kind}"] = True
@@ -113,7 +113,7 @@ class BlockReader:
         return []
 
     def _read_call(self, block: Mapping[str, object], extras: dict[str, object]) -> model.ToolCall:
-        call_id, name = _string(block, "id") or "", _string(block, "name") or ""
+        call_id, name = text_in(block, "id"), text_in(block, "name")
         self._names[call_id] = name
         given = block.get("input")
         return model.ToolCall(call_id, name, arguments_of(given), extras=extras)
@@ -121,7 +121,7 @@ class BlockReader:
     def _read_result(
         self, block: Mapping[str, object], extras: dict[str, object]
     ) -> model.ToolResult:
-        call_id = _string(block, "tool_use_id") or ""
+        call_id = text_in(block, "tool_use_id")
         parts = tuple(
             part
             for part in self.read(block.get("content"))
@@ -144,18 +144,13 @@ def arguments_of(given: object) -> str:
 
 
 def _read_thinking(block: Mapping[str, object]) -> list[model.Part]:
-    data = _string(block, "data")
+    data = text_in(block, "data")
     if data:
         data, signer = opened(data, own=MESSAGES.protocol)
         return [model.Thinking("", redacted=data, signer=signer)]
-    text = _string(block, "thinking") or ""
-    signature = _string(block, "signature")
+    text = text_in(block, "thinking")
+    signature = text_in(block, "signature")
     if signature and signature != UNSIGNED:
         signature, signer = opened(signature, own=MESSAGES.protocol)
         return [model.Thinking(text, signature=signature, signer=signer)]
     return [model.Thinking(text)] if text else []
-
-
-def _string(block: Mapping[str, object], name: str) -> str | None:
-    value = block.get(name)
-    return value if isinstance(value, str) else None

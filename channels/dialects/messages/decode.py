@@ -7,19 +7,18 @@ InvalidRequest. `blocks.py` decodes blocks, `encode.py` is the reverse.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast, get_args
 
 from msgspec.structs import replace
 
 from channels.dialects.messages.blocks import BlockReader
 from channels.dialects.messages.members import ORIGIN, TranslatedMessages, TranslatedTool
 from channels.dialects.same_fields import read_fields
-from channels.errors import InvalidRequest
 from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.turns import EMPTY, merged
 
-_EFFORTS = frozenset(get_args(model.Effort)) - {"none", "minimal"}
+# Levels that only other protocols have.
+_UNKNOWN_EFFORTS = ("none", "minimal")
 _SHOWS = {"summarized": True, "omitted": False}
 
 
@@ -63,8 +62,7 @@ def _read_turns(
     has_spoken = False
     for message in members.objects("messages"):
         role, content = message.text("role"), message.any("content")
-        for name, value in message.rest().items():
-            reader.left_over[f"messages.{name}"] = value
+        message.leave_over(reader.left_over, "messages")
         if role != "system":
             parts = tuple(reader.read(content))
             if not parts:
@@ -89,9 +87,8 @@ def _read_tools(members: Members, left_over: dict[str, object]) -> tuple[model.T
         if kind not in (None, "custom"):
             left_over[f"tools.{kind}"] = True
             continue
+        tool.required("name")
         fields = read_fields(tool, TranslatedTool)
-        if not fields["name"]:
-            raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
         tools.append(model.Tool(**fields, extras=tool.rest()))
     return tuple(tools)
 
@@ -126,13 +123,12 @@ def _read_output(
     form = None
     if config is not None:
         word = config.text("effort")
-        if word in _EFFORTS:
-            effort = cast(model.Effort, word)
-        elif word is not None:
+        if word is not None and word not in _UNKNOWN_EFFORTS:
+            effort = model.EFFORTS.get(word)
+        if word is not None and effort is None:
             left_over["output_config.effort"] = word
         form = _read_format(config.object("format"), "output_config.format", left_over)
-        for name, value in config.rest().items():
-            left_over[f"output_config.{name}"] = value
+        config.leave_over(left_over, "output_config")
     if older is not None and form is None:
         form = _read_format(older, "output_format", left_over)
     return effort, form
@@ -175,6 +171,5 @@ def _read_user(members: Members, left_over: dict[str, object]) -> str | None:
     if metadata is None:
         return None
     user = metadata.text("user_id")
-    for name, value in metadata.rest().items():
-        left_over[f"metadata.{name}"] = value
+    metadata.leave_over(left_over, "metadata")
     return user

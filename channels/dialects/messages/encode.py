@@ -1,7 +1,4 @@
-"""Encode a canonical request as a messages body, and report what it cannot express.
-
-A request of this protocol is encoded as received.
-"""
+"""Encode another protocol's canonical request as a messages body, and report its losses."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from itertools import groupby
 
 from channels.dialects.messages.cache_marks import BREAKPOINT, mark_cache, split_mark
 from channels.dialects.messages.media import write_block
-from channels.dialects.messages.members import ORIGIN, TranslatedTool
+from channels.dialects.messages.members import TranslatedTool
 from channels.dialects.messages.thinking import write_thinking
 from channels.dialects.same_fields import write_fields
 from channels.families import MESSAGES
@@ -36,7 +33,6 @@ from channels.translation.model import (
     must_be_written,
 )
 from channels.translation.schemas import one_object
-from channels.translation.signatures import sealed
 from channels.translation.turns import refuse_empty, unsayable
 
 # The user's turn before a conversation that begins with the model's.
@@ -79,7 +75,7 @@ class TurnWriter:
         """
         messages = self._write_turns(turns)
         blocks = [block for text in system if (block := self._text(text)) is not None]
-        if not messages and self._origin is not ORIGIN:
+        if not messages:
             if not blocks:
                 raise unsayable(self._origin)
             # The protocol has no conversation of instructions alone: they become the user's.
@@ -94,7 +90,7 @@ class TurnWriter:
         messages: list[Written] = []
         for turn in turns:
             written = self._write_turn(turn)
-            is_empty = not any(blocks for _, blocks in written) and self._origin is not ORIGIN
+            is_empty = not any(blocks for _, blocks in written)
             if is_empty and must_be_written(turn, self._origin):
                 raise unsayable(self._origin)
             for role, blocks in written:
@@ -106,8 +102,6 @@ class TurnWriter:
 
     def _open(self, messages: list[Written]) -> None:
         """Repair a beginning and an end that the protocol refuses."""
-        if self._origin is ORIGIN or not messages:
-            return
         if messages[0]["role"] == "assistant":
             self._report.drop(losses.spelled(self._origin, "turn.role"))
             opening = [{"type": "text", "text": _OPENING}]
@@ -150,7 +144,7 @@ class TurnWriter:
             return self._thinking(part)
         if isinstance(part, Refusal):
             return self._text(Text(part.text))
-        block = write_block(part) if role == "user" or self._origin is ORIGIN else None
+        block = write_block(part) if role == "user" else None
         if block is None:
             losses.report_media(self._origin, part, self._report)
             return None
@@ -165,7 +159,7 @@ class TurnWriter:
 
     def _text(self, text: Text) -> Written | None:
         extras = self._extras(text.extras)
-        if not text.text.strip() and self._origin is not ORIGIN:
+        if not text.text.strip():
             if "cache_control" in extras:
                 name = "cache_control" if "cache_control" in text.extras else BREAKPOINT
                 self._report.drop(self._origin.parts + name)
@@ -200,23 +194,17 @@ class TurnWriter:
         return {**block, **self._extras(result.extras)}
 
     def _thinking(self, part: Thinking) -> Written | None:
-        """Encode thinking that this provider can check; as received, if it is of this protocol."""
-        signer = part.signer
-        if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
+        """Encode thinking that this provider can check."""
+        if part.signer == MESSAGES.protocol and part.redacted:
+            return {"type": "redacted_thinking", "data": part.redacted}
+        if part.signer != MESSAGES.protocol or not part.signature:
             self._report.drop(losses.spelled(self._origin, "thinking"))
             return None
-        if part.redacted:
-            data = sealed(part.redacted, signer, own=MESSAGES.protocol)
-            return {"type": "redacted_thinking", "data": data}
-        if not part.signature:
-            self._report.drop(losses.spelled(self._origin, "thinking"))
-            return None
-        signature = sealed(part.signature, signer, own=MESSAGES.protocol)
-        return {"type": "thinking", "thinking": part.text, "signature": signature}
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature}
 
     def _extras(self, extras: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the members of a block: all of this protocol's, and others' cache marks."""
-        if self._origin is ORIGIN or not extras:
+        """Return the members of a block: cache marks, of whichever protocol."""
+        if not extras:
             return extras
         mark, rest = split_mark(extras, takes_breakpoint=self._takes_breakpoints)
         losses.report_extras(self._origin, self._origin.parts, rest, self._report)
@@ -265,8 +253,7 @@ def encode_request(
     ago. `takes_tiers`: the upstream's host has service tiers.
     """
     assert max_tokens is not None, "this protocol has no call without a maximum"
-    if request.origin is not ORIGIN:
-        refuse_empty(request)
+    refuse_empty(request)
     writer = TurnWriter(
         request.origin,
         report,
@@ -320,8 +307,6 @@ def _tool(tool: Tool, request: Request, report: losses.LossReport) -> Written:
     written: Written = {"name": LIMITS.name(tool.name)}
     write_fields(tool, TranslatedTool, written, without=("name", "parameters"))
     written["input_schema"] = _schema(tool, request, report)
-    if request.origin is ORIGIN:
-        return {**written, **tool.extras}
     mark, rest = split_mark(tool.extras, takes_breakpoint=False)
     if mark is not None:
         written["cache_control"] = mark
@@ -333,8 +318,6 @@ def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[
     """Return the schema of a tool's input, which has to be one object."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
-    if request.origin is ORIGIN:
-        return tool.parameters
     path = losses.spelled(request.origin, "tools.parameters")
     schema = one_object(tool.parameters, path, lambda keyword: report.drop(f"{path}.{keyword}"))
     kind = schema.get("type")
@@ -346,11 +329,9 @@ def _schema(tool: Tool, request: Request, report: losses.LossReport) -> Mapping[
 
 
 def _write_stop(request: Request, body: Written, report: losses.LossReport) -> None:
-    stop = request.stop
-    if request.origin is not ORIGIN:
-        stop = tuple(text for text in stop if text.strip())  # the protocol refuses blank ones
-        if len(stop) < len(request.stop):
-            report.drop(losses.spelled(request.origin, "stop"))
+    stop = tuple(text for text in request.stop if text.strip())  # the protocol refuses blank ones
+    if len(stop) < len(request.stop):
+        report.drop(losses.spelled(request.origin, "stop"))
     if stop:
         body["stop_sequences"] = list(stop)
 
@@ -369,7 +350,7 @@ def _write_format(form: Format, request: Request, body: Written, report: losses.
     ):
         if value is not None and schema.setdefault(name, value) != value:
             report.drop(losses.spelled(request.origin, field))
-    if form.is_strict is False and request.origin is not ORIGIN:
+    if form.is_strict is False:
         report.drop(losses.spelled(request.origin, "format.is_strict"))
     config = body.setdefault("output_config", {})
     config["format"] = {"type": "json_schema", "schema": schema}
@@ -381,12 +362,7 @@ def _write_members(
     """Write the user, and members of the client's protocol that this one shares."""
     carried = set()
     user = request.user
-    if request.origin is ORIGIN:
-        for name, value in request.extras.items():
-            if "." not in name and name not in body:
-                body[name] = value
-                carried.add(name)
-    elif request.origin.provider is not None:  # the one whose words for both are documented
+    if request.origin.provider is not None:  # the one whose words for both are documented
         tier = request.extras.get("service_tier")
         if isinstance(tier, str) and tier in tiers:
             body["service_tier"] = tiers[tier]

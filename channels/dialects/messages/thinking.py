@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from channels.dialects.messages.generations import MessagesGeneration, generation_of
-from channels.dialects.messages.members import ORIGIN
 from channels.families import MESSAGES
 from channels.json.written import Written
 from channels.translation.losses import LossReport, spelled
@@ -55,10 +54,6 @@ def write_thinking(
 ) -> None:
     """Write these members for a model. `is_forced`: a tool must be called."""
     reasoning = request.reasoning or Reasoning()
-    if request.origin is ORIGIN:
-        _write_as_it_came(reasoning, body)
-        _write_sampling(request, body, report, thinks=False, takes_sampling=True)
-        return
     generation = generation_of(model)
     thinking: Written | None
     if _is_disabled(reasoning):
@@ -115,20 +110,6 @@ def _write_effort(
     if fitted != effort:
         report.drop(spelled(origin, _asked(reasoning)))
     body.setdefault("output_config", {})["effort"] = fitted
-
-
-def _write_as_it_came(reasoning: Reasoning, body: Written) -> None:
-    if reasoning.effort is not None:
-        body.setdefault("output_config", {})["effort"] = reasoning.effort
-    thinking: Written = {}
-    if reasoning.is_enabled is False:
-        thinking = {"type": "disabled"}
-    elif reasoning.budget_tokens is not None:
-        thinking = {"type": "enabled", "budget_tokens": reasoning.budget_tokens}
-    elif reasoning.is_enabled:
-        thinking = {"type": "adaptive"}
-    if thinking:
-        body["thinking"] = thinking | _display(reasoning)
 
 
 def _display(reasoning: Reasoning) -> dict[str, str]:
@@ -211,7 +192,7 @@ def _write_sampling(
                 report.drop(spelled(origin, name))
         return
     if temperature is not None:
-        if temperature > _TEMPERATURE_MAX and origin is not ORIGIN:
+        if temperature > _TEMPERATURE_MAX:
             report.drop(spelled(origin, "temperature"))
             temperature = _TEMPERATURE_MAX
         if not thinks:
@@ -220,8 +201,7 @@ def _write_sampling(
             report.drop(spelled(origin, "temperature"))
     if top_p is not None:
         # Models since Opus 4.1 refuse both, even if top_p has no effect.
-        is_second = "temperature" in body and origin is not ORIGIN
-        if is_second or (thinks and top_p < _THINKING_TOP_P_MIN):
+        if "temperature" in body or (thinks and top_p < _THINKING_TOP_P_MIN):
             report.drop(spelled(origin, "top_p"))
         else:
             body["top_p"] = top_p

@@ -13,11 +13,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from channels.dialects import common_members as common
 from channels.dialects import validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option
 from channels.dialects.error_body import failure_of
 from channels.dialects.logged_parameters import counts
+from channels.dialects.member import member
+from channels.dialects.member_words import words_of
 from channels.errors import UpstreamMalformed
 from channels.families import MODERATIONS
 from channels.json.json_object import NOTHING, JsonObject
@@ -29,20 +32,19 @@ INPUTS_MAX = 2048
 class ModerationBody(Struct, gc=False):
     """The members that the gateway parses."""
 
-    input: (
+    input: Annotated[
         str
-        | Annotated[list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=INPUTS_MAX)]
-    )
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)] | None = (
-        None
-    )
+        | Annotated[list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=INPUTS_MAX)],
+        member(
+            "What is judged.",
+            words=f"a string, or an array of 1 to {INPUTS_MAX} strings or parts",
+            each="a string, or an object of type text or image_url",
+        ),
+    ]
+    model: Annotated[common.Model | None, member("The model, by its name here.")] = None
 
 
-ALLOWED = {
-    "input": f"a string, or an array of 1 to {INPUTS_MAX} strings or parts",
-    "input[]": "a string, or an object of type text or image_url",
-    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
-}
+ALLOWED = words_of(ModerationBody)
 _DECODER = msgspec.json.Decoder(ModerationBody)
 _NAMES = validation.lookalikes_of(ModerationBody.__struct_fields__)
 

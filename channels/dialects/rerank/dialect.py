@@ -14,11 +14,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from channels.dialects import common_members as common
 from channels.dialects import validation
 from channels.dialects.address import Address
 from channels.dialects.dialect import Dialect, model_option, renamed_body
 from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.logged_parameters import counts, settings
+from channels.dialects.member import member
+from channels.dialects.member_words import words_of
 from channels.dialects.meter import fit_name
 from channels.dialects.token_counts import count_of
 from channels.errors import InvalidRequest, UpstreamMalformed
@@ -30,27 +33,28 @@ from channels.json.lenient import NULL, UNREADABLE
 DOCUMENTS_MAX = 10_000
 DOCUMENTS_PER_SEARCH = 100
 
-_Query = Annotated[str, Meta(min_length=1)]
-
 
 class RerankBody(Struct, gc=False):
     """The members that the gateway parses."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=validation.MODEL_CHARACTERS_MAX)]
-    query: _Query
+    model: common.Model
+    query: Annotated[str, Meta(min_length=1), member("What is searched for.", words="a string")]
     documents: Annotated[
-        list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=DOCUMENTS_MAX)
+        list[str | dict[str, msgspec.Raw]],
+        Meta(min_length=1, max_length=DOCUMENTS_MAX),
+        member(
+            "The texts to rank.",
+            words=f"an array of 1 to {DOCUMENTS_MAX} texts",
+            each="a string, or an object with the text in it",
+        ),
     ]
-    top_n: validation.Count | None = None
+    top_n: Annotated[
+        validation.Count | None,
+        member("How many of the best to return.", words="a whole number above 0"),
+    ] = None
 
 
-ALLOWED = {
-    "model": f"a string of 1 to {validation.MODEL_CHARACTERS_MAX} characters",
-    "query": "a string",
-    "documents": f"an array of 1 to {DOCUMENTS_MAX} texts",
-    "documents[]": "a string, or an object with the text in it",
-    "top_n": "a whole number above 0",
-}
+ALLOWED = words_of(RerankBody)
 _DECODER = msgspec.json.Decoder(RerankBody)
 _NAMES = validation.lookalikes_of(RerankBody.__struct_fields__)
 _SETTINGS = frozenset(("top_n", "top_k", "return_documents", "max_tokens_per_doc", "truncation"))

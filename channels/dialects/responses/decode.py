@@ -7,7 +7,6 @@ InvalidRequest. `encode.py` is the reverse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import cast, get_args
 
 from msgspec.structs import replace
 
@@ -17,15 +16,14 @@ from channels.dialects.responses import client_tools, tool_calls, tool_names
 from channels.dialects.responses.members import ORIGIN, TranslatedResponses
 from channels.dialects.responses.signatures import proven
 from channels.dialects.same_fields import read_fields
-from channels.errors import InvalidRequest
 from channels.families import RESPONSES
-from channels.json.lenient import dumps
+from channels.json.lenient import dumps, text_in
 from channels.translation import model
 from channels.translation.body_members import Members
 from channels.translation.call_arguments import call_arguments
 from channels.translation.identifiers import made_id
 from channels.translation.media import linked_media
-from channels.translation.turns import EMPTY, merged
+from channels.translation.turns import EMPTY, merged, without_refusals
 
 # Items that add tools to the request's.
 _LISTS = frozenset(("additional_tools",))
@@ -121,11 +119,11 @@ class ItemsDecoder:
         elif role == "assistant":
             self._add("assistant", *parts)
         else:
-            self._add("user", *_spoken(parts))
+            self._add("user", *without_refusals(parts))
 
     def _read_system(self, parts: Iterable[model.Text | model.Media | model.Refusal]) -> None:
         texts = []
-        for part in _spoken(parts):
+        for part in without_refusals(parts):
             if isinstance(part, model.Text):
                 texts.append(part)
             else:
@@ -151,7 +149,7 @@ class ItemsDecoder:
         if item.get("execution") == "server":  # a search that the provider ran
             self.left_over[f"input.{kind}"] = True
             return
-        call_id, item_id = _call_id(item), _string(item, "id")
+        call_id, item_id = _call_id(item), text_in(item, "id")
         if item_id:
             self._call_ids[item_id] = call_id
         arguments = tool_calls.stated_arguments(client_tools.CLIENT_TOOLS[tool], item)
@@ -162,9 +160,9 @@ class ItemsDecoder:
         if item.get("execution") == "server":
             self.left_over[f"input.{kind}"] = True
             return
-        call_id = _string(item, "call_id")
+        call_id = text_in(item, "call_id")
         if not call_id:  # one kind names its call by a single id, its item's or the call's
-            item_id = _string(item, "id")
+            item_id = text_in(item, "id")
             call_id = self._call_ids.get(item_id, item_id)
         if isinstance(item.get("tools"), list):
             self.more_tools.append(Members(item, path))
@@ -173,7 +171,7 @@ class ItemsDecoder:
         self._add("user", model.ToolResult(call_id, self._call_names.get(call_id), parts))
 
     def _named(self, item: Mapping[str, object]) -> str:
-        return self._names.of(_string(item, "namespace"), _string(item, "name"))
+        return self._names.of(text_in(item, "namespace"), text_in(item, "name"))
 
     def _add_call(self, item: Mapping[str, object], name: str, arguments: object) -> None:
         if not isinstance(arguments, str):
@@ -188,13 +186,13 @@ class ItemsDecoder:
         if output is not None and not isinstance(output, str | list):
             output = dumps(output).decode()
         call_id = _call_id(item)
-        parts = _spoken(self.read_content(output))
+        parts = without_refusals(self.read_content(output))
         self._add("user", model.ToolResult(call_id, self._call_names.get(call_id), parts))
 
     def _read_reasoning(self, item: Mapping[str, object]) -> None:
         self._leave_over(item, "summary", "content", "encrypted_content")
         text = _thought_in(item.get("summary")) or _thought_in(item.get("content"))
-        proof = _string(item, "encrypted_content")
+        proof = text_in(item, "encrypted_content")
         if proof:
             self._add("assistant", proven(text, proof))
         elif text:
@@ -258,15 +256,6 @@ def _read_file(part: Mapping[str, object]) -> model.Media | None:
     return read_file(part, extras, member="input_file")
 
 
-def _spoken(
-    parts: Iterable[model.Text | model.Media | model.Refusal],
-) -> tuple[model.Text | model.Media, ...]:
-    """Return the parts of a user or a tool, in which a refusal is text."""
-    return tuple(
-        model.Text(part.text) if isinstance(part, model.Refusal) else part for part in parts
-    )
-
-
 def _thought_in(parts: object) -> str:
     """Join the paragraphs of a thought."""
     stated = [part.get("text") for part in _objects(parts)]
@@ -282,19 +271,13 @@ def _extras(part: Mapping[str, object], *known: str) -> dict[str, object]:
 
 
 def _call_id(item: Mapping[str, object]) -> str:
-    return _string(item, "call_id") or _string(item, "id")
+    return text_in(item, "call_id") or text_in(item, "id")
 
 
 def _objects(value: object) -> list[Mapping[str, object]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def _string(value: Mapping[str, object], name: str) -> str:
-    payload = value.get(name)
-    return payload if isinstance(payload, str) else ""
-
-
-_EFFORTS = frozenset(get_args(model.Effort))
 _SUMMARIES = ("auto", "concise", "detailed")
 # A thought always includes its proof, whether requested or not.
 _ALWAYS_INCLUDED = "reasoning.encrypted_content"
@@ -344,8 +327,7 @@ def decode_request(body: Mapping[str, object]) -> model.Request:
 def _read_inner(inner: Members | None, left_over: dict[str, object]) -> None:
     """Leave over the unread members of an object."""
     if inner is not None:
-        for name, value in inner.rest().items():
-            left_over[inner.path(name)] = value
+        inner.leave_over(left_over, inner.location)
 
 
 def _added_tools(
@@ -383,9 +365,7 @@ def _read_tools(
 
 
 def _read_tool(tool: Members, kind: str, namespace: str, names: tool_names.ToolNames) -> model.Tool:
-    name = tool.text("name")
-    if not name:
-        raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
+    name = tool.required("name")
     parameters = tool.mapping("parameters")
     if kind == tool_names.CUSTOM:
         parameters = tool_calls.custom_parameters(tool.whole().get("format"))
@@ -439,12 +419,12 @@ def _read_tool_choice(
 
 def _chosen(choice: Mapping[str, object], names: tool_names.ToolNames) -> str:
     """Return the function that a choice names; empty if it names none."""
-    kind, name = choice.get("type"), _string(choice, "name")
+    kind, name = choice.get("type"), text_in(choice, "name")
     if isinstance(kind, str) and kind in client_tools.CLIENT_TOOLS:
         return names.of_type(kind)
     if kind not in (tool_names.FUNCTION, tool_names.CUSTOM) or not name:
         return ""
-    return names.of(_string(choice, "namespace"), name)
+    return names.of(text_in(choice, "namespace"), name)
 
 
 def _read_text(members: Members, left_over: dict[str, object]) -> model.Format | None:
@@ -472,16 +452,16 @@ def _read_reasoning(members: Members, left_over: dict[str, object]) -> model.Rea
     stated = members.object("reasoning")
     if stated is None:
         return None
-    effort, summary = stated.text("effort"), stated.text("summary")
+    level, summary = stated.text("effort"), stated.text("summary")
     summary = summary or stated.text("generate_summary")
-    if effort is not None and effort not in _EFFORTS:
-        left_over["reasoning.effort"] = effort
-        effort = None
+    effort = None if level is None else model.EFFORTS.get(level)
+    if level is not None and effort is None:
+        left_over["reasoning.effort"] = level
     if summary is not None and summary not in _SUMMARIES:
         left_over["reasoning.summary"] = summary
     _read_inner(stated, left_over)
     reasoning = model.Reasoning(
-        effort=cast(model.Effort | None, effort),
+        effort=effort,
         shows_thoughts=True if summary in _SUMMARIES else None,
     )
     return None if reasoning == model.Reasoning() else reasoning

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from channels.dialects.responses import client_tools
 from channels.dialects.responses.tool_names import CUSTOM, named_call
-from channels.json.lenient import dumps
+from channels.json.lenient import dumps, text_in
 from channels.translation.call_arguments import object_in
 
 # The argument of a custom tool's function, and the member of its calls.
@@ -90,9 +90,9 @@ def _client_arguments(kind: str, given: Mapping[str, object]) -> dict[str, objec
         operation: dict[str, object] = {
             "type": stated if stated in client_tools.OPERATIONS else "update_file"
         }
-        operation["path"] = _string(given, "path")
+        operation["path"] = text_in(given, "path")
         if stated != "delete_file":
-            operation["diff"] = _string(given, "diff")
+            operation["diff"] = text_in(given, "diff")
         return operation
     if kind == "shell":
         action: dict[str, object] = {"commands": _strings(given.get("commands"))}
@@ -104,7 +104,7 @@ def _client_arguments(kind: str, given: Mapping[str, object]) -> dict[str, objec
     if (timeout := _number(given, "timeout_ms")) is not None:
         action["timeout_ms"] = timeout
     named = ("working_directory", "user")
-    return action | {name: given[name] for name in named if _string(given, name)}
+    return action | {name: given[name] for name in named if text_in(given, name)}
 
 
 def _command(stated: object) -> list[str]:
@@ -120,11 +120,6 @@ def _strings(stated: object) -> list[str]:
     if not isinstance(stated, list) or not all(isinstance(one, str) for one in stated):
         return []
     return list(stated)
-
-
-def _string(given: Mapping[str, object], name: str) -> str:
-    stated = given.get(name)
-    return stated if isinstance(stated, str) else ""
 
 
 def _number(given: Mapping[str, object], name: str) -> int | None:

@@ -14,12 +14,10 @@ from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.call_arguments import arguments_object
 from channels.translation.events import Ended, Finished, StreamFailed
-from channels.translation.losses import LossReport
-from channels.translation.model import Part, Protocol, Refusal, Request, Text, Thinking, ToolCall
+from channels.translation.model import Part, Protocol, Refusal, Text, Thinking, ToolCall
 from channels.translation.session import codec
 from channels.translation.turns import EMPTY
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
-from tests.unit.translation.gemini.pieces import encoded
 from tests.unit.translation.gemini.request_strategies import gemini_requests
 from tests.unit.translation.response import Response
 from tests.unit.translation.strategies import answers, chat_requests, events_of, messages_requests
@@ -41,40 +39,6 @@ ENDS = (
     *(b"response.completed", b"response.incomplete"),
 )
 slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-def again(protocol: Protocol, request: Request, **options: Any) -> Request:
-    """The request, encoded and decoded."""
-    module = codec(protocol)
-    body = module.encode_request(
-        request,
-        model="m",
-        stream=False,
-        max_tokens=request.max_tokens or 4000,
-        report=LossReport(),
-        **options,
-    )
-    return module.decode_request(body)
-
-
-def settled(request: Request) -> Request:
-    """The request without what is not the wire's to keep: the maximum, names that were merged."""
-    extras = {name: value for name, value in request.extras.items() if "." not in name}
-    return replace(request, max_tokens=None, extras=extras, empty=())
-
-
-@slow
-@given(chat_requests)
-def test_chat_request_says_the_same_again(body: dict[str, Any]) -> None:
-    request = codec("chat").decode_request(body)
-    assert settled(again("chat", request)) == settled(request)
-
-
-@slow
-@given(messages_requests)
-def test_messages_request_says_the_same_again(body: dict[str, Any]) -> None:
-    request = codec("messages").decode_request(body)
-    assert settled(again("messages", request, has_system_turns=True)) == settled(request)
 
 
 @slow
@@ -200,20 +164,6 @@ def test_unsigned_thoughts_come_back_as_one_from_a_messages_client(texts: list[s
 
 
 OTHERS: list[Protocol] = ["chat", "messages"]
-
-
-def settled_parts(request: Request) -> Request:
-    """The request without the maximum, which an encoder is given, and without its places."""
-    return replace(request, max_tokens=None, empty=())
-
-
-@slow
-@given(gemini_requests)
-def test_request_says_the_same_again(body: dict[str, Any]) -> None:
-    request = codec("native").decode_request(body)
-    sent, dropped = encoded(request)
-    assert settled_parts(codec("native").decode_request(sent)) == settled_parts(request)
-    assert dropped == []
 
 
 @slow

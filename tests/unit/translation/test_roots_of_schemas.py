@@ -149,14 +149,6 @@ def test_input_of_a_tool_is_one_object(name: str) -> None:
         assert found == [f"{path}.{keyword}" for keyword in dropped]
 
 
-def test_schema_of_a_messages_client_is_sent_as_it_came() -> None:
-    schema = {"type": "object", "anyOf": [{"required": ["a"]}]}
-    body = {"messages": [USER], "tools": [{"name": "f", "input_schema": schema}]}
-    sent, dropped = translated("messages", "messages", body)
-    assert sent["tools"][0]["input_schema"] == schema
-    assert dropped == []
-
-
 @cases(
     "schema",
     {

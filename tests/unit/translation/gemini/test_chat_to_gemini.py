@@ -406,8 +406,8 @@ def test_function_without_parameters_has_no_empty_object(parameters: Any) -> Non
 @cases(
     "text, written",
     ('{"a":1}', {"a": 1}),
-    ('{"a": 1}', {"output": '{"a": 1}'}),
+    ('{"a": 1}', {"a": 1}),
     ('{"output":"x"}', {"output": '{"output":"x"}'}),
 )
-def test_result_is_taken_apart_where_it_can_be_put_together_again(text: str, written: Any) -> None:
-    assert write_response([text], is_error=False, is_exact=True) == written
+def test_result_that_is_an_object_becomes_that_object(text: str, written: Any) -> None:
+    assert write_response([text], is_error=False) == written
