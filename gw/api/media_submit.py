@@ -24,8 +24,7 @@ from gw.api.services import MediaServices
 from gw.api.task_shapes import BegunTask
 from gw.api.videos.content_links import BASE_URL
 from gw.calls import media_calls
-from gw.calls.bills import Bill
-from gw.calls.jobs import JobBill
+from gw.calls.bills import Bill, JobBill
 from gw.calls.media import Media
 from gw.calls.offloading import LargeSubmission
 from gw.error_bodies import dumps

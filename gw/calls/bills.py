@@ -1,12 +1,13 @@
 """The bill of one call: its hold, its delivered content, its cost.
 
-Chat is billed by tokens (`token_bill.py`), media by the piece.
+Chat is billed by tokens (`token_bill.py`), what an upstream measures by what it states
+(`measured.py`), images by the piece (`gw/api/images/bill.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +16,7 @@ from actors.wallet.bounds import NONE_DOUBTED
 from actors.wallet.live_calls import Delivered
 from actors.wallet.piece_prices import MediaPrice
 from channels.dialects.token_counts import Usage
+from channels.registry import ModelSpec
 from gw.calls.upstream_prices import UpstreamPrice
 from metrics.spans import Attributes
 
@@ -42,44 +44,90 @@ class Charged(Struct, frozen=True, kw_only=True):
     doubted: Mapping[str, int] = NONE_DOUBTED  # stated counts that are not possible
 
 
-class Bill(Protocol):
-    """Reads the response of one call and prices it."""
+NOTHING = Charged(cost_nano_usd=0)
+
+
+class Bill:
+    """The bill of one call: reads its response and prices it.
+
+    What stands here holds of a response that is sent whole, once it is settled; a stream is billed
+    while it is sent (`token_bill.py`).
+    """
+
+    __slots__ = ()
 
     @property
     def hold_nano_usd(self) -> int:
         """The cost of a complete response to the request."""
+        raise NotImplementedError
+
+    @property
+    def stated_price(self) -> Mapping[str, Any]:
+        """The price, as in the receipt."""
+        raise NotImplementedError
 
     @property
     def terms(self) -> dict[str, Any]:
         """The price, and the estimate for the hold, as in the receipt; a dict of its own."""
+        return {"price": self.stated_price}
 
     @property
     def is_complete(self) -> bool:
         """Whether the upstream's response is complete, so that its connection can be reused."""
+        return True
 
     def delivered(self) -> Delivered | None:
         """Return the content sent so far, priced; None while there is none."""
+        return None
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         """Return the charge. `first_byte_seconds` is None when nothing was sent to the client."""
+        if first_byte_seconds is None or not self.is_complete:
+            return NOTHING
+        return self.charged_whole()
+
+    def charged_whole(self) -> Charged:
+        """Return the charge of a whole response."""
+        raise NotImplementedError
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
         """Return the operator's cost of the response in nano-USD, also where it is not charged.
 
         None where it is unknown.
         """
+        if not self.is_made(charged):
+            return 0
+        return None if price is None else self.cost_at(price.model, charged)
+
+    def is_made(self, charged: Charged) -> bool:
+        """Whether the upstream has made anything that it may charge."""
+        raise NotImplementedError
+
+    def cost_at(self, model: ModelSpec, charged: Charged) -> int | None:
+        """Return the cost of what was made at the price of this model."""
+        raise NotImplementedError
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         """Return the attributes of the response in the span of a sampled call."""
+        return {"gw.units": charged.units}
 
 
-class UnitBill:
+class ReadBill(Bill):
+    """The bill of a call whose upstream's response states what is charged."""
+
+    def read(self, body: bytes, *, now: float) -> str | None:
+        """Count the whole response of an upstream, received at `now` (Unix seconds).
+
+        Returns its message if it reports a failure nevertheless. Raises UpstreamMalformed.
+        """
+        raise NotImplementedError
+
+
+class UnitBill(Bill):
     """The bill of a call whose quantity is known beforehand: one, or a number of characters.
 
-    Charges everything or nothing. `quantity` is in the unit of the row.
+    `quantity` is in the unit of the row.
     """
-
-    is_complete = True  # a response is read whole, or its connection is closed
 
     def __init__(self, price: MediaPrice, quantity: int) -> None:
         self._price = price
@@ -87,32 +135,53 @@ class UnitBill:
 
     @property
     def hold_nano_usd(self) -> int:
-        """The cost of the quantity."""
         return self._price.cost_nano_usd(self._quantity)
 
     @property
-    def terms(self) -> dict[str, Any]:
-        return {"price": self._price.stated}
+    def stated_price(self) -> Mapping[str, Any]:
+        return self._price.stated
 
-    def delivered(self) -> Delivered | None:
-        """None: the response is sent at once, when it is settled."""
-        return None
-
-    def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        if first_byte_seconds is None:
-            return Charged(cost_nano_usd=0)
+    def charged_whole(self) -> Charged:
         return Charged(
             cost_nano_usd=self.hold_nano_usd,
             units=self._quantity,
             detail={"units": self._price.units(self._quantity)},
         )
 
-    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
-        if not charged.units:
-            return 0
-        if price is None:
-            return None
-        return MediaPrice.of(price.model).cost_nano_usd(charged.units)
+    def is_made(self, charged: Charged) -> bool:
+        return charged.units > 0
+
+    def cost_at(self, model: ModelSpec, charged: Charged) -> int:
+        return MediaPrice.of(model).cost_nano_usd(charged.units)
+
+
+class JobBill(Bill):
+    """The bill of a submission, which charges nothing until the job ends.
+
+    The job is settled at its end (`actors/jobs/ending.py`), at the price fixed here; the hold is
+    its highest cost.
+    """
+
+    def __init__(self, price: Mapping[str, str], hold_nano_usd: int) -> None:
+        self._price = price
+        self._hold_nano_usd = hold_nano_usd
+
+    def __repr__(self) -> str:
+        return f"<JobBill {dict(self._price)}>"
+
+    @property
+    def hold_nano_usd(self) -> int:
+        return self._hold_nano_usd
+
+    @property
+    def stated_price(self) -> Mapping[str, Any]:
+        return self._price
+
+    def charged_whole(self) -> Charged:
+        return NOTHING
+
+    def is_made(self, charged: Charged) -> bool:
+        return False  # by the submission
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        return {"gw.units": charged.units}
+        return {}

@@ -7,7 +7,6 @@ the client finds the job in its list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -16,49 +15,14 @@ from actors.jobs.ending import CancelsJobs
 from actors.jobs.job import Acceptance
 from actors.jobs.service import Jobs
 from actors.wallet.claims import ClaimEnd
-from actors.wallet.live_calls import Delivered
 from channels.media.model import TaskKind
 from channels.media.replies import Accepted
-from gw.calls.bills import Bill, Charged
+from gw.calls.bills import NOTHING, Bill
 from gw.calls.endings import attempt_row, shown
 from gw.calls.media import Media, kept
 from gw.calls.media_calls import Delivery, SubmitCall, SubmitResult
 from gw.calls.settlement import Settlement
-from gw.calls.upstream_prices import UpstreamPrice
 from gw.upstream_errors import from_upstream
-from metrics.spans import Attributes
-
-NOTHING = Charged(cost_nano_usd=0)
-
-
-class JobBill:
-    """The bill of a submission, which charges nothing until the job ends.
-
-    The job is settled at its end (`actors/jobs/ending.py`), at the price fixed here; the hold is
-    its highest cost.
-    """
-
-    is_complete = True
-
-    def __init__(self, price: Mapping[str, str], hold_nano_usd: int) -> None:
-        self.hold_nano_usd = hold_nano_usd
-        self._price = price
-
-    @property
-    def terms(self) -> dict[str, Any]:
-        return {"price": self._price}
-
-    def delivered(self) -> Delivered | None:
-        return None
-
-    def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        return NOTHING
-
-    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
-        return 0  # for the submission
-
-    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        return {}
 
 
 class _Orphan(Struct, frozen=True):

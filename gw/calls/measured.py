@@ -14,16 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.wallet.bounds import SLACK_TOKENS, is_measure_doubted
-from actors.wallet.live_calls import Delivered
 from actors.wallet.money import MAX_NANO_USD, div_round_half_up
 from actors.wallet.piece_prices import COUNTED, MediaPrice
 from actors.wallet.pricing import Billable
 from actors.wallet.sheets import hold_nano_usd, token_price
 from channels.dialects.token_counts import Usage
 from channels.registry import ModelSpec
-from gw.calls.bills import NO_TOKENS, Charged
+from gw.calls.bills import NO_TOKENS, Charged, ReadBill
 from gw.calls.token_charge import charge_of, price_detail
-from gw.calls.upstream_prices import UpstreamPrice
 from metrics import genai
 from metrics.spans import Attributes
 
@@ -88,7 +86,7 @@ class _Price:
         return min(cost, MAX_NANO_USD)
 
 
-class MeasuredBill:
+class MeasuredBill(ReadBill):
     """Prices one call; `reading` reads a whole response and raises UpstreamMalformed.
 
     `most` is held, `usual` charged if the upstream states nothing, or more than is possible: than
@@ -119,8 +117,8 @@ class MeasuredBill:
         return self._price.most_nano_usd(self._most)
 
     @property
-    def terms(self) -> dict[str, Any]:
-        return {"price": self._price.stated}
+    def stated_price(self) -> Mapping[str, Any]:
+        return self._price.stated
 
     @property
     def is_complete(self) -> bool:
@@ -130,15 +128,8 @@ class MeasuredBill:
         self._measured = self._reading(body)
         return self._measured.error
 
-    def delivered(self) -> Delivered | None:
-        """Return None: the response is sent whole, after its settlement."""
-        return None
-
-    def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        measured = self._measured
-        if measured is None or first_byte_seconds is None:
-            return Charged(cost_nano_usd=0)
-        measured, doubted = self._believed(measured)
+    def charged_whole(self) -> Charged:
+        measured, doubted = self._believed()
         by_tokens, amount = self._price.by_tokens, self._amount(measured)
         is_stated = (measured.usage if by_tokens else measured.quantity) is not None
         units = self._price.units(amount.quantity)
@@ -156,16 +147,16 @@ class MeasuredBill:
             doubted=doubted,
         )
 
-    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
-        measured = self._measured
-        if measured is None or measured.error is not None:
-            return 0
-        if price is None:
-            return None
-        return _Price(price.model).cost_nano_usd(self._amount(self._believed(measured)[0]))
+    def is_made(self, charged: Charged) -> bool:
+        return self._measured is not None and self._measured.error is None
 
-    def _believed(self, measured: Measured) -> tuple[Measured, Mapping[str, int]]:
+    def cost_at(self, model: ModelSpec, charged: Charged) -> int:
+        return _Price(model).cost_nano_usd(self._amount(self._believed()[0]))
+
+    def _believed(self) -> tuple[Measured, Mapping[str, int]]:
         """Return the facts without counts that are not possible, and these counts."""
+        measured = self._measured
+        assert measured is not None
         most, doubted = self._most, dict[str, int]()
         usage, quantity = measured.usage, measured.quantity
         if quantity is not None and is_measure_doubted(quantity, most.quantity, self._slack):
@@ -193,7 +184,7 @@ class MeasuredBill:
         )
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        pairs: dict[str, str | int] = {"gw.units": charged.units}
+        pairs = dict(super().attributes(charged, first_byte_seconds=first_byte_seconds))
         if charged.usage is not NO_TOKENS:
             pairs[genai.USAGE_INPUT_TOKENS] = charged.usage.input_tokens
             pairs[genai.USAGE_OUTPUT_TOKENS] = charged.usage.output_tokens

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Protocol
 
 from msgspec import Struct
 
 from actors.routing import Candidate
 from channels.media.replies import Accepted, Done
 from channels.media.requests import Submission
-from gw.calls.bills import Bill
+from gw.calls.bills import Bill, ReadBill
 from gw.calls.call import Call
 from gw.calls.offloading import LargeSubmission
 from gw.calls.request import PieceRequest
@@ -53,23 +52,13 @@ class MediaCall(Call, frozen=True, kw_only=True):
     pins: tuple[Pin, ...] = ()
 
 
-class PieceBill(Bill, Protocol):
-    """Counts the pieces of a response and prices them."""
-
-    def read(self, body: bytes, *, now: float) -> str | None:
-        """Count the whole response of an upstream, received at `now` (Unix seconds).
-
-        Returns its message if it reports a failure nevertheless. Raises UpstreamMalformed.
-        """
-
-
 class PieceCall(MediaCall, frozen=True, kw_only=True):
     """A call that passes the upstream's response through; `content_type` None: the upstream's.
 
     `render` makes the client's response of one that was read, None: it is the same.
     """
 
-    bill: PieceBill
+    bill: ReadBill
     request: PieceRequest
     content_type: str | None = JSON
     render: Callable[[bytes], bytes] | None = None

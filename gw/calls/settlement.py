@@ -33,7 +33,7 @@ from channels.redaction import Redactor
 from gw import errors as errors
 from gw.calls import call_spans, endings
 from gw.calls.attempts import Attempts
-from gw.calls.bills import NO_TOKENS, Bill, Charged
+from gw.calls.bills import NO_TOKENS, NOTHING, Bill, Charged
 from gw.calls.call import Call, Client, ClientGone
 from gw.calls.observer import CallObserver
 from gw.calls.token_charge import tokens_of_bytes
@@ -45,8 +45,6 @@ from metrics.spans import UNSAMPLED_CHILD, ChildSpan
 
 # How long a response may wait for its own settlement when the database hangs.
 DURABLE_SECONDS = 5.0
-
-_NOTHING = Charged(cost_nano_usd=0)
 
 B = TypeVar("B", bound=Bill)
 
@@ -247,13 +245,13 @@ class Settlement(Struct, Generic[B], eq=False):
             self.attempts.finish_attempt("success", "ok")
             span = self.call.span
             step = span.child(call_spans.ACCEPT_JOB) if span.sampled else None
-            is_accepted = await accept(self._claim_end(endings.SUCCESS, _NOTHING))
+            is_accepted = await accept(self._claim_end(endings.SUCCESS, NOTHING))
             if step is not None:
                 step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
                 self.set_ending(endings.SUCCESS)
                 seconds = self._billing.clock.monotonic() - self.call.started
-                self.observer.call_ended(endings.SUCCESS, self.bill, _NOTHING, seconds, 0)
+                self.observer.call_ended(endings.SUCCESS, self.bill, NOTHING, seconds, 0)
             else:
                 self._is_settled = False
             return is_accepted

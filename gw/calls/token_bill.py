@@ -15,14 +15,14 @@ from actors.wallet.sheets import hold_nano_usd, unpriced_in
 from channels.dialects.meter import Meter
 from channels.dialects.token_counts import Usage
 from gw.calls import token_charge
-from gw.calls.bills import NO_TOKENS, Charged
+from gw.calls.bills import NO_TOKENS, Bill, Charged
 from gw.calls.token_charge import delivered
 from gw.calls.upstream_prices import UpstreamPrice
 from metrics import genai
 from metrics.spans import Attributes, AttributeValue
 
 
-class TokenBill(Struct, eq=False):
+class TokenBill(Bill, Struct, eq=False):
     """The bill of a chat call: the usage read by its meter, or an estimate.
 
     The tokens are those estimated before the call, at whose cost it is held.

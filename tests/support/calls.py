@@ -20,10 +20,10 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, Registry
 from gw.api.images.bill import ImageBill
+from gw.calls.bills import JobBill
 from gw.calls.chat import ChatCalls
 from gw.calls.chat_request import ChatCall, ChatClientRequest
 from gw.calls.detached import DetachedTasks
-from gw.calls.jobs import JobBill
 from gw.calls.media import Media
 from gw.calls.media_calls import JSON, Delivery, PieceCall, SubmitCall, SubmitResult
 from gw.calls.piece_upstream import PieceUpstream

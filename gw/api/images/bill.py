@@ -6,15 +6,15 @@ the upstream costs the higher price too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from actors.wallet.live_calls import Delivered
 from actors.wallet.piece_prices import ImagePrice
 from channels.dialects.images.request import pixels_of
 from channels.dialects.images.response import ImagesResponse, parse_response
 from channels.links import is_link, lasts_until
-from gw.calls.bills import Charged
-from gw.calls.upstream_prices import UpstreamPrice
+from channels.registry import ModelSpec
+from gw.calls.bills import Charged, ReadBill
 from metrics import genai
 from metrics.spans import Attributes
 
@@ -41,7 +41,7 @@ class UnknownArea(Exception):
     """The price depends on the area, and the requested size has none."""
 
 
-class ImageBill:
+class ImageBill(ReadBill):
     """Prices one images call."""
 
     def __init__(self, request: AskedImages, price: ImagePrice) -> None:
@@ -59,8 +59,8 @@ class ImageBill:
         return self._cost(large=count if self._asks_large else 0, of=count)
 
     @property
-    def terms(self) -> dict[str, Any]:
-        return {"price": self._price.stated}
+    def stated_price(self) -> Mapping[str, Any]:
+        return self._price.stated
 
     @property
     def is_complete(self) -> bool:
@@ -73,13 +73,8 @@ class ImageBill:
         self._response = response
         return response.error
 
-    def delivered(self) -> Delivered | None:
-        """Return None: the images are sent together, after their settlement."""
-        return None
-
-    def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        if self._response is None or first_byte_seconds is None:
-            return Charged(cost_nano_usd=0)
+    def charged_whole(self) -> Charged:
+        assert self._response is not None
         images = self._response.images
         large = sum(self._is_large(image.pixels) for image in images)
         # All received, even beyond `n`: given a prompt for it, some upstreams make a series.
@@ -98,22 +93,19 @@ class ImageBill:
             upstream={"model": self._response.model, "error": self._response.error},
         )
 
-    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
-        if self._response is None or not self._response.images:
-            return 0
-        if price is None:
-            return None
+    def is_made(self, charged: Charged) -> bool:
+        return self._response is not None and bool(self._response.images)
+
+    def cost_at(self, model: ModelSpec, charged: Charged) -> int | None:
         try:
-            bill = ImageBill(
-                self._request, ImagePrice.of(price.model.price, price.model.multiplier)
-            )
+            bill = ImageBill(self._request, ImagePrice.of(model.price, model.multiplier))
         except UnknownArea:
             return None
         bill._response = self._response
-        return bill.charged(first_byte_seconds=0.0).cost_nano_usd
+        return bill.charged_whole().cost_nano_usd
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        pairs: dict[str, str | int] = {"gw.units": charged.units}
+        pairs = dict(super().attributes(charged, first_byte_seconds=first_byte_seconds))
         if self._response is not None and self._response.model is not None:
             pairs[genai.RESPONSE_MODEL] = self._response.model
         return pairs
