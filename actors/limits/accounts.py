@@ -6,10 +6,11 @@ once, in every exit path; leaving it again has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from actors.limits.limiter import UNLIMITED, Limiter
+from actors.limits.limiter import UNLIMITED, Entered, Limiter
 from actors.limits.status import LimitStatus
 from metrics.prometheus import Metrics
 
@@ -56,19 +57,28 @@ class AccountLimits:
         self._limiter = limiter
         self._metrics = metrics
 
-    async def enter(self, account_id: str, *, rpm: int | None, concurrency: int | None) -> Permit:
-        """Admit one request. Raises LimitExceeded with the headers of the response."""
-        status, slot = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
-        return self._admission(account_id, status, slot, rpm, concurrency)
-
-    def try_enter(
+    def enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> Permit | None:
-        """Do the same as `enter` if no other process is involved; else return None."""
+    ) -> Permit | Coroutine[Any, Any, Permit]:
+        """Admit one request, at once if no other process is involved, else by what is returned.
+
+        Raises LimitExceeded with the headers of the response, as that does.
+        """
         if rpm is None and concurrency is None:
             return Permit(self._limiter, account_id, self._limiter.fly(account_id), _NO_HEADERS)
-        entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
-        return entered and self._admission(account_id, *entered, rpm, concurrency)
+        entered = self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
+        if isinstance(entered, tuple):
+            return self._admission(account_id, *entered, rpm, concurrency)
+        return self._admitted(account_id, entered, rpm, concurrency)
+
+    async def _admitted(
+        self,
+        account_id: str,
+        entering: Coroutine[Any, Any, Entered],
+        rpm: int | None,
+        concurrency: int | None,
+    ) -> Permit:
+        return self._admission(account_id, *(await entering), rpm, concurrency)
 
     def _admission(
         self,

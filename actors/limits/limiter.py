@@ -8,11 +8,16 @@ or Redis; while that is unavailable each process continues with its own figures.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Coroutine
+from typing import Any
 
 from actors.clock import Clock
 from actors.limits.shared import SharedLimits
 from actors.limits.status import LimitStatus
 from actors.limits.windows import SlidingWindows
+
+# The figures after one request, and its slot.
+Entered = tuple[LimitStatus, int]
 
 UNLIMITED = LimitStatus(refused=None, requests=0, reset_seconds=0.0, retry_seconds=0.0, in_flight=0)
 
@@ -35,23 +40,31 @@ class Limiter:
         resets in `reset_whole_seconds`, and a refused client may retry after `retry_after_seconds`.
         A refused request is not counted.
         """
-        status, slot = await self.enter(name, rpm=limit, concurrency=None)
+        entered = self.enter(name, rpm=limit, concurrency=None)
+        status, slot = entered if isinstance(entered, tuple) else await entered
         if status.refused is None:
             self.leave(name, slot)
         return status
 
-    async def enter(
+    def enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
-    ) -> tuple[LimitStatus, int]:
+    ) -> Entered | Coroutine[Any, Any, Entered]:
         """Request admission. If it is granted, `leave` its slot once, at the end of the request.
 
-        Requests in flight are also counted without a limit, for one that is set later.
+        Decided at once where no other process counts the name, else by what is returned. Requests
+        in flight are also counted without a limit, for one that is set later.
         """
-        alone = self.try_enter(name, rpm=rpm, concurrency=concurrency)
-        if alone is not None:
-            return alone
-        shared = self._shared
-        assert shared is not None
+        if rpm is None and concurrency is None:
+            return UNLIMITED, self.fly(name)
+        if self._shared is not None:
+            return self._enter_shared(self._shared, name, rpm, concurrency)
+        slot = next(self._slots)
+        now = self._clock.monotonic()
+        return self._book.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now), slot
+
+    async def _enter_shared(
+        self, shared: SharedLimits, name: str, rpm: int | None, concurrency: int | None
+    ) -> Entered:
         slot = next(self._slots)
         in_window = rpm is not None
         is_asked = shared.is_up
@@ -83,18 +96,6 @@ class Limiter:
         slot = next(self._slots)
         self._book.of(name).flying.add(slot)
         return slot
-
-    def try_enter(
-        self, name: str, *, rpm: int | None, concurrency: int | None
-    ) -> tuple[LimitStatus, int] | None:
-        """Do the same as `enter` if no other process counts the name; else return None."""
-        if rpm is None and concurrency is None:
-            return UNLIMITED, self.fly(name)
-        if self._shared is not None:
-            return None
-        slot = next(self._slots)
-        now = self._clock.monotonic()
-        return self._book.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now), slot
 
     def leave(self, name: str, slot: int) -> None:
         """End an admitted request."""

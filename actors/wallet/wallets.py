@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from actors.clock import Clock
 from actors.limits.idle_sweep import IdleSweep
@@ -103,18 +103,18 @@ class Wallets:
     def __repr__(self) -> str:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
 
-    def try_hold(self, hold: messages.Hold) -> bool:
-        """Hold a call's estimate out of the lease of its account; False: then use `hold`."""
+    def hold(self, hold: messages.Hold) -> Coroutine[Any, Any, None] | None:
+        """Hold a call's estimate out of the lease of its account; else return `ask_ledger`."""
         if hold.facts.account_id not in self._wallets:
             self._wallet(hold.facts.account_id)
         if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
             admitted = self._leases.admit(hold)
             if admitted is not None:
                 self.recorder.admitted(admitted)
-                return True
-        return False
+                return None
+        return self.ask_ledger(hold)
 
-    async def hold(self, hold: messages.Hold) -> None:
+    async def ask_ledger(self, hold: messages.Hold) -> None:
         """Hold a call's estimate in the ledger, exactly and in order.
 
         Raises HoldRefused, KeyTaken, BalanceLeased, or LedgerUnavailable when the database is
@@ -249,20 +249,17 @@ class Wallets:
             return
         self._post(messages.Record(facts=facts, outcome=outcome))
 
-    async def available(self, account_id: str) -> int:
-        """Return balance minus open holds in nano-USD: from memory if positive, else read.
+    def available(self, account_id: str) -> int | Coroutine[Any, Any, int]:
+        """Return balance minus open holds in nano-USD: from memory if positive, else what reads it.
 
-        Only the database may cause a refusal (contract §3). Raises StoreUnavailable.
+        Only the database may cause a refusal (contract §3). The read raises StoreUnavailable.
         """
-        wallet = self._wallet(account_id)
-        if wallet.available_nano_usd is not None and wallet.available_nano_usd > 0:
-            return wallet.available_nano_usd
-        return await _once(self._reads, account_id, self._read)
-
-    def is_funded(self, account_id: str) -> bool:
-        """Whether the last known balance is positive; False if none is known."""
         wallet = self._wallets.get(account_id)
-        return wallet is not None and (wallet.available_nano_usd or 0) > 0
+        known = None if wallet is None else wallet.available_nano_usd
+        if known is not None and known > 0:
+            return known
+        self._wallet(account_id)
+        return _once(self._reads, account_id, self._read)
 
     def note_balance(self, account_id: str, available_nano_usd: int) -> None:
         """Note the available balance that was read along with other data of an account.

@@ -132,17 +132,21 @@ class KeyCheck(Check):
             if headers.key_text is None:
                 headers.key_text, headers.key_field = _key_of(checked)
             headers.key_hash = keys.lookup_hash(headers.key_text)
-        principal = keys.try_authenticate(headers.key_hash, touch=checked.endpoint.touches_key)
-        if principal is None:
-            assert headers.key_text is not None
-            return self._look_up(checked, headers.key_text)
-        checked.principal = principal
-        return None
-
-    async def _look_up(self, checked: Checked, key_text: str) -> None:
-        keys, touch = checked.services.keys, checked.endpoint.touches_key
+        assert headers.key_text is not None
         try:
-            checked.principal = await keys.authenticate(key_text, touch=touch)
+            found = keys.authenticate(
+                headers.key_hash, headers.key_text, touch=checked.endpoint.touches_key
+            )
+        except KeyRefused as refused:
+            raise _bad_key(checked, str(refused)) from None
+        if isinstance(found, Principal):
+            checked.principal = found
+            return None
+        return self._read(checked, found)
+
+    async def _read(self, checked: Checked, reading: Coroutine[Any, Any, Principal]) -> None:
+        try:
+            checked.principal = await reading
         except KeyRefused as refused:
             raise _bad_key(checked, str(refused)) from None
 
@@ -206,19 +210,19 @@ class LimitsCheck(Check):
     def check(self, checked: Checked) -> Waiting | None:
         payer = checked.principal
         try:
-            checked.admission = checked.services.limits.try_enter(
+            entered = checked.services.limits.enter(
                 payer.account_id, rpm=payer.rpm_limit, concurrency=payer.concurrency_limit
             )
         except LimitExceeded as exceeded:
             raise _over_limit(exceeded) from None
-        return None if checked.admission is not None else self._enter(checked)
+        if isinstance(entered, Permit):
+            checked.admission = entered
+            return None
+        return self._enter(checked, entered)
 
-    async def _enter(self, checked: Checked) -> None:
-        payer = checked.principal
+    async def _enter(self, checked: Checked, entering: Coroutine[Any, Any, Permit]) -> None:
         try:
-            checked.admission = await checked.services.limits.enter(
-                payer.account_id, rpm=payer.rpm_limit, concurrency=payer.concurrency_limit
-            )
+            checked.admission = await entering
         except LimitExceeded as exceeded:
             raise _over_limit(exceeded) from None
 
@@ -236,13 +240,13 @@ class FundsCheck(Check):
         return endpoint.billed
 
     def check(self, checked: Checked) -> Waiting | None:
-        is_funded = checked.services.wallets.is_funded(checked.principal.account_id)
-        return None if is_funded else self._read_balance(checked)
+        available = checked.services.wallets.available(checked.principal.account_id)
+        return None if isinstance(available, int) else self._read(checked, available)
 
-    async def _read_balance(self, checked: Checked) -> None:
-        services, account_id = checked.services, checked.principal.account_id
-        if await services.wallets.available(account_id) > 0:
+    async def _read(self, checked: Checked, reading: Coroutine[Any, Any, int]) -> None:
+        if await reading > 0:
             return
+        services, account_id = checked.services, checked.principal.account_id
         if not await services.idempotency.is_known(checked.idempotency_keys, account_id=account_id):
             raise errors.GatewayError(errors.QUOTA_EXCEEDED, OUT_OF_FUNDS)
 

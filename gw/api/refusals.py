@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from actors.clock import Clock
-from actors.limits.limiter import Limiter
+from actors.limits.limiter import Entered, Limiter
 from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from gw.config.live import LiveConfig
@@ -69,17 +69,23 @@ class RefusalRate:
         if count >= REFUSALS_RECORDED_MAX:
             return False
         name = _refusals_of(account_id)
-        alone = self._limiter.try_enter(name, rpm=REFUSALS_RECORDED_MAX, concurrency=None)
-        if alone is not None:
-            status, slot = alone
-            if status.refused is None:
-                self._limiter.leave(name, slot)
-            return status.refused is None
+        entered = self._limiter.enter(name, rpm=REFUSALS_RECORDED_MAX, concurrency=None)
+        if isinstance(entered, tuple):
+            return self._left(name, entered)
         if len(self._asking) < REFUSALS_ASKED_MAX:
-            asking = asyncio.create_task(self._ask(account_id, minute))
+            asking = asyncio.create_task(self._ask(account_id, minute, entered))
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
+        else:
+            entered.close()  # not begun
         return True
+
+    def _left(self, name: str, entered: Entered) -> bool:
+        """End an admission, which is for a moment only; return whether it was granted."""
+        status, slot = entered
+        if status.refused is None:
+            self._limiter.leave(name, slot)
+        return status.refused is None
 
     def is_first_left_out(self, account_id: str) -> bool:
         """Whether a call without a row is the account's first in this minute."""
@@ -87,9 +93,11 @@ class RefusalRate:
         self._left_out.add(account_id)
         return is_first
 
-    async def _ask(self, account_id: str, minute: int) -> None:
-        status = await self._limiter.take(_refusals_of(account_id), REFUSALS_RECORDED_MAX)
-        if status.refused is not None and minute == self._minute:
+    async def _ask(
+        self, account_id: str, minute: int, entering: Coroutine[Any, Any, Entered]
+    ) -> None:
+        is_granted = self._left(_refusals_of(account_id), await entering)
+        if not is_granted and minute == self._minute:
             left = max(REFUSALS_RECORDED_MAX, self._counts.get(account_id, 0))
             self._counts[account_id] = left
 

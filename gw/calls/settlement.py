@@ -12,9 +12,9 @@ way out is `hand_over`: the call ends, and what it began settles it (`actors/job
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -114,8 +114,9 @@ class Settlement(Struct, Generic[B], eq=False):
             if amount_nano_usd > MAX_NANO_USD:
                 # More than any balance can cover.
                 raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {call.cheaper}")
-            if not billing.wallets.try_hold(hold):
-                await self._admit(hold)
+            waiting = billing.wallets.hold(hold)
+            if waiting is not None:
+                await self._admit(waiting)
         except BaseException as error:
             self._refused(error, step)
             raise
@@ -276,14 +277,14 @@ class Settlement(Struct, Generic[B], eq=False):
         if self.exceeds_hold:
             await self._billing.wallets.covered(self.call.facts.account_id)
 
-    async def _admit(self, hold: Hold) -> None:
-        """Ask the ledger for the hold. Raises GatewayError and KeyTaken.
+    async def _admit(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for the ledger's hold. Raises GatewayError and KeyTaken.
 
         A call cancelled before the ledger's reply holds nothing and has a row.
         """
         cheaper = self.call.cheaper
         try:
-            await self._billing.wallets.hold(hold)
+            await waiting
         except HoldRefused as refused:
             why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
             raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from actors.clock import Clock
 from actors.store.errors import StoreUnavailable
@@ -27,7 +27,7 @@ from gw.keys import store
 from gw.keys.entries import GRACE_SECONDS, KeyEntries, KeyEntry, owners_of
 from gw.keys.hashing import KeyHasher, legacy_hash
 from gw.keys.key_text import is_key_text
-from gw.keys.principal import KeyRefused, Principal, RefusalReason
+from gw.keys.principal import KeyRefused, Principal
 from gw.keys.shared_reads import ChangeLog, SharedReads
 from gw.keys.store import FoundKey
 
@@ -82,41 +82,37 @@ class KeyCache:
             f" {len(self._unknown)} unknown {len(self._reads)} loading>"
         )
 
-    async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
-        """Return the principal of a key. Raises KeyRefused, or StoreUnavailable.
+    def authenticate(
+        self, key_hash: bytes, key_text: str, *, touch: bool = True
+    ) -> Principal | Coroutine[Any, Any, Principal]:
+        """Return the principal of a key from memory, else what reads it. Raises KeyRefused.
 
-        `touch=False` leaves the key's last use alone (spec: Balance).
+        The read raises StoreUnavailable, too. `touch=False` leaves the key's last use alone (spec:
+        Balance).
         """
-        key_hash = self._hasher.lookup_hash(key_text)
         found = self._fresh(key_hash)
         if found is None:
-            found = await self._find(key_hash, key_text)
-        else:
-            self._metrics.cache(cache="keys", hit=True)
-        now = self._clock.now()
-        refusal = _refusal(found, now)
-        if refusal is not None:
-            raise KeyRefused(refusal)
-        principal = found.principal
+            return self._read_principal(key_hash, key_text, touch)
+        self._metrics.cache(cache="keys", hit=True)
+        return self._principal_of(found, touch)
+
+    async def _read_principal(self, key_hash: bytes, key_text: str, touch: bool) -> Principal:
+        return self._principal_of(await self._find(key_hash, key_text), touch)
+
+    def _principal_of(self, found: FoundKey, touch: bool) -> Principal:
+        """Return the principal of a good key, and note its use. Raises KeyRefused."""
+        if found.refusal is not None:
+            raise KeyRefused(found.refusal)
+        principal, now = found.principal, self._clock.now()
+        if principal.expires_at is not None and now >= principal.expires_at:
+            raise KeyRefused("expired")
         if touch:
             self._touched[principal.key_id] = now
         return principal
 
     def lookup_hash(self, key_text: str) -> bytes:
-        """Return the hash of a key's text for `try_authenticate`."""
+        """Return the hash of a key's text for `authenticate`."""
         return self._hasher.lookup_hash(key_text)
-
-    def try_authenticate(self, key_hash: bytes, *, touch: bool = True) -> Principal | None:
-        """Return the principal from memory; None if `authenticate` would read, or refuse."""
-        found = self._fresh(key_hash)
-        now = self._clock.now()
-        if found is None or _refusal(found, now) is not None:
-            return None
-        self._metrics.cache(cache="keys", hit=True)
-        principal = found.principal
-        if touch:
-            self._touched[principal.key_id] = now
-        return principal
 
     def invalidate(self, payload: str) -> None:
         """Drop entries named by a push, `key:<id>`, `account:<id>` or `agent:<id>`."""
@@ -247,14 +243,6 @@ class KeyCache:
             reread_at=read_at + REREAD_SECONDS,
         )
         self._entries.add_entry(key_hash, entry)
-
-
-def _refusal(found: FoundKey, now: float) -> RefusalReason | None:
-    """Return why a key is refused, or None; `now` is in Unix seconds."""
-    if found.refusal is not None:
-        return found.refusal
-    expires_at = found.principal.expires_at
-    return "expired" if expires_at is not None and now >= expires_at else None
 
 
 def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:

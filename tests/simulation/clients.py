@@ -25,6 +25,8 @@ from gw.keys.entries import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal
 from tests.simulation.process import GatewayProcess
 from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer
+from tests.support.aio import waited
+from tests.support.cached_keys import authenticated
 from tests.support.calls import Asking, chat_call, claim_of, image_call, job_call
 from tests.unit.calls.sse import DONE
 from tests.unit.calls.world import RecordingWriter
@@ -194,14 +196,16 @@ class Call:
         """What stands before the call, in the order of `gw/api/checks.py`; then the call."""
         process, client = self.process, self.client
         try:
-            principal = await process.keys.authenticate(self.credential.text)
+            principal = await authenticated(process.keys, self.credential.text)
             expires_at = self.credential.expires_at
             if expires_at is not None and process.clock.now() >= expires_at:
                 self.fault(f"call {self.number} passes with a key that has expired")
-            permit = await process.limits.enter(
-                principal.account_id,
-                rpm=principal.rpm_limit,
-                concurrency=principal.concurrency_limit,
+            permit = await waited(
+                process.limits.enter(
+                    principal.account_id,
+                    rpm=principal.rpm_limit,
+                    concurrency=principal.concurrency_limit,
+                )
             )
         except KeyRefused as refused:
             self.error = refused.reason

@@ -18,6 +18,11 @@ from loadtests.rig.waiting import PATIENCE_SECONDS
 T = TypeVar("T")
 
 
+async def waited(result: T | Coroutine[Any, Any, T]) -> T:
+    """What was decided at once, or what is after a wait."""
+    return await result if isinstance(result, Coroutine) else result
+
+
 def run(
     coroutine: Coroutine[Any, Any, T],
     *,

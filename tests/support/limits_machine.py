@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
 from actors.limits.status import WINDOW_SECONDS, LimitStatus
+from tests.support.aio import waited
 from tests.support.clock import FakeClock
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class LimitsMachine(RuleBasedStateMachine):
             expected = "rpm"
         elif concurrency is not None and flying >= concurrency:
             expected = "concurrency"
-        standing, place = self.run(limiter.enter(name, rpm=rpm, concurrency=concurrency))
+        standing, place = self.run(waited(limiter.enter(name, rpm=rpm, concurrency=concurrency)))
         assert standing.refused == expected
         if expected is None:
             self.flying.append((limiter, name, place))

@@ -81,8 +81,8 @@ class Process:
             job=job,
             detail=detail,
         )
-        if not self.wallets.try_hold(hold):
-            await self.wallets.hold(hold)
+        if (waiting := self.wallets.hold(hold)) is not None:
+            await waiting
         return facts
 
     def lives(self, facts: CallFacts, *costs: int) -> None:

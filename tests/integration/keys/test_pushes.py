@@ -22,6 +22,7 @@ from gw.keys.principal import KeyRefused
 from gw.keys.sealing import KeySealer
 from gw.keys.secret import Secret
 from tests.support.aio import eventually
+from tests.support.cached_keys import authenticated
 from tests.unit.keys.fakes import CacheCounter
 
 SECRET = Secret("integration")
@@ -42,7 +43,7 @@ class Running:
 
     async def reason(self) -> str | None:
         try:
-            await self.cache.authenticate(self.text)
+            await authenticated(self.cache, self.text)
         except KeyRefused as refused:
             return refused.reason
         return None
@@ -121,12 +122,12 @@ async def test_key_refused_elsewhere_is_refused_here(
 
 async def test_edited_key_and_limited_account_are_seen(database_url: str) -> None:
     async with running(database_url) as world:
-        assert (await world.cache.authenticate(world.text)).allowed_models is None
+        assert (await authenticated(world.cache, world.text)).allowed_models is None
         await store.change(world.other, world.key_id, {"allowed_models": []})
         await accounts.change(world.other, world.account_id, {"concurrency_limit": 3})
 
         async def is_so() -> bool:
-            principal = await world.cache.authenticate(world.text)
+            principal = await authenticated(world.cache, world.text)
             return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
 
         await eventually(is_so)
@@ -148,7 +149,7 @@ async def test_changed_agent_and_its_organisations_models_are_seen(database_url:
         agent_id = await agents.create(world.other, agent)
         wish = KeyWish(account_id=world.account_id, name="n", kind="agent", agent_id=agent_id)
         text = (await issue_key(world.other, wish, hasher=PUSH_HASHER, sealer=PUSH_SEALER)).text
-        found = (await world.cache.authenticate(text)).agent
+        found = (await authenticated(world.cache, text)).agent
         assert found is not None
         assert (found.id, found.user, found.kbs) == (agent_id, "ann", ("default", "a,b"))
         assert (found.image_generation, found.enabled, found.allowed_models) == (True, True, None)
@@ -158,7 +159,7 @@ async def test_changed_agent_and_its_organisations_models_are_seen(database_url:
         )
 
         async def is_so() -> bool:
-            found = (await world.cache.authenticate(text)).agent
+            found = (await authenticated(world.cache, text)).agent
             assert found is not None
             seen = (found.enabled, found.temperature, found.allowed_models, found.default_model)
             return seen == (False, 0.25, frozenset(), "m")
@@ -167,7 +168,7 @@ async def test_changed_agent_and_its_organisations_models_are_seen(database_url:
         elsewhere = (await accounts.create(world.other, "Bob")).id
         foreign = KeyWish(account_id=elsewhere, name="n", kind="agent", agent_id=agent_id)
         text = (await issue_key(world.other, foreign, hasher=PUSH_HASHER, sealer=PUSH_SEALER)).text
-        assert (await world.cache.authenticate(text)).agent is None
+        assert (await authenticated(world.cache, text)).agent is None
 
 
 async def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:
@@ -181,7 +182,7 @@ async def test_hash_imported_after_it_was_refused_works(database_url: str) -> No
 
 async def test_last_use_is_written_without_a_push(database_url: str) -> None:
     async with running(database_url) as world:
-        await world.cache.authenticate(world.text)
+        await authenticated(world.cache, world.text)
         await LastUse(keys=world.cache, database=world.mine).write()
         await disable(world)  # a push of its own, so that one before it would be here
         await eventually(lambda: bool(world.pushes))

@@ -162,8 +162,8 @@ class Process:
         """Begin a call; `more` are facts of it."""
         made = facts(number, submitted_at=self.store.clock.now(), **more)
         hold = Hold(facts=made, amount_nano_usd=amount)
-        if not self.wallets.try_hold(hold):
-            await self.wallets.hold(hold)
+        if (waiting := self.wallets.hold(hold)) is not None:
+            await waiting
         return made
 
     def settle(self, call: CallFacts, cost: int) -> None:

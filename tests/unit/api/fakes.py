@@ -4,7 +4,7 @@ import asyncio
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, cast
@@ -66,14 +66,18 @@ class FakeKeys:
 
     lookup_hash = staticmethod(str)
 
-    def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
+    def authenticate(
+        self, key_hash: str, key_text: str, *, touch: bool = True
+    ) -> Principal | Coroutine[Any, Any, Principal]:
         found = self.known.get(key_text)
-        if not self.remembers or not isinstance(found, Principal):
-            return None
+        if not self.remembers or found is None:
+            return self.read(key_text, touch)
         self.uses.append((key_text, touch))
+        if isinstance(found, Exception):
+            raise found
         return found
 
-    async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
+    async def read(self, key_text: str, touch: bool) -> Principal:
         self.uses.append((key_text, touch))
         found = self.known.get(key_text) or KeyRefused("unknown")
         if isinstance(found, Exception):
@@ -95,10 +99,12 @@ class FakeMoney:
         self.remembers = False  # a balance seen before is good enough to go on with
         self.asked: list[str] = []
 
-    def is_funded(self, account_id: str) -> bool:
-        return self.remembers and self.available_nano_usd > 0
+    def available(self, account_id: str) -> int | Coroutine[Any, Any, int]:
+        if self.remembers and self.available_nano_usd > 0:
+            return self.available_nano_usd
+        return self._read()
 
-    async def available(self, account_id: str) -> int:
+    async def _read(self) -> int:
         self.asked.append("available")
         if self.is_down:
             raise StoreUnavailable("down")

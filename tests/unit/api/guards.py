@@ -41,6 +41,7 @@ from gw.errors import (
 )
 from gw.http.tornado.handler import METHODS
 from gw.keys.principal import KeyRefused
+from tests.support.aio import waited
 from tests.unit.api.fakes import KEY, World, make_principal
 
 # More than the row of any endpoint accepts.
@@ -143,13 +144,13 @@ def knows(**members: Any) -> Callable[[World], Any]:
 async def full(world: World) -> None:
     """Another request of the account is under way, and no more may be."""
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
-    await world.limits.enter("acct_1", rpm=None, concurrency=None)
+    await waited(world.limits.enter("acct_1", rpm=None, concurrency=None))
 
 
 async def asked_too_often(world: World) -> None:
     """The account has made the requests of its minute."""
     world.keys.known[KEY] = make_principal(rpm_limit=1)
-    (await world.limits.enter("acct_1", rpm=1, concurrency=None)).leave()
+    (await waited(world.limits.enter("acct_1", rpm=1, concurrency=None))).leave()
 
 
 async def read_too_often(world: World) -> None:

@@ -18,7 +18,7 @@ from gw.http.tornado.headers import RequestHeaders
 from gw.http.tornado.request import TornadoRequest
 from gw.keys.principal import MESSAGES, KeyRefused
 from loadtests.rig.response import Response
-from tests.support.aio import run
+from tests.support.aio import run, waited
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
@@ -173,7 +173,7 @@ def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
     world.keys.known[KEY] = make_principal(**changes)
     world.keys.remembers = world.money.remembers = remembers
     world.money.available_nano_usd = available_nano_usd
-    world.limits.try_enter("acct_1", rpm=1, concurrency=None)  # another, still in flight
+    world.limits.enter("acct_1", rpm=1, concurrency=None)  # another, still in flight
     response = ask_one(world, ECHO)
     assert (response.status, response.code if result[1] else None) == result
     assert world.keys.uses == [(KEY, True)]
@@ -243,7 +243,7 @@ def test_each_check_refuses_by_itself(
 def test_a_full_account_is_429_and_told_of_concurrency() -> None:
     world = World()
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
-    taken = run(world.limits.enter("acct_1", rpm=None, concurrency=1))
+    taken = run(waited(world.limits.enter("acct_1", rpm=None, concurrency=1)))
     response = ask_one(world, ECHO)
     assert (response.status, response.code) == (429, "rate_limit_exceeded")
     assert "concurrency" in response.json["error"]["message"]
@@ -276,7 +276,7 @@ def test_the_checks_come_in_the_order_of_the_contract() -> None:
     """Everything is wrong with this request; one fault after the other is put right."""
     world = World()
     world.money.available_nano_usd = 0
-    blocker = run(world.limits.enter("acct_1", rpm=None, concurrency=None))
+    blocker = run(waited(world.limits.enter("acct_1", rpm=None, concurrency=None)))
     world.keys.known[KEY] = KeyRefused("revoked")
     head = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES + 1}")
     codes = [ask_one(world, head, b"").code]

@@ -84,17 +84,17 @@ class Shared:
     def __init__(self, others: int) -> None:
         self.count = others
 
-    def try_enter(self, name: str, **limits: Any) -> None:
-        return None
-
-    async def take(self, name: str, limit: int) -> Any:
+    async def enter(self, name: str, *, rpm: int, concurrency: None) -> Any:
         await asyncio.sleep(0)
         self.count += 1
 
         class Status:
-            refused = "requests per minute" if self.count > limit else None
+            refused = "requests per minute" if self.count > rpm else None
 
-        return Status
+        return Status, 0
+
+    def leave(self, name: str, slot: int) -> None:
+        """Nothing is kept."""
 
 
 @pytest.mark.parametrize("others", [0, 900, 5000])

@@ -16,7 +16,7 @@ from actors.store.errors import StoreUnavailable
 from gw.api.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING
 from loadtests.rig.response import Response
-from tests.support.aio import eventually
+from tests.support.aio import eventually, waited
 from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
@@ -68,25 +68,20 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
         may_answer = asyncio.Event()
         has_answered = False
 
-        def try_enter(
-            self, account_id: str, *, rpm: int | None, concurrency: int | None
-        ) -> Permit | None:
-            return None
-
         async def enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
         ) -> Permit:
             self.asked.set()
             await self.may_answer.wait()
             self.has_answered = True
-            return await super().enter(account_id, rpm=rpm, concurrency=concurrency)
+            return await waited(super().enter(account_id, rpm=rpm, concurrency=concurrency))
 
     world = World()
     limiter = Limiter(clock=world.clock)
     slow = SlowLimits(limiter=limiter, metrics=cast(Any, world.metrics))
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
     for _ in range(others):
-        await limiter.enter("acct_1", rpm=None, concurrency=None)
+        await waited(limiter.enter("acct_1", rpm=None, concurrency=None))
     world.services = dataclasses.replace(world.services, limits=slow)
     async with served(make_app(world)) as address, address.client() as client:
         await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come

@@ -16,6 +16,7 @@ from gw.keys.principal import KeyRefused
 from gw.keys.secret import Secret
 from gw.keys.store import SQL
 from tests.support.aio import run
+from tests.support.cached_keys import authenticated
 from tests.support.clock import FakeClock
 
 HASHER = KeyHasher(Secret("a secret for tests"))
@@ -178,11 +179,11 @@ class World:
         return self.table.rows[0]
 
     async def name_of(self, text: str = KEY) -> str:
-        return (await self.cache.authenticate(text)).key_name
+        return (await authenticated(self.cache, text)).key_name
 
     async def reason_of(self, text: str = KEY) -> str:
         with pytest.raises(KeyRefused) as caught:
-            await self.cache.authenticate(text)
+            await authenticated(self.cache, text)
         return caught.value.reason
 
     def begin(self, text: str = KEY) -> asyncio.Task[str]:

@@ -10,8 +10,9 @@ from gw.keys.cache import REREAD_SECONDS, RETRY_SECONDS
 from gw.keys.entries import GRACE_SECONDS
 from gw.keys.key_text import new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
+from tests.support.cached_keys import authenticated, remembered
 from tests.support.rows import cases, each
-from tests.unit.keys.fakes import HASHER, KEY, OTHER, Row, World, in_world
+from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 
 RETRY = RETRY_SECONDS
 KEPT = 5.0 + GRACE_SECONDS  # after its last read, in an outage
@@ -35,8 +36,8 @@ KEPT = 5.0 + GRACE_SECONDS  # after its last read, in an outage
     Row("key_2", OTHER, allowed_models=[]),
 )
 async def test_good_key_gives_its_principal(world: World) -> None:
-    principal = await world.cache.authenticate(KEY)
-    assert (await world.cache.authenticate(OTHER)).allowed_models == frozenset()
+    principal = await authenticated(world.cache, KEY)
+    assert (await authenticated(world.cache, OTHER)).allowed_models == frozenset()
     assert repr(principal) == (
         "Principal(key_id='key_1', account_id='acct_1', key_name='n',"
         " key_prefix='sk-platform-aaaaaaaa', kind='agent', agent_id='agent_1',"
@@ -47,14 +48,14 @@ async def test_good_key_gives_its_principal(world: World) -> None:
 
 @in_world(Row("key_1", KEY, expires_at=datetime(2100, 1, 1, tzinfo=UTC)))
 async def test_key_that_is_known_and_good_is_recalled_without_a_read(world: World) -> None:
-    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is None
-    principal = await world.cache.authenticate(KEY, touch=False)
-    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) == principal
+    assert remembered(world.cache, KEY) is None
+    principal = await authenticated(world.cache, KEY, touch=False)
+    assert remembered(world.cache, KEY) == principal
     assert (world.counter.hits, world.counter.misses) == (1, 1)
     assert list(world.cache.touched(2)) == ["key_1"]
-    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY), touch=False) == principal
+    assert remembered(world.cache, KEY, touch=False) == principal
     assert world.cache.touched(2) == {}
-    assert world.cache.try_authenticate(HASHER.lookup_hash(OTHER)) is None
+    assert remembered(world.cache, OTHER) is None
     assert world.table.reads == 1
 
 
@@ -153,9 +154,7 @@ class Scene:
             case "forget":
                 cache.forget_idle()
             case "known" | "stale":
-                assert (cache.try_authenticate(HASHER.lookup_hash(KEY)) is not None) == (
-                    verb == "known"
-                )
+                assert (remembered(cache, KEY) is not None) == (verb == "known")
             case _:
                 assert (verb, int(what)) == ("reads", table.reads)
 
@@ -183,7 +182,7 @@ async def test_bad_key_is_refused_with_its_reason_and_remembered(
     world = World(Row("key_1", KEY, **change))
     for _ in range(3):
         assert await world.reason_of() == reason
-        assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is None
+        assert remembered(world.cache, KEY) is None
     assert (world.table.reads, world.cache.touched(2)) == (1, {})
 
 
@@ -201,7 +200,7 @@ async def test_push_drops_the_key_or_all_keys_of_the_account(world: World) -> No
         before = world.table.reads
         names = []
         for text in texts:
-            await world.cache.authenticate(text)
+            await authenticated(world.cache, text)
             if world.table.reads > before:
                 names.append(text)
             before = world.table.reads
@@ -224,11 +223,11 @@ async def test_push_drops_the_key_or_all_keys_of_the_account(world: World) -> No
 async def test_least_recently_used_leaves_first(world: World) -> None:
     third = world.table.rows[2].text
     for text in (KEY, OTHER, KEY, third):
-        await world.cache.authenticate(text)
+        await authenticated(world.cache, text)
     assert repr(world.cache) == "<KeyCache 2/2 keys 0 unknown 0 loading>"
-    await world.cache.authenticate(KEY)
+    await authenticated(world.cache, KEY)
     assert world.table.reads == 3
-    await world.cache.authenticate(OTHER)
+    await authenticated(world.cache, OTHER)
     assert world.table.reads == 4
     world.cache.invalidate("account:acct_1")
     assert repr(world.cache) == "<KeyCache 0/2 keys 0 unknown 0 loading>"
@@ -257,13 +256,13 @@ async def test_memory_of_unknown_keys_is_bounded(monkeypatch: pytest.MonkeyPatch
 @in_world(Row("key_1", KEY), Row("key_2", OTHER))
 async def test_last_use_is_noted_once_a_key_and_handed_over_once(world: World) -> None:
     first = world.clock.now()
-    await world.cache.authenticate(KEY)
+    await authenticated(world.cache, KEY)
     world.clock.advance(1)
-    await world.cache.authenticate(KEY)
-    await world.cache.authenticate(OTHER, touch=False)
+    await authenticated(world.cache, KEY)
+    await authenticated(world.cache, OTHER, touch=False)
     assert world.cache.touched(2) == {"key_1": first + 1}
     assert world.cache.touched(2) == {}
-    await world.cache.authenticate(OTHER)
+    await authenticated(world.cache, OTHER)
     assert set(world.cache.touched(2)) == {"key_2"}
 
 
@@ -290,7 +289,7 @@ def row(key_id: str, text: str, **changes: Any) -> Row:
 
 @in_world(row("key_1", KEY))
 async def test_a_key_comes_with_its_agent(world: World) -> None:
-    principal = await world.cache.authenticate(KEY)
+    principal = await authenticated(world.cache, KEY)
     found = principal.agent
     assert found is not None
     assert (found.id, found.user, found.kbs) == ("agent_1", "ann", ("default",))
@@ -301,15 +300,15 @@ async def test_a_key_comes_with_its_agent(world: World) -> None:
 
 @in_world(row("key_1", KEY), row("key_2", OTHER))
 async def test_keys_of_an_agent_share_it_and_hear_of_its_changes(world: World) -> None:
-    one, two = [(await world.cache.authenticate(text)).agent for text in (KEY, OTHER)]
+    one, two = [(await authenticated(world.cache, text)).agent for text in (KEY, OTHER)]
     assert one is two is not None
     for changed in world.table.rows:
         changed.agent = agent(enabled=False)
     world.cache.invalidate("agent:agent_2")
-    assert world.cache.try_authenticate(HASHER.lookup_hash(KEY)) is not None
+    assert remembered(world.cache, KEY) is not None
     world.cache.invalidate("agent:agent_1")
     for text in (KEY, OTHER):
-        assert world.cache.try_authenticate(HASHER.lookup_hash(text)) is None
-        found = (await world.cache.authenticate(text)).agent
+        assert remembered(world.cache, text) is None
+        found = (await authenticated(world.cache, text)).agent
         assert found is not None
         assert found.enabled is False

@@ -11,8 +11,9 @@ from gw.keys.entries import GRACE_SECONDS
 from gw.keys.key_text import new_key_text
 from gw.keys.principal import KeyRefused
 from tests.support.aio import eventually, run
+from tests.support.cached_keys import remembered
 from tests.support.rows import cases
-from tests.unit.keys.fakes import HASHER, KEY, OTHER, Row, World, in_world
+from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 
 
 async def held_at_answer(world: World) -> None:
@@ -143,7 +144,7 @@ TTL_SECONDS = 5.0
 
 
 def is_known(world: World) -> bool:
-    return world.cache.try_authenticate(HASHER.lookup_hash(world.row.text)) is not None
+    return remembered(world.cache, world.row.text) is not None
 
 
 @in_world(Row("key_1", KEY), Row("key_2", OTHER))

@@ -30,8 +30,8 @@ class Bank:
 
     async def hold(self, hold: Hold) -> None:
         """Hold as a call does."""
-        if not self.wallets.try_hold(hold):
-            await self.wallets.hold(hold)
+        if (waiting := self.wallets.hold(hold)) is not None:
+            await waiting
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from actors.wallet.rows import row_value
 from actors.wallet.storable import to_json
 from actors.wallet.wallets import HOLD_SECONDS, KeyTaken
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
-from tests.support.aio import eventually, jump
+from tests.support.aio import eventually, jump, waited
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome, settle
 from tests.support.logs import logs
 from tests.support.rows import cases
@@ -98,7 +98,7 @@ async def test_settlement_moves_the_balance_once() -> None:
         b.wallets.settle(facts(1), outcome(250))
         await b.wallets.settled(ACCOUNT)
         assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (750, 0)
-        assert await b.wallets.available(ACCOUNT) == 750
+        assert await waited(b.wallets.available(ACCOUNT)) == 750
 
 
 async def test_asker_who_left_leaves_no_hold_behind() -> None:
@@ -229,7 +229,7 @@ async def test_hold_that_is_refused_comes_again_with_its_settlement() -> None:
             await b.hold(hold(number))
             b.wallets.settle(facts(number), outcome(1))
             await b.wallets.settled(ACCOUNT)
-        assert b.wallets.try_hold(hold(4))
+        assert b.wallets.hold(hold(4)) is None
         healthy = b.ledger.apply
 
         def refuse_admitted(*args: Any, **more: Any) -> Any:
@@ -250,11 +250,13 @@ async def test_hold_that_is_refused_comes_again_with_its_settlement() -> None:
 
 async def test_available_reads_afresh_only_when_nothing_seems_left() -> None:
     async with bank(balance=0) as b:
-        assert await b.wallets.available(ACCOUNT) == 0
+        assert await waited(b.wallets.available(ACCOUNT)) == 0
         b.ledger.balances[ACCOUNT] = 500  # topped up by another process
-        assert await b.wallets.available(ACCOUNT) == 500
+        assert await waited(b.wallets.available(ACCOUNT)) == 500
         b.ledger.balances[ACCOUNT] = 400
-        assert await b.wallets.available(ACCOUNT) == 500  # a yes may be old, the hold decides
+        assert (
+            await waited(b.wallets.available(ACCOUNT)) == 500
+        )  # a yes may be old, the hold decides
 
 
 @logs("taken_for_dead", "ledger_unreachable")
@@ -265,7 +267,7 @@ async def test_process_taken_for_dead_holds_under_another_id() -> None:
         b.ledger.buried = {"p", "p.2"}
         b.ledger.lose_after = 1  # it learns of it only from the batch that is sent again
         b.wallets.settle(facts(1), outcome(250))
-        request = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
+        request = asyncio.ensure_future(b.hold(hold(2, 300)))
         await eventually(lambda: b.clock.sleepers > 0)
         b.clock.advance(1.0)
         await request
@@ -304,7 +306,7 @@ async def test_corrected_calls_are_counted_and_said() -> None:
         b.wallets.settle(facts(1), outcome(250))
         await b.wallets.settled(ACCOUNT)
         assert b.ledger.balances == {ACCOUNT: 750}
-        assert await b.wallets.available(ACCOUNT) == 750
+        assert await waited(b.wallets.available(ACCOUNT)) == 750
         page = b.writer.metrics.render("text/plain")[0].decode()
         assert "gw_recoveries_corrected_total 1.0" in page
         assert "gw_settle_noops_total 0.0" in page

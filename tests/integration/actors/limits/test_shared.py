@@ -24,7 +24,7 @@ from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink
 from loadtests.rig.valkey import MortalValkey
 from metrics.prometheus import Metrics
-from tests.support.aio import eventually
+from tests.support.aio import eventually, waited
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import SharedLimitsMachine
 from tests.support.logs import logs
@@ -43,11 +43,11 @@ class Process:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def enter(self, *, rpm: int | None = None, concurrency: int | None = None) -> LimitStatus:
-        standing, _ = await self.limiter.enter(A, rpm=rpm, concurrency=concurrency)
+        standing, _ = await waited(self.limiter.enter(A, rpm=rpm, concurrency=concurrency))
         return standing
 
     async def place(self, *, rpm: int | None = None, concurrency: int | None = None) -> int:
-        standing, place = await self.limiter.enter(A, rpm=rpm, concurrency=concurrency)
+        standing, place = await waited(self.limiter.enter(A, rpm=rpm, concurrency=concurrency))
         assert standing.refused is None
         return place
 
@@ -141,7 +141,7 @@ async def test_dead_process_loses_its_permits_and_a_long_call_of_a_live_one_keep
             clock.advance(BEAT_SECONDS)
             await eventually(lambda: clock.sleepers == 1)  # the beat has been said
         for _ in range(3):
-            standing, place = await live.limiter.enter(A, rpm=None, concurrency=2)
+            standing, place = await waited(live.limiter.enter(A, rpm=None, concurrency=2))
             assert (standing.refused, standing.in_flight) == (None, 2)
             live.limiter.leave(A, place)
             clock.advance(BEAT_SECONDS)

@@ -9,7 +9,7 @@ from hypothesis import settings
 from actors.limits.accounts import AccountLimits, LimitExceeded, Permit
 from actors.limits.limiter import Limiter
 from metrics.prometheus import Metrics
-from tests.support.aio import run
+from tests.support.aio import run, waited
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import LimitsMachine
 
@@ -25,7 +25,7 @@ class Limits:
         self.limits = AccountLimits(limiter=self.limiter, metrics=Metrics())
 
     def enter(self, account: str, *, rpm: int | None, concurrency: int | None) -> Permit:
-        return run(self.limits.enter(account, rpm=rpm, concurrency=concurrency))
+        return run(waited(self.limits.enter(account, rpm=rpm, concurrency=concurrency)))
 
     def in_flight(self, account: str) -> int:
         return self.limits.in_flight(account)
@@ -95,7 +95,7 @@ def test_concurrency_frees_when_a_request_leaves_and_leaves_once() -> None:
 async def test_window_of_one_name_is_not_that_of_another_use() -> None:
     limiter = Limiter(clock=FakeClock())
     await limiter.take("logs:key_1", 1)
-    standing, place = await limiter.enter("key_1", rpm=1, concurrency=1)
+    standing, place = await waited(limiter.enter("key_1", rpm=1, concurrency=1))
     assert standing.refused is None
     limiter.leave("key_1", place)
 

@@ -18,7 +18,7 @@ from actors.parent.protocol import LINE_BYTES_MAX
 from actors.parent.server import ParentServer
 from actors.parent.windows import SharedWindows
 from metrics.prometheus import Metrics
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually, run, waited
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import SharedLimitsMachine
 from tests.support.logs import logs
@@ -53,7 +53,7 @@ class Worker:
     async def refused(
         self, *, rpm: int | None = None, concurrency: int | None = None
     ) -> str | None:
-        standing, _ = await self.limiter.enter(A, rpm=rpm, concurrency=concurrency)
+        standing, _ = await waited(self.limiter.enter(A, rpm=rpm, concurrency=concurrency))
         return standing.refused
 
     @property
@@ -99,7 +99,7 @@ async def test_worker_goes_on_alone_while_the_parent_is_silent_and_tells_it_all_
 
 async def test_request_that_was_given_up_holds_nothing() -> None:
     async with workers(ParentServer(SystemClock()), 1) as (one,):
-        asking = asyncio.create_task(one.limiter.enter(A, rpm=None, concurrency=1))
+        asking = asyncio.create_task(waited(one.limiter.enter(A, rpm=None, concurrency=1)))
         await asyncio.sleep(0)  # it is on its way
         asking.cancel()
         await asyncio.wait([asking])
