@@ -1,8 +1,8 @@
 """Every metric of the gateway: one method for each event, here or in one of the `groups`.
 
-Names, labels and buckets are the table in `series.py`. Methods take plain values, decide nothing
-and never raise for an external value. They are called in the loop's thread; `render` may run in
-another one.
+Names, labels and buckets are the table in `metric_families.py`. Methods take plain values, decide
+nothing and never raise for an external value. They are called in the loop's thread; `render` may
+run in another one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from metrics.groups.recovery import RecoveryMetrics
 from metrics.groups.response_models import ResponseModels
 from metrics.groups.sales import SaleMetrics
 from metrics.logs import lines_lost
-from metrics.series import FIRST_BYTE_SECONDS
+from metrics.metric_families import FIRST_BYTE_SECONDS
 from metrics.values import Number
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")

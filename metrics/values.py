@@ -1,9 +1,10 @@
-"""The values behind the metrics: one object per series, one family of series per metric.
+"""The values behind the metrics: one object per series, one table of series per metric family.
 
 Own objects instead of prometheus-client's children because every call updates about twenty of
 them: measured, one costs 0.1 to 0.2 µs where a child, which takes locks and scans its buckets,
 costs 0.5 to 0.8. The price is a rule: only the loop's thread writes. A scrape in another thread
-only copies. Names, labels and buckets are in `series.py`, the text format is prometheus-client's.
+only copies. Names, labels and buckets are in `metric_families.py`, the text format is
+prometheus-client's.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ C = TypeVar("C")
 Shown = list[tuple[tuple[str, ...], C]]
 
 
-class SeriesFamily(dict[Key, C]):
-    """The series of one metric by label values, in the order of its labels. A miss makes one.
+class FamilySeries(dict[Key, C]):
+    """The series of a metric family by label values, in the order of its labels. A miss makes one.
 
     An empty label value is shown as `other`. The bound on their number is the last defence against
     a label with values that a client can choose: above it, new ones share one series of `other`.

@@ -166,9 +166,6 @@ class JobBill(Bill):
         self._price = price
         self._hold_nano_usd = hold_nano_usd
 
-    def __repr__(self) -> str:
-        return f"<JobBill {dict(self._price)}>"
-
     @property
     def hold_nano_usd(self) -> int:
         return self._hold_nano_usd

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from metrics.series import FIRST_BYTE_SECONDS
+from metrics.metric_families import FIRST_BYTE_SECONDS
 
 TICK_SECONDS = 1.0
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from metrics.families import NUMBERS_MAX, Families
-from metrics.values import Number, SeriesFamily, Shown
+from metrics.values import FamilySeries, Number, Shown
 
 CACHED_INPUT: Final = "gw_cached_input_tokens_total"
 
@@ -40,7 +40,7 @@ class SaleMetrics:
     looks up that one instead of each of its counters."""
 
     def __init__(self, make: Families) -> None:
-        self.sold = SeriesFamily(Sold, width=2, limit=NUMBERS_MAX)
+        self.sold = FamilySeries(Sold, width=2, limit=NUMBERS_MAX)
         for name in dict.fromkeys(name for name, _, _ in Sold().counted("", "")):
             make.sums(name, partial(self.shown, name))
 

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from channels.families import CHAT_PROTOCOLS
 from gw.errors import ERROR_TABLE
 from gw.processes.parent_metrics import FleetMetrics
+from metrics.metric_families import FIRST_BYTE_SECONDS, METRIC_FAMILIES, MetricFamily
 from metrics.prometheus import CHANNEL_STATES
-from metrics.series import FIRST_BYTE_SECONDS, SERIES, MetricFamily
 from tests.support.monitoring import (
     ALERTS,
     DASHBOARDS,
@@ -40,17 +40,17 @@ DASHBOARD_NAMES = {"overview", "channels", "money", "process", "tasks", "knowled
 SCRAPE_LABELS = {"instance", "job", "process"}
 
 
-def exposed_by(series: MetricFamily) -> tuple[str, ...]:
+def exposed_by(family: MetricFamily) -> tuple[str, ...]:
     """The names that an expression may use for it."""
-    if series.kind == "histogram":
-        return tuple(f"{series.name}_{part}" for part in ("bucket", "sum", "count"))
-    return (series.name,)
+    if family.kind == "histogram":
+        return tuple(f"{family.name}_{part}" for part in ("bucket", "sum", "count"))
+    return (family.name,)
 
 
 LABELS = {
-    exposed: {*series.labels, *SCRAPE_LABELS, *(["le"] if exposed.endswith("_bucket") else [])}
-    for series in SERIES
-    for exposed in exposed_by(series)
+    exposed: {*family.labels, *SCRAPE_LABELS, *(["le"] if exposed.endswith("_bucket") else [])}
+    for family in METRIC_FAMILIES
+    for exposed in exposed_by(family)
 }
 # Prometheus's own.
 LABELS["up"] = SCRAPE_LABELS
@@ -115,10 +115,10 @@ def test_expression_uses_metrics_and_labels_that_exist(owner: str, query: Any) -
 @each("owner, query", EXPRESSIONS)
 def test_expression_treats_counters_and_histograms_as_such(owner: str, query: Any) -> None:
     expression = query.expression
-    for series in SERIES:
-        name = f"{series.name}_bucket" if series.kind == "histogram" else series.name
+    for family in METRIC_FAMILIES:
+        name = f"{family.name}_bucket" if family.kind == "histogram" else family.name
         for match in re.finditer(rf"(?<![\w:]){name}(?![\w:])(?:\{{[^}}]*\}})?(\[)?", expression):
-            if series.kind == "gauge":
+            if family.kind == "gauge":
                 assert match[1] is None, "a gauge has no rate"
             elif "unless gw_" not in expression:  # that asks for new series, not for a rate
                 assert match[1] is not None, "a counter alone says nothing"
@@ -134,7 +134,7 @@ def test_every_metric_is_on_a_dashboard() -> None:
         for query in (*panel_queries(), *annotation_queries())
     )
     names = [
-        *((series.name, exposed_by(series)) for series in SERIES),
+        *((family.name, exposed_by(family)) for family in METRIC_FAMILIES),
         *((one, (one,)) for one in FLEET),
     ]
     missing = [
@@ -228,6 +228,6 @@ def test_every_runbook_has_an_alert() -> None:
 def test_runbook_names_metrics_and_neighbours_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"`(gw_[a-z_]+)`", text):
-        assert name in {series.name for series in SERIES} | FLEET
+        assert name in {family.name for family in METRIC_FAMILIES} | FLEET
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert (RUNBOOKS / target).is_file()

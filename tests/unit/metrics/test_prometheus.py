@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from metrics.metric_families import METRIC_FAMILIES, MetricFamily
 from metrics.prometheus import Metrics
-from metrics.series import SERIES, MetricFamily
-from metrics.values import Distribution, Number, SeriesFamily
+from metrics.values import Distribution, FamilySeries, Number
 from tests.support.rows import cases, each
 from tests.unit.metrics.worlds import World
 
@@ -224,38 +224,38 @@ def test_page_may_be_written_in_another_thread(world: World) -> None:
 BOUNDS = (0.001, 0.5, 1, 2.5)
 
 
-def numbers(*, width: int = 1, limit: int = 100) -> SeriesFamily[Number]:
-    return SeriesFamily(Number, width=width, limit=limit)
+def numbers(*, width: int = 1, limit: int = 100) -> FamilySeries[Number]:
+    return FamilySeries(Number, width=width, limit=limit)
 
 
 def test_number_and_its_text_are_one_series() -> None:
-    family = numbers(width=2)
-    family["/v1", 200].value += 1
-    family["/v1", "200"].value += 1
-    family["/v1", 200].value += 1
-    assert [(values, cell.value) for values, cell in family.shown()] == [(("/v1", "200"), 3)]
-    assert family.get(("/v1", 200)) is family["/v1", "200"]  # found at once next time
+    series = numbers(width=2)
+    series["/v1", 200].value += 1
+    series["/v1", "200"].value += 1
+    series["/v1", 200].value += 1
+    assert [(values, cell.value) for values, cell in series.shown()] == [(("/v1", "200"), 3)]
+    assert series.get(("/v1", 200)) is series["/v1", "200"]  # found at once next time
 
 
 def test_empty_label_value_is_other() -> None:
-    family = numbers()
-    family[("",)].value += 1
-    family[("other",)].value += 1
-    assert [(values, cell.value) for values, cell in family.shown()] == [(("other",), 2)]
+    series = numbers()
+    series[("",)].value += 1
+    series[("other",)].value += 1
+    assert [(values, cell.value) for values, cell in series.shown()] == [(("other",), 2)]
 
 
 def test_values_past_the_limit_share_one_series() -> None:
-    family = numbers(width=2, limit=3)
+    series = numbers(width=2, limit=3)
     for n in range(1000):
-        family[f"m{n}", "chat"].value += 1
-    assert {values: cell.value for values, cell in family.shown()} == {
+        series[f"m{n}", "chat"].value += 1
+    assert {values: cell.value for values, cell in series.shown()} == {
         ("m0", "chat"): 1,
         ("m1", "chat"): 1,
         ("m2", "chat"): 1,
         ("other", "other"): 997,
     }
-    family["m1", "chat"].value += 1
-    assert family["m1", "chat"].value == 2  # what is known goes on
+    series["m1", "chat"].value += 1
+    assert series["m1", "chat"].value == 2  # what is known goes on
 
 
 @cases(
@@ -329,9 +329,9 @@ BARE = {
 def table() -> str:
     """Return the table as text, one metric a line."""
     lines = []
-    for series in SERIES:
-        buckets = " ".join(f"{bound:g}" for bound in series.buckets)
-        line = f"{series.name} {series.kind} {','.join(series.labels) or '-'} {buckets}"
+    for family in METRIC_FAMILIES:
+        buckets = " ".join(f"{bound:g}" for bound in family.buckets)
+        line = f"{family.name} {family.kind} {','.join(family.labels) or '-'} {buckets}"
         lines.append(line.rstrip())
     return "\n".join(lines) + "\n"
 
@@ -349,25 +349,25 @@ def test_every_series_of_the_table_is_exposed_and_no_other() -> None:
         (metric.name + ("_total" if metric.type == "counter" else ""), metric.type)
         for metric in registry.collect()
     ]
-    assert exposed == [(series.name, series.kind) for series in SERIES]
+    assert exposed == [(family.name, family.kind) for family in METRIC_FAMILIES]
 
 
 def test_names_are_unique_and_follow_the_house_style() -> None:
-    names = [series.name for series in SERIES]
+    names = [family.name for family in METRIC_FAMILIES]
     assert len(names) == len(set(names))
-    for series in SERIES:
-        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", series.name), series
-        assert series.name.endswith("_total") == (series.kind == "counter"), series
-        assert series.name.endswith(UNITS) or series.name in BARE, series
+    for family in METRIC_FAMILIES:
+        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", family.name), family
+        assert family.name.endswith("_total") == (family.kind == "counter"), family
+        assert family.name.endswith(UNITS) or family.name in BARE, family
 
 
-@each("series", SERIES)
-def test_series_is_described_and_cheap(series: MetricFamily) -> None:
-    assert series.help.endswith(".")
-    assert len(series.labels) <= 4
-    assert bool(series.buckets) == (series.kind == "histogram")
-    assert list(series.buckets) == sorted(set(series.buckets))
-    assert len(series.buckets) <= 15
+@each("family", METRIC_FAMILIES)
+def test_family_is_described_and_cheap(family: MetricFamily) -> None:
+    assert family.help.endswith(".")
+    assert len(family.labels) <= 4
+    assert bool(family.buckets) == (family.kind == "histogram")
+    assert list(family.buckets) == sorted(set(family.buckets))
+    assert len(family.buckets) <= 15
 
 
 @cases(
@@ -379,6 +379,6 @@ def test_series_is_described_and_cheap(series: MetricFamily) -> None:
     ("gw_loop_lag_seconds", 0.001, 1),
 )
 def test_buckets_cover_what_can_happen(name: str, lowest: float, highest: float) -> None:
-    (series,) = (series for series in SERIES if series.name == name)
-    assert series.buckets[0] <= lowest
-    assert series.buckets[-1] >= highest
+    (family,) = (family for family in METRIC_FAMILIES if family.name == name)
+    assert family.buckets[0] <= lowest
+    assert family.buckets[-1] >= highest

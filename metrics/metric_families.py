@@ -1,7 +1,7 @@
-"""The one table of every Prometheus series of the gateway: name, type, labels, buckets, meaning.
+"""The one table of the gateway's metric families: name, type, labels, buckets, meaning.
 
 A reference for dashboards and alerts. `prometheus.py` has the events. Tests compare the table with
-a snapshot, so that a renamed series is noticed in review before it breaks existing dashboards.
+a snapshot, so that a renamed one is noticed in review before it breaks existing dashboards.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MetricFamily:
     buckets: tuple[float, ...] = ()
 
 
-SERIES: tuple[MetricFamily, ...] = (
+METRIC_FAMILIES: tuple[MetricFamily, ...] = (
     # Calls: what clients see.
     MetricFamily("gw_calls_in_flight", "gauge", ("protocol",), "Calls being served."),
     MetricFamily(
