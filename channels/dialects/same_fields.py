@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from functools import cache
-from typing import Any, get_origin
+from typing import Any, NamedTuple, get_origin
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -45,27 +45,41 @@ _READERS: Mapping[Type, _Reader] = {
 }
 
 
+class _Same(NamedTuple):
+    """A canonical field, the member with the same value, and what the field is without it."""
+
+    field: str
+    name: str
+    read: _Reader
+    absent: object
+
+
 @cache
-def _same(kind: type[Struct]) -> tuple[tuple[str, str, _Reader], ...]:
-    """Return the canonical field, the member and its reader of each that has the same value."""
+def _same(kind: type[Struct]) -> tuple[_Same, ...]:
     found = []
     for one in fields(kind):
         if field := said_of(one.type).field:
             core, _ = next(alternatives(one.type))
-            read = _READERS.get(get_origin(core) or core, Members.mapping)
-            found.append((field.rpartition(".")[2], one.encode_name, read))
+            kept = get_origin(core) or core
+            read = _READERS.get(kept, Members.mapping)
+            absent = () if kept is list else None
+            found.append(_Same(field.rpartition(".")[2], one.encode_name, read, absent))
     return tuple(found)
 
 
 def read_fields(members: Members, kind: type[Struct]) -> dict[str, Any]:
     """Return the canonical fields that members state unchanged. Raises InvalidRequest."""
-    return {field: read(members, name) for field, name, read in _same(kind)}
+    stated = members.whole()
+    return {
+        field: read(members, name) if name in stated else absent
+        for field, name, read, absent in _same(kind)
+    }
 
 
 def write_fields(
     value: Struct, kind: type[Struct], body: dict[str, Any], *, without: Container[str] = ()
 ) -> None:
     """Write the members that state canonical fields unchanged, but for some fields."""
-    for field, name, _ in _same(kind):
+    for field, name, _, _ in _same(kind):
         if field not in without and (stated := getattr(value, field)) not in (None, ()):
             body[name] = list(stated) if isinstance(stated, tuple) else stated

@@ -87,6 +87,8 @@ def bare_text(message: Mapping[str, object]) -> str:
 
 def thought_in(message: Mapping[str, object]) -> str | None:
     """Return the thinking's text in a member of its own, under the first name that has one."""
+    if message.keys().isdisjoint(THOUGHTS):
+        return None
     texts = (text_in(message, name) for name in THOUGHTS)
     return next(filter(None, texts), None)
 
