@@ -33,6 +33,7 @@ from gw.console.overview import OverviewHandler, StreamHandler
 from gw.console.page import Audience, Page
 from gw.console.pages import ROUTE, ConsoleNotFoundHandler, ConsoleServices, StaticHandler
 from gw.console.playground import CostHandler, PlaygroundHandler, PlayHandler
+from gw.console.reference import DocumentHandler, ReferenceHandler
 from gw.console.sign_in import SessionsHandler, SignInHandler, SignOutHandler
 from gw.console.system import SystemHandler
 from gw.console.tasks import TasksHandler
@@ -99,6 +100,8 @@ def routes() -> list[Page]:
         Page(r"/playground", PlaygroundHandler),
         Page(r"/playground/call", PlayHandler, ("POST",), body_bytes_max=LONG_FORM_BYTES_MAX),
         Page(r"/playground/cost", CostHandler),
+        Page(r"/reference", ReferenceHandler),
+        Page(r"/reference/openapi.json", DocumentHandler),
         Page(r"/agents", AgentsHandler, **_FORM),
         Page(r"/bases", ConsoleBasesHandler),
         Page(r"/tasks", TasksHandler, **_FORM, senders="operators"),

@@ -38,6 +38,7 @@ from gw.console.figures import Figures
 from gw.console.page import Page
 from gw.console.rendering import Renderer
 from gw.console.sessions import Session
+from gw.console.static_files import StaticFile
 from gw.console.texts import TEXTS
 from gw.cursors import BadCursor, Position, read_position
 from gw.errors import GatewayError
@@ -89,15 +90,15 @@ class ConsoleServices:
 
 _FOLDER = files("gw.console")
 TEMPLATES = Loader(str(_FOLDER.joinpath("templates")), whitespace="single")
-STATIC: Mapping[str, tuple[str, bytes]] = {
-    name: (kind, _FOLDER.joinpath("static", name).read_bytes())
-    for name, kind in (
-        ("console.css", "text/css; charset=utf-8"),
-        ("console.js", "text/javascript; charset=utf-8"),
-        ("icon.svg", "image/svg+xml"),
-    )
+STATIC: Mapping[str, StaticFile] = {
+    "console.css": StaticFile.read("console.css", "text/css; charset=utf-8"),
+    "console.js": StaticFile.read("console.js", "text/javascript; charset=utf-8"),
+    "icon.svg": StaticFile.read("icon.svg", "image/svg+xml"),
+    "reference.js": StaticFile.read("reference.js", "text/javascript; charset=utf-8"),
+    "swagger.js": StaticFile.read("swagger.js.gz", "text/javascript; charset=utf-8"),
+    "swagger.css": StaticFile.read("swagger.css.gz", "text/css; charset=utf-8").without_pictures(),
 }
-VERSION = hashlib.sha256(b"".join(body for _, body in STATIC.values())).hexdigest()[:12]
+VERSION = hashlib.sha256(b"".join(one.body for one in STATIC.values())).hexdigest()[:12]
 
 
 class ConsoleHandler(PathHandler):
@@ -326,5 +327,7 @@ class StaticHandler(ConsoleHandler):
         found = STATIC.get(name)
         if found is None:
             self.refuse(404, "error.not_found")
-        self.set_header("Content-Type", found[0])
-        await self.finish(found[1])
+        self.set_header("Content-Type", found.kind)
+        if found.is_compressed:
+            self.set_header("Content-Encoding", "gzip")
+        await self.finish(found.body)

@@ -51,6 +51,7 @@ class PlaygroundHandler(ConsoleHandler):
             keys=found,
             models=[one.id for one in models if one.callable and one.endpoint_type is None],
             protocols=PROTOCOLS,
+            describes=self.services.current.config.describe,
         )
 
 

@@ -122,6 +122,25 @@ def test_a_new_user_makes_a_key_uses_it_and_sees_where_the_money_went(
     watched.context.close()
 
 
+def test_the_reference_is_drawn_from_local_files(
+    h: Deployment, tenant: Tenant, browser: Browser
+) -> None:
+    watched = Watched(browser)
+    page, base = watched.page, watched.sign_in(link(h, "--account", tenant.account))
+    page.goto(f"{base}/playground")
+    page.get_by_role("link", name="Every endpoint is in the reference.").click()
+    page.locator(".opblock").first.wait_for()
+    described = h.gateway.get("/openapi.json", key=None).json()
+    operations = sum(len(methods) for methods in described["paths"].values())
+    assert page.locator(".opblock").count() == operations
+    page.locator("#operations-Chat-create_chat_completion button").first.click()
+    page.get_by_text("What is new?").first.wait_for()
+    assert page.get_by_role("button", name="Try it out").count() == 0
+    assert not watched.heard
+    assert watched.hosts == {base.partition("//")[2]}
+    watched.context.close()
+
+
 LINES_OF_IDS = "[...document.querySelectorAll('td code')].map((one) => one.getClientRects().length)"
 ID_LINES_MAX = 3
 PATHS = (

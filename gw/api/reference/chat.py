@@ -283,7 +283,7 @@ RESPONSES = (
         " events are sent as messages. A message may continue the response before it by"
         " `previous_response_id`; what is not kept any more is `previous_response_not_found`.",
         responses=(Response(status=101, description="The connection is a WebSocket now."),),
-        raises=(errors.UPGRADE_REQUIRED,),
+        raises=(errors.METHOD_NOT_ALLOWED, errors.UPGRADE_REQUIRED),
         billed_by="its messages, each like a POST",
     ),
 )

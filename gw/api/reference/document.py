@@ -379,6 +379,8 @@ def _headers_of_refusal(row: Endpoint, status: int, ones: Sequence[Refusal]) -> 
         yield "WWW-Authenticate"
     if status == 416:
         yield "Content-Range"
+    if errors.METHOD_NOT_ALLOWED in kinds:
+        yield "Allow"
 
 
 def _headers(names: Sequence[str]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _portable(value: Any) -> Any:
             if name == "pattern" and isinstance(inner, str)
             else _portable(inner)
             for name, inner in value.items()
-            if name != "title"
+            if not (name == "title" and isinstance(inner, str))  # a member may be called so
         }
     return [_portable(one) for one in value] if isinstance(value, list | tuple) else value
 

@@ -101,7 +101,7 @@ PAGES = (
                 "Ids or aliases of pages, separated by commas.",
                 texts_of(query.IDS_MAX),
                 required=True,
-                example=["running", "protocols"],
+                example=["running", "README"],
             ),
             _KB,
         ),
