@@ -73,7 +73,7 @@ class Reference:
         for parameter in map(self.found, operation["parameters"]):
             value = parameter.get("example")
             if parameter["in"] == "path":
-                path = path.replace(f"{{{parameter['name']}}}", quote(value))
+                path = path.replace(f"{{{parameter['name']}}}", quote(str(value)))
             elif parameter["in"] == "query" and value is not None:
                 query[parameter["name"]] = ",".join(value) if isinstance(value, list) else value
         return self.url + path + (f"?{urlencode(query)}" if query else "")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from gw.api.admin.server import IDEMPOTENCY_HEADER, REPLAYED_HEADER
 from gw.api.admin.table import NoQuery, Route
+from gw.api.reference.schemas import Schemas, content_of
 from gw.error_bodies import dumps
 from metrics.version import release
 
 # Errors of every route.
 EVERY = (400, 401, 429, 500, 503)
 OF_CHANGES = (403, 413, 422)
-TEMPLATE = "#/components/schemas/{name}"
 
 
 class ErrorMembers(Struct, frozen=True):
@@ -40,18 +39,17 @@ def description(routes: Sequence[Route]) -> bytes:
     types: list[Any] = [ErrorBody]
     for route in routes:
         types += [route.response, route.query, *([route.body] if route.body is not None else [])]
-    references, schemas = msgspec.json.schema_components(types, ref_template=TEMPLATE)
-    by_type = {id(kind): reference for kind, reference in zip(types, references, strict=True)}
+    schemas = Schemas(types)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        operation = _operation(route, by_type, schemas)
+        operation = _operation(route, schemas)
         paths.setdefault(f"/admin/v1/{route.path}", {})[route.method.lower()] = operation
     for route in routes:  # its members are listed as parameters
-        schemas.pop(_name(by_type[id(route.query)]), None)
-    for schema in schemas.values():
+        schemas.components.pop(schemas.name(route.query), None)
+    for schema in schemas.components.values():
         if "properties" in schema:
             schema.setdefault("additionalProperties", False)
-    paths["/admin/v1/openapi.json"] = {"get": _own_operation()}
+    paths["/admin/v1/openapi.json"] = {"get": _own_operation(schemas)}
     return dumps(
         {
             "openapi": "3.1.0",
@@ -64,42 +62,36 @@ def description(routes: Sequence[Route]) -> bytes:
             "paths": paths,
             "components": {
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-                "schemas": schemas,
+                "schemas": schemas.components,
             },
         }
     )
 
 
-def _own_operation() -> dict[str, Any]:
+def _own_operation(schemas: Schemas) -> dict[str, Any]:
     return {
         "operationId": "describe",
         "summary": "This document.",
         "responses": {
-            "200": {
-                "description": "OK",
-                "content": {"application/json": {"schema": {"type": "object"}}},
-            },
-            **{str(status): _error(status) for status in EVERY},
+            "200": {"description": "OK", "content": content_of({"type": "object"})},
+            **{str(status): _error(status, schemas) for status in EVERY},
         },
     }
 
 
-def _operation(
-    route: Route, by_type: Mapping[int, Any], schemas: Mapping[str, Any]
-) -> dict[str, Any]:
+def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
     if route.query is not NoQuery:
-        members = schemas[_name(by_type[id(route.query)])]["properties"]
         parameters += [
             {"name": name, "in": "query", "required": False, "schema": schema}
-            for name, schema in members.items()
+            for name, schema in schemas.members(route.query).items()
         ]
     ok: dict[str, Any] = {
         "description": HTTPStatus(route.status).phrase,
-        "content": {"application/json": {"schema": by_type[id(route.response)]}},
+        "content": content_of(schemas.of(route.response)),
     }
     if route.takes_idempotency_key:
         parameters.append(
@@ -128,23 +120,19 @@ def _operation(
         "parameters": parameters,
         "responses": {
             str(route.status): ok,
-            **{str(status): _error(status) for status in sorted(statuses)},
+            **{str(status): _error(status, schemas) for status in sorted(statuses)},
         },
     }
     if route.body is not None:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": by_type[id(route.body)]}},
+            "content": content_of(schemas.of(route.body)),
         }
     return operation
 
 
-def _error(status: int) -> dict[str, Any]:
+def _error(status: int, schemas: Schemas) -> dict[str, Any]:
     return {
         "description": HTTPStatus(status).phrase,
-        "content": {"application/json": {"schema": {"$ref": TEMPLATE.format(name="ErrorBody")}}},
+        "content": content_of(schemas.of(ErrorBody)),
     }
-
-
-def _name(reference: Mapping[str, str]) -> str:
-    return reference["$ref"].rpartition("/")[2]
