@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from loadtests.rig.options import options_of
+from loadtests.options import options_of
 
 SCENARIOS: Mapping[str, str] = {
     "chaos": "loadtests.chaos.run",

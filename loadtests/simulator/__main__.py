@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import loadtests.simulator
 from channels.open_files import raise_open_files
-from loadtests.rig.options import options_of
+from loadtests.options import options_of
 from loadtests.simulator.directives import DirectiveError
 from loadtests.simulator.engine import MODELS, TASK_SECONDS
 from loadtests.simulator.exchange import RING_REQUESTS
