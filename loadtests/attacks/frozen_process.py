@@ -134,7 +134,7 @@ def freeze_under_calls(h: Deployment, *, host: str, pace: float, calls: int) -> 
         victim.go_on()
         replies = [call.response() for call in begun]
         until(lambda: not holds(h, tenant), what="no hold open")
-        answered = [
+        served = [
             reply
             for reply in replies
             if reply.status == 200 and not reply.is_broken and b"error" not in reply.body
@@ -144,10 +144,10 @@ def freeze_under_calls(h: Deployment, *, host: str, pace: float, calls: int) -> 
         costs = {
             row["request_id"].replace("-", ""): row["cost_nano_usd"] for row in rows(h, tenant)
         }
-        free = sum(costs[reply.trace] == 0 for reply in answered)
+        free = sum(costs[reply.trace] == 0 for reply in served)
         where = "another host" if host else "the same host"
         statuses = Counter(reply.status for reply in replies)
-        return found(h, tenant, f"stopped, {where}", len(answered), free, statuses)
+        return found(h, tenant, f"stopped, {where}", len(served), free, statuses)
 
 
 def freeze_under_a_hold(h: Deployment, *, pace: float) -> Found:

@@ -161,10 +161,10 @@ def attack(h: Deployment, only: str, size: int) -> Iterator[Found]:
 
         def measured(shape: str, way: str, path: str, body: bytes) -> Found:
             longest.value, began = 0.0, time.monotonic()
-            told = sent(client, path, body) if path else sent_raw(client.url, body)
+            reported = sent(client, path, body) if path else sent_raw(client.url, body)
             seconds = time.monotonic() - began
             time.sleep(0.3)  # what is let go of is let go of afterwards
-            return Found(shape, way, len(body) / 2**20, told, seconds, longest.value)
+            return Found(shape, way, len(body) / 2**20, reported, seconds, longest.value)
 
         while not longest.value:
             time.sleep(PROBE_SECONDS)

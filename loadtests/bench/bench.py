@@ -89,7 +89,7 @@ def measure(subject: Subject, rig: Rig) -> list[Window]:
         figures = from_tally(subject, tally, seconds, grown(early, late, seconds), rig) | inside
         if ask.pause_ms:
             figures["kb_stream"] = (max(memory_mb) - subject.idle_mb) * 1000 / ask.connections
-        if ask.is_opening_told:
+        if ask.measures_opening:
             figures |= _percentiles("first_", opening.first) | {"openings": openings}
         made.append(figures)
     return made

@@ -53,8 +53,8 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._tally, self._on_idle = tally, on_idle
         self._events_due = events  # at least so many in an answer; 0: answers are no streams
-        self._is_asked = self._has_head = self._is_closing = False
-        self._asked_at = self._read_at = 0.0
+        self._is_busy = self._has_head = self._is_closing = False
+        self._due_at = self._read_at = 0.0
         self._head = self._tail = b""
         self._left: int | None = None  # bytes to come, None in a chunked answer
         self._events = 0
@@ -63,16 +63,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
-    def ask(self, request: bytes, asked_at: float) -> None:
+    def ask(self, request: bytes, due_at: float) -> None:
         """Send a request that was due at this moment of `time.perf_counter`."""
-        self._is_asked, self._asked_at = True, asked_at
+        self._is_busy, self._due_at = True, due_at
         self._head, self._has_head, self._tail, self._events = b"", False, b"\r\n", 0
         self._transport.write(request)
 
     def close(self) -> None:
         """Close it now when it is idle, else after the answer under way."""
         self._is_closing = True
-        if not self._is_asked:
+        if not self._is_busy:
             self._transport.close()
 
     def abort(self) -> None:
@@ -82,13 +82,13 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now, tally = time.perf_counter(), self._tally()
-        if not self._is_asked:
+        if not self._is_busy:
             tally.faults["bytes that nobody asked for"] += 1
             self.abort()
             return
         if not self._has_head:
             if not self._head:
-                tally.first.append(now - self._asked_at)
+                tally.first.append(now - self._due_at)
                 self._read_at = now
             self._head, end, data = (self._head + data).partition(b"\r\n\r\n")
             if not end:
@@ -108,9 +108,9 @@ class Connection(asyncio.Protocol):
             self._end(tally, now)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._is_asked or not self._is_closing:
-            self._tally().faults["cut" if self._is_asked else "closed while idle"] += 1
-        self._is_asked = False
+        if self._is_busy or not self._is_closing:
+            self._tally().faults["cut" if self._is_busy else "closed while idle"] += 1
+        self._is_busy = False
         self.closed.set_result(None)
 
     def _count_events(self, tally: Tally, body: bytes, now: float) -> None:
@@ -124,16 +124,16 @@ class Connection(asyncio.Protocol):
             tally.events += ended
 
     def _end(self, tally: Tally, now: float) -> None:
-        self._is_asked = False
+        self._is_busy = False
         if not self._head.startswith(b"HTTP/1.1 200"):
             if self._head.startswith(b"HTTP/1.1 503"):
-                tally.refused.append(now - self._asked_at)
+                tally.refused.append(now - self._due_at)
             tally.faults[self._head[:12].decode("latin-1")] += 1
         elif self._events < self._events_due:
             tally.faults["too few events"] += 1
         else:
             tally.answers += 1
-            tally.seconds.append(now - self._asked_at)
+            tally.seconds.append(now - self._due_at)
         self.close() if self._is_closing else self._on_idle(self)
 
 
@@ -155,7 +155,7 @@ class Ask(NamedTuple):
     opening_seconds: float = 0.0  # over which the connections begin, evenly
     in_a_row: int = 1  # windows of one opening
     window_seconds: float = 1.0
-    is_opening_told: bool = False  # first bytes are those of the opening, not of the windows
+    measures_opening: bool = False  # first bytes are those of the opening, not of the windows
 
     @property
     def shape(self) -> tuple[int, int]:

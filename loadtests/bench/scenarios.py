@@ -28,7 +28,7 @@ BODY = Ask(connections=4, image_bytes=750_000)  # a third more in base64
 # Each number of them gets about as many events a second as one core carries.
 FAST = Ask(500, events=100, pause_ms=20, in_a_row=3)
 SLOW = Ask(2_000, events=50, pause_ms=100, in_a_row=3)
-OPEN = Ask(10_000, events=45, pause_ms=500, in_a_row=4, window_seconds=2.0, is_opening_told=True)
+OPEN = Ask(10_000, events=45, pause_ms=500, in_a_row=4, window_seconds=2.0, measures_opening=True)
 OPENINGS = 800
 # What every server has done before its idle memory is taken.
 WARM = Ask(connections=64, events=40)
@@ -89,17 +89,17 @@ def paced(pace: Ask) -> Workload:
 
     def run(bench: Bench) -> Section:
         streams, seconds = bench.streams(pace.connections), pace.events * pace.pause_ms / 1000
-        if pace.is_opening_told:
+        if pace.measures_opening:
             seconds = streams / OPENINGS
         ask = pace._replace(connections=streams, opening_seconds=seconds)
         with bench.servers(ask, WARM) as targets:
-            if pace.is_opening_told:
+            if pace.measures_opening:
                 # The upstream keeps a connection for each stream of each server that has had its
                 # turn: the largest number leaves no files for the load's own.
                 targets = [one for one in targets if one != bench.upstream]
             bench.warm(targets, WARM)
             rows = bench.compare([bench.subject(target, ask) for target in targets])
-        columns = ("openings", *PACED) if pace.is_opening_told else PACED
+        columns = ("openings", *PACED) if pace.measures_opening else PACED
         note = (
             f"{streams / seconds:,.0f} streams of {pace.events} events are opened a second, "
             f"{streams * 1000 // pace.pause_ms:,} events are due a second."

@@ -83,7 +83,7 @@ def requests(host: str, keys: Sequence[str], body: bytes) -> tuple[bytes, ...]:
     return tuple(one.encode() + body for one in heads)
 
 
-def answer_to(path: bytes, body: bytes) -> Answer | None:
+def response_to(path: bytes, body: bytes) -> Answer | None:
     """What is answered to a request; None when there is nothing of that name."""
     if path.startswith(POLLS):
         return POLLED
@@ -107,8 +107,12 @@ POLLED = _whole(b'{"status":"running","progress":50}')
 
 @lru_cache
 def _plain(is_messages: bool) -> Answer:
-    said = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
-    chat = {**CHAT, "object": "chat.completion", "choices": [said], "usage": CHAT_USAGE}
+    output = {
+        "index": 0,
+        "message": {"role": "assistant", "content": TEXT},
+        "finish_reason": "stop",
+    }
+    chat = {**CHAT, "object": "chat.completion", "choices": [output], "usage": CHAT_USAGE}
     return _whole(json.dumps(_message(TEXT) if is_messages else chat).encode())
 
 
@@ -227,7 +231,7 @@ class Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        response = answer_to(self._path, b"".join(self._body))
+        response = response_to(self._path, b"".join(self._body))
         self._path, self._body = b"", []
         if response is None:
             self._transport.write(NOT_FOUND)

@@ -135,8 +135,8 @@ def _print_stretch(name: str, calls: Sequence[Call], began: float, ended: float)
     """What became of the calls that were begun in a stretch; returns how many ended a second."""
     begun = [call for call in calls if began <= call.began_at < ended]
     plain = [call for call in begun if not call.is_keyed]
-    answered = [call for call in calls if call.outcome == "answered" and not call.is_keyed]
-    rate = sum(began <= call.ended_at < ended for call in answered) / (ended - began)
+    served = [call for call in calls if call.outcome == "answered" and not call.is_keyed]
+    rate = sum(began <= call.ended_at < ended for call in served) / (ended - began)
     added = [
         (call.ended_at - call.began_at - call.sent.upstream_seconds) * 1000
         for call in plain

@@ -109,7 +109,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
         return _merged(response, self.beside)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """One turn of the assistant.
 
     `finish` is stop, length, tool_calls, refusal (the text is the model's declining),
@@ -144,7 +144,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.text) or not (self.calls or self.is_withheld)
 
 
-def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Answer:
+def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Completion:
     """Derive the answer; `body` is the request's and only feeds the ids."""
     # A bounded sample keeps a megabyte of image from being hashed; the length distinguishes most.
     sample = b"%d:%b%b" % (len(body), body[:2048], body[-2048:])
@@ -160,7 +160,7 @@ def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Ans
         natural = REFUSAL
     else:
         natural = "tool_calls" if calls else "length" if is_cut_short else "stop"
-    return Answer(
+    return Completion(
         id=digest,
         created=EPOCH + int(digest[:4], 16),
         text=text,

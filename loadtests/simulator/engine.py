@@ -156,7 +156,7 @@ class Engine:
         directive = directives.merge([*faults, *self.faults.own(own)])
         directive = _situated(directive, dialect, ask.model, exchange.api_key)
         response = compose(ask, directive, self._seed_key, exchange.body)
-        found = script.answer_script(dialect, ask, response, directive)
+        found = script.response_script(dialect, ask, response, directive)
         is_plain = dialect in self._plain and not (faults or own) and found.whole is not None
         if is_plain and len(exchange.body) <= KNOWN_BYTES_MAX:
             if len(self._known) == KNOWN_MAX:
@@ -174,9 +174,9 @@ class Engine:
                     spoken = {name: one for name, one in spoken.items() if name != "tool_calls"}
                 layers.append(spoken)
         if ask.tool_result is not None and directives.TEXT_MARK in ask.tool_result:
-            answered, ask.tool_result = directives.from_text(_plain(ask.tool_result))
-            if answered is not None:
-                layers.append(answered)
+            served, ask.tool_result = directives.from_text(_plain(ask.tool_result))
+            if served is not None:
+                layers.append(served)
         if ask.sim is not None:
             layers.append(directives.parse(ask.sim))
         return layers

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from loadtests.simulator.answers import Answer
+from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.directives import ORDINARY, Directive
@@ -129,7 +129,9 @@ class Script(msgspec.Struct, kw_only=True):
         )
 
 
-def answer_script(dialect: Dialect, ask: Ask, response: Answer, directive: Directive) -> Script:
+def response_script(
+    dialect: Dialect, ask: Ask, response: Completion, directive: Directive
+) -> Script:
     """The delivery of an answer, or of what the directive has instead of one."""
     instead = instead_script(dialect.error, directive, response.id)
     if instead is not None:
@@ -216,7 +218,7 @@ def _stated(error: Callable[[int, str], bytes], digest: str, directive: Directiv
 
 
 def _streamed(
-    dialect: Dialect, ask: Ask, response: Answer, directive: Directive, status: int
+    dialect: Dialect, ask: Ask, response: Completion, directive: Directive, status: int
 ) -> Script:
     stream = dialect.stream(ask, response)
     frames, ending = stream.frames, Ending.FINISH

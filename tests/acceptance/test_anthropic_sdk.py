@@ -10,7 +10,7 @@ from anthropic.types import MessageParam, ToolParam
 
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
-from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
+from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, direct
 from tests.support.rows import each
 
 # The deployment of this module.
@@ -33,7 +33,7 @@ def sdk(h: Deployment, tenant: Tenant) -> Iterator[Anthropic]:
 def test_answer_has_text_and_usage(
     h: Deployment, sdk: Anthropic, tenant: Tenant, of_model: str
 ) -> None:
-    told_to(h, of_model, text="Grüße, 世界", usage=USAGE)
+    direct(h, of_model, text="Grüße, 世界", usage=USAGE)
     response = sdk.messages.create(
         model=of_model, max_tokens=500, messages=HELLO, system="Be brief.", stop_sequences=["Ω"]
     )
@@ -67,7 +67,7 @@ def test_answer_has_text_and_usage(
 def test_tool_calls_and_their_results_make_two_turns(
     h: Deployment, sdk: Anthropic, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, tool_calls=TWO_CALLS)
+    direct(h, of_model, tool_calls=TWO_CALLS)
     request: dict[str, Any] = {
         "model": of_model,
         "max_tokens": 500,
@@ -109,7 +109,7 @@ def test_tool_calls_and_their_results_make_two_turns(
 def test_thinking_comes_before_the_text_and_may_be_sent_back(
     h: Deployment, sdk: Anthropic, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
+    direct(h, of_model, reasoning_text="Let me think.", text="Four.")
     request: dict[str, Any] = {
         "model": of_model,
         "max_tokens": 4000,
@@ -144,14 +144,14 @@ def test_thinking_comes_before_the_text_and_may_be_sent_back(
 def test_errors_are_the_librarys_own(
     h: Deployment, sdk: Anthropic, of_model: str, status: int, kind: type[anthropic.APIStatusError]
 ) -> None:
-    told_to(h, of_model, status=status, message="No, not this.")
+    direct(h, of_model, status=status, message="No, not this.")
     with pytest.raises(kind, match="No, not this"):
         sdk.messages.create(model=of_model, max_tokens=500, messages=HELLO)
 
 
 @ON_BOTH
 def test_error_within_a_stream_is_raised(h: Deployment, sdk: Anthropic, of_model: str) -> None:
-    told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
+    direct(h, of_model, events=30, error_event=10, message="The model fell over.")
     with (
         pytest.raises(anthropic.APIStatusError, match="The model fell over"),
         sdk.messages.stream(model=of_model, max_tokens=500, messages=HELLO) as stream,

@@ -105,14 +105,14 @@ def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> N
         connection.send(stand.wire(head))
         assert connection.head().startswith(b"HTTP/1.1 100 ")
         connection.send(BODY)
-        stand.check_answer(connection.response(), UNKNOWN_MODEL)
+        stand.check_response(connection.response(), UNKNOWN_MODEL)
 
 
 @each("expect", ["100-continue", "100-Continue"])
 def test_client_that_asks_first_is_refused_before_it_sends(stand: Stand, expect: str) -> None:
     with Connection(stand.url) as connection:
         connection.send(request(f"Expect: {expect}", "Content-Length: 100", key=None, length=False))
-        stand.check_answer(connection.response(), NO_KEY)
+        stand.check_response(connection.response(), NO_KEY)
         assert connection.rest() == b""
 
 
@@ -124,7 +124,7 @@ def test_client_that_is_still_sending_can_read_that_it_is_too_much(
         connection.send(stand.wire(request(coding, length=False)))
         for _ in range(25):  # 1.5 MB, of 100
             assert connection.send(chunked(b"x" * 65536, end=b""))
-        stand.check_answer(connection.response(), TOO_LARGE)
+        stand.check_response(connection.response(), TOO_LARGE)
 
 
 # And afterwards
@@ -169,7 +169,7 @@ def test_order_of_answers_does_not_depend_on_who_is_waiting(stand: Stand) -> Non
     with Connection(stand.url) as stuck, Connection(stand.url) as other:
         stuck.send(stand.wire(_HEAD))
         other.send(stand.wire(request(method="GET", target="/v1/models")))
-        stand.check_answer(other.response(), GOOD)
+        stand.check_response(other.response(), GOOD)
         stuck.send(b" " * 1000)
         response = stuck.response()
         assert (response.status, response.json["error"]["code"]) == (400, "invalid_request")

@@ -23,7 +23,7 @@ from loadtests.rig.postgres import PostgresForTests
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.waiting import until
 from tests.acceptance.translated import SETTINGS as TRANSLATED
-from tests.acceptance.translated import told_to
+from tests.acceptance.translated import direct
 from tests.support.rows import each
 
 # The deployment of this module; the gateway's time is short enough to be waited for.
@@ -79,7 +79,7 @@ def test_official_library_raises_for_a_stream_that_was_cut(
     model: str,
     error: type[Exception],
 ) -> None:
-    told_to(h, model, **CUT)
+    direct(h, model, **CUT)
     seen: list[Any] = []
     with pytest.raises(error):
         seen.extend(ask(h, tenant.key, model))
@@ -166,7 +166,7 @@ WAYS = [(one, model) for one in REQUESTS for model in MODELS if (one, model) != 
 
 @each("protocol, model", WAYS)
 def test_upstream_cuts(h: Deployment, tenant: Tenant, protocol: str, model: str) -> None:
-    told_to(h, model, **CUT)
+    direct(h, model, **CUT)
     data, is_reset = received(opened(h, tenant.key, protocol, model))
     assert_cut(data)
     assert not is_reset  # what was delivered is read
@@ -175,7 +175,7 @@ def test_upstream_cuts(h: Deployment, tenant: Tenant, protocol: str, model: str)
 def test_gateways_time_cuts(h: Deployment, tenant: Tenant) -> None:
     socks = []
     for protocol, model in zip(REQUESTS, [*MODELS, "gemini"], strict=True):
-        told_to(h, model, events=12, pause=8)
+        direct(h, model, events=12, pause=8)
         socks.append(opened(h, tenant.key, protocol, model))
     for sock in socks:
         data, is_reset = received(sock)
@@ -190,7 +190,7 @@ def test_end_of_a_drain_cuts(postgres: PostgresForTests, tmp_path: Path) -> None
         tenant = h.tenant()
         socks = []
         for protocol, model in zip(REQUESTS, [*MODELS, "gemini"], strict=True):
-            told_to(h, model, events=12, pause=8)
+            direct(h, model, events=12, pause=8)
             socks.append(opened(h, tenant.key, protocol, model))
         h.upstream.wait(paused=len(socks))
         begun = [sock.recv(200) for sock in socks]
@@ -208,7 +208,7 @@ def test_client_of_an_older_version_sees_a_reset(
     h: Deployment, tenant: Tenant, protocol: str
 ) -> None:
     """Nothing else tells it: the end of the connection ends the body."""
-    told_to(h, "gpt", **CUT)
+    direct(h, "gpt", **CUT)
     _, is_reset = received(opened(h, tenant.key, protocol, "gpt", "1.0"))
     assert is_reset
 
@@ -217,7 +217,7 @@ def test_client_of_an_older_version_sees_a_reset(
 def test_error_event_of_the_upstream_ends_as_ever(
     h: Deployment, tenant: Tenant, protocol: str, model: str
 ) -> None:
-    told_to(h, model, events=12, error_event=8, message="Overloaded, sorry.")
+    direct(h, model, events=12, error_event=8, message="Overloaded, sorry.")
     data, is_reset = received(opened(h, tenant.key, protocol, model, wish="close"))
     assert b"Overloaded, sorry." in data
     assert data.endswith(LAST_CHUNK) or b"\r\nContent-Length: " in data
@@ -225,7 +225,7 @@ def test_error_event_of_the_upstream_ends_as_ever(
 
 
 def test_whole_stream_keeps_its_connection(h: Deployment, tenant: Tenant) -> None:
-    told_to(h, "gpt", events=3, delay_event_ms=50)
+    direct(h, "gpt", events=3, delay_event_ms=50)
     with opened(h, tenant.key, "chat", "gpt") as sock:
         data = b""
         while not data.endswith(LAST_CHUNK):

@@ -104,7 +104,7 @@ def test_frozen_database_is_told_everywhere_and_loses_nothing(
         reply = client.chat()
         return reply if reply.status == 200 else None
 
-    answered = until(try_again, what="a call that is answered")
+    responded = until(try_again, what="a call that is answered")
     admin.page_when(lambda page: page.total("gw_database_up") == 1, what="the metric")
     # What was granted unseen went back at once; nothing was found later and called a leak.
     until(lambda: h.verify()["counts"]["open_holds"] == 0, what="no hold")
@@ -118,6 +118,6 @@ def test_frozen_database_is_told_everywhere_and_loses_nothing(
     for reply in refused:
         row = row_of(reply)
         assert (row["status"], row["error_code"]) == ("rejected", "no_channel_available")
-    assert row_of(answered)["status"] == "success"
+    assert row_of(responded)["status"] == "success"
     written = {row["request_id"].replace("-", "") for row in warm.get("/v1/logs").json["data"]}
     assert served.trace in written

@@ -9,7 +9,7 @@ from google.genai import Client, errors, types
 
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
-from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, told_to
+from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, direct
 from tests.support.rows import each
 
 # The deployment of this module.
@@ -65,7 +65,7 @@ def parts_of(responses: list[types.GenerateContentResponse]) -> list[types.Part]
 def test_answer_has_text_and_usage(
     h: Deployment, sdk: Client, tenant: Tenant, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
+    direct(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
     responses = ask(
         sdk,
         of_model,
@@ -107,7 +107,7 @@ def test_answer_has_text_and_usage(
 def test_tool_calls_and_their_results_make_two_turns(
     h: Deployment, sdk: Client, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, tool_calls=TWO_CALLS)
+    direct(h, of_model, tool_calls=TWO_CALLS)
     request = types.UserContent("The weather in both?")
     calling = types.FunctionCallingConfig(mode=types.FunctionCallingConfigMode.ANY)
     first = ask(
@@ -158,7 +158,7 @@ def test_tool_calls_and_their_results_make_two_turns(
 def test_thoughts_come_apart_from_the_answer_and_may_be_sent_back(
     h: Deployment, sdk: Client, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
+    direct(h, of_model, reasoning_text="Let me think.", text="Four.")
     thinking = types.ThinkingConfig(include_thoughts=True, thinking_budget=2000)
     request = types.UserContent("Two and two?")
     first = ask(sdk, of_model, [request], is_stream=is_stream, thinking_config=thinking)
@@ -193,7 +193,7 @@ def test_json_by_schema_is_read(h: Deployment, sdk: Client, of_model: str) -> No
 def test_errors_are_the_librarys_own(
     h: Deployment, sdk: Client, of_model: str, status: int, kind: type[errors.APIError]
 ) -> None:
-    told_to(h, of_model, status=status, message="No, not this.")
+    direct(h, of_model, status=status, message="No, not this.")
     with pytest.raises(kind, match="No, not this") as caught:
         ask(sdk, of_model, "Hello", is_stream=False)
     assert caught.value.code == status
@@ -201,7 +201,7 @@ def test_errors_are_the_librarys_own(
 
 @each("of_model", ["gemini", "gpt", "claude", "codex"])
 def test_error_within_a_stream_is_raised(h: Deployment, sdk: Client, of_model: str) -> None:
-    told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
+    direct(h, of_model, events=30, error_event=10, message="The model fell over.")
     with pytest.raises(errors.APIError, match="The model fell over"):
         ask(sdk, of_model, "Hello", is_stream=True)
 

@@ -20,7 +20,7 @@ from openai import AsyncOpenAI
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 from tests.acceptance.bases import PAGES, imported
-from tests.acceptance.translated import SETTINGS, told_to
+from tests.acceptance.translated import SETTINGS, direct
 
 pytestmark = pytest.mark.long
 
@@ -60,9 +60,9 @@ async def knowledge(h: Deployment, reader: Tenant) -> AsyncIterator[Client]:
 def turns(h: Deployment, of_model: str) -> Iterator[None]:
     """Have the model want one call each turn, and answer in the last."""
     for name, arguments in CALLS:
-        told_to(h, of_model, tool_calls=[{"name": name, "arguments": arguments}])
+        direct(h, of_model, tool_calls=[{"name": name, "arguments": arguments}])
         yield
-    told_to(h, of_model, text=ANSWER)
+    direct(h, of_model, text=ANSWER)
     yield
 
 

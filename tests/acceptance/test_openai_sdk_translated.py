@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
-from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, told_to
+from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, direct
 from tests.support.rows import each
 
 # The deployment of this module.
@@ -29,7 +29,7 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
 def test_tool_calls_and_their_results_make_two_turns(
     h: Deployment, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, tool_calls=TWO_CALLS)
+    direct(h, of_model, tool_calls=TWO_CALLS)
     messages: list[Any] = [{"role": "user", "content": "The weather in both?"}]
     if is_stream:
         with sdk.chat.completions.stream(
@@ -59,9 +59,9 @@ def test_tool_calls_and_their_results_make_two_turns(
     second = sdk.chat.completions.create(model=of_model, messages=messages, tools=TOOLS)
     assert second.choices[0].finish_reason == "stop"
     if of_model == "gemini":
-        _, called, answered = h.upstream.last_body()["contents"]
+        _, called, served = h.upstream.last_body()["contents"]
         assert called["parts"][0]["thoughtSignature"] == "c2ltdWxhdGVkLXRob3VnaHQ="
-        assert [part["functionResponse"]["response"] for part in answered["parts"]] == [
+        assert [part["functionResponse"]["response"] for part in served["parts"]] == [
             {"output": "7 degrees"},
             {"output": "9 degrees"},
         ]
@@ -72,7 +72,7 @@ def test_tool_calls_and_their_results_make_two_turns(
 def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
     h: Deployment, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
+    direct(h, of_model, reasoning_text="Let me think.", text="Four.")
     request: dict[str, Any] = {"model": of_model, "reasoning_effort": "low"}
     if is_stream:
         with sdk.chat.completions.stream(messages=HELLO, **request) as stream:
@@ -100,7 +100,7 @@ def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
 def test_thought_comes_back_in_its_place_with_what_proves_it(
     h: Deployment, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, of_model, reasoning_text="Let me think.", tool_calls=TWO_CALLS[:1])
+    direct(h, of_model, reasoning_text="Let me think.", tool_calls=TWO_CALLS[:1])
     tools: Any = [{"type": "function", "strict": False, **CHAT_TOOLS[0]["function"]}]
     request: dict[str, Any] = {
         "model": of_model,
@@ -142,7 +142,7 @@ def test_an_agents_prompt_is_marked_for_the_cache_and_what_is_written_there_is_c
     tool: Any = {"type": "function", "name": "f", "parameters": {"type": "object"}}
     request: dict[str, Any] = {"input": "Hello", "instructions": "Be brief.", "tools": [tool]}
     usage = {"input": 1000, "output": 100, "cached": 400, "cache_write": 200}
-    told_to(h, "claude", usage=usage, times=2)
+    direct(h, "claude", usage=usage, times=2)
     sdk.responses.create(model="writing", prompt_cache_key="one", **request)
     mark = {"cache_control": {"type": "ephemeral"}}
     body = h.upstream.last_body()
@@ -176,7 +176,7 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
         {"name": "apply_patch", "arguments": {"input": "*** Begin\n+é"}},
         {"name": "mcp__files__read", "arguments": {"path": "a"}},
     ]
-    told_to(h, of_model, tool_calls=made)
+    direct(h, of_model, tool_calls=made)
     with sdk.responses.stream(model=of_model, input="Go on.", tools=tools) as stream:
         events = list(stream)
         # A signature of the model's is an item before the call that it belongs to.
@@ -201,7 +201,7 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
 
 @each("of_model", ["codex", "gpt", "claude", "gemini"])
 def test_error_within_a_response_is_raised(h: Deployment, sdk: OpenAI, of_model: str) -> None:
-    told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
+    direct(h, of_model, events=30, error_event=10, message="The model fell over.")
     stream = sdk.responses.create(model=of_model, input="Hello", stream=True)
     with pytest.raises(openai.APIError, match="The model fell over"):
         list(stream)

@@ -31,7 +31,7 @@ from loadtests.rig.waiting import until
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider
-from tests.acceptance.dialogues.asked import Asked, body_of, path_of
+from tests.acceptance.dialogues.asked import Turn, body_of, path_of
 from tests.acceptance.dialogues.streamed import read_stream
 from tests.acceptance.dialogues.whole import WholeResult, read_whole
 from tests.support.covering import covering
@@ -161,15 +161,15 @@ def presets_deployment(postgres: PostgresForTests) -> Iterator[Deployment]:
         yield built
 
 
-def ask(payer: Tenant, way: Way, requested: Asked | None = None, *, model_id: str = "") -> Response:
+def ask(payer: Tenant, way: Way, requested: Turn | None = None, *, model_id: str = "") -> Response:
     model_id = model_id or way.provider.name
-    body = body_of(way.client, model_id, way.form, requested or Asked())
+    body = body_of(way.client, model_id, way.form, requested or Turn())
     reply = payer.client.send("POST", path_of(way.client, model_id, way.form), body)
     assert key_of(at(way.provider.name)) not in reply.body.decode()
     return reply
 
 
-def told_by(way: Way, reply: Response) -> WholeResult:
+def result_of(way: Way, reply: Response) -> WholeResult:
     if way.form == "whole":
         return read_whole(way.client, reply.json)
     return read_stream(way.client, reply.body)
@@ -192,7 +192,7 @@ def leaves(value: Any) -> Iterator[str]:
             yield from leaves(one)
 
 
-def is_said_by(failure: Failure, message: str, model_id: str) -> bool:
+def is_message_of(failure: Failure, message: str, model_id: str) -> bool:
     """Whether a message begins as one of the failure's texts does: addresses in it are masked."""
     texts = (text.replace("{model}", model_id) for text in leaves(failure.body))
     beginnings = [text.partition("{param}")[0].strip('"')[:20] for text in texts]
@@ -231,7 +231,7 @@ def check_error(reply: Response, way: Way, failure: Failure) -> None:
         status, (("api_error", "upstream_error"), "api_error", other)
     )
     whole, error = reply.json, reply.json["error"]
-    assert is_said_by(failure, error["message"], way.provider.models[0]) or not failure.body
+    assert is_message_of(failure, error["message"], way.provider.models[0]) or not failure.body
     if way.client == "messages":
         assert (whole["type"], error["type"]) == ("error", messages)
     elif way.client == "native":
@@ -255,11 +255,11 @@ def payer(shared: Deployment) -> Tenant:
     return shared.tenant(nano_usd=1000 * NANO_PER_USD)
 
 
-CASES: Mapping[str, tuple[dict[str, Any], Asked]] = {
-    "text": ({"text": SAID}, Asked()),
-    "calls": ({"tool_calls": stated(ZURICH, ZURICH)}, Asked(has_tools=True)),
-    "thoughts": ({"text": SAID, "reasoning_text": THOUGHT}, Asked(thinks=True)),
-    "results": ({"text": SAID}, Asked(has_results=True)),
+CASES: Mapping[str, tuple[dict[str, Any], Turn]] = {
+    "text": ({"text": SAID}, Turn()),
+    "calls": ({"tool_calls": stated(ZURICH, ZURICH)}, Turn(has_tools=True)),
+    "thoughts": ({"text": SAID, "reasoning_text": THOUGHT}, Turn(thinks=True)),
+    "results": ({"text": SAID}, Turn(has_results=True)),
 }
 
 
@@ -313,7 +313,7 @@ def test_answer_is_served_and_charged_as_stated(
     if way.is_own:
         assert reply.body == sent_by(h, way)
     else:
-        result = told_by(way, reply)
+        result = result_of(way, reply)
         assert result.has_end
         assert result.error is None
         assert result.text == spoken(way, directive)
@@ -409,7 +409,7 @@ def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
     if way.is_own:
         assert reply.body == sent_by(h, way)
     else:
-        result = told_by(way, reply)
+        result = result_of(way, reply)
         assert result.error is not None
         assert not result.has_end
         assert 0 < len(result.text) < len(words)
@@ -427,7 +427,7 @@ def test_stream_that_fails_at_once_has_sent_nothing(h: Deployment, payer: Tenant
     h.upstream.fault(at(way.provider.name), error_event=0)
     reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
     assert reply.status == 200, reply
-    assert told_by(way, reply).has_end
+    assert result_of(way, reply).has_end
     row = h.row(reply.trace)
     assert (row["status"], len(row["attempts"])) == ("success", 1)
     alone = ask(payer, way)

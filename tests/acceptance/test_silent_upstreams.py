@@ -23,7 +23,7 @@ from tests.acceptance.test_cut_streams import (
     received,
 )
 from tests.acceptance.translated import SETTINGS as TRANSLATED
-from tests.acceptance.translated import told_to
+from tests.acceptance.translated import direct
 
 pytestmark = pytest.mark.long
 
@@ -39,7 +39,7 @@ MODELS = {"chat": "gpt", "messages": "claude", "responses": "codex", "native": "
 
 def through_silence(h: Deployment, key: str, protocol: str, model: str, **silence: Any) -> bytes:
     """All bytes of a stream whose upstream goes on once its client had two signs of life."""
-    told_to(h, model, events=9, **silence)
+    direct(h, model, events=9, **silence)
     sock, data = opened(h, key, protocol, model), b""
     while data.count(SIGNS[protocol]) < 2:
         piece = sock.recv(65536)
@@ -78,7 +78,7 @@ LIBRARIES: dict[str, Callable[[Deployment, str, str], Iterator[Any]]] = {
 @pytest.mark.parametrize("protocol", LIBRARIES)
 def test_official_library_reads_on(h: Deployment, tenant: Tenant, protocol: str) -> None:
     model, ask = MODELS[protocol], LIBRARIES[protocol]
-    told_to(h, model, events=4, delay_event_ms=1300)
+    direct(h, model, events=4, delay_event_ms=1300)
     assert len(list(ask(h, tenant.key, model))) >= 4
 
 

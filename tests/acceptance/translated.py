@@ -64,7 +64,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def told_to(h: Deployment, of_model: str, **directive: Any) -> None:
+def direct(h: Deployment, of_model: str, **directive: Any) -> None:
     """Give the channel of a model a directive."""
     h.upstream.fault(CHANNELS[of_model], **directive)
 

@@ -261,9 +261,9 @@ class Call:
         )
 
     def _chat(self) -> bytes:
-        asked = {"model": "m", "messages": MESSAGES, "max_tokens": 100}
+        requested = {"model": "m", "messages": MESSAGES, "max_tokens": 100}
         options = {"stream": True, "stream_options": {"include_usage": True}}
-        return json.dumps({**asked, **(options if self.kind == "stream" else {})}).encode()
+        return json.dumps({**requested, **(options if self.kind == "stream" else {})}).encode()
 
     def _film(self, model: ModelSpec, principal: Principal) -> SubmitCall:
         process, price = self.process, MediaPrice.of(model)

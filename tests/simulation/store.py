@@ -194,11 +194,18 @@ class SimulatedStore(FakeStore):
     def _claimed(
         self, job_id: str, poll: JobPoll, before: str | None, lag: float
     ) -> tuple[Any, ...]:
-        row, asked = self.jobs.rows[job_id], self.jobs.asked[job_id]
+        row, requested = self.jobs.rows[job_id], self.jobs.asked[job_id]
         assert row.upstream is not None
         channel, upstream_id = row.upstream
         progress = self.jobs.progress.get(job_id)
-        what = (job_id, asked["kind"], row.state, asked["account_id"], asked["model"], channel)
+        what = (
+            job_id,
+            requested["kind"],
+            row.state,
+            requested["account_id"],
+            requested["model"],
+            channel,
+        )
         watch = (poll.polls, poll.failures, poll.not_found, poll.has_logged_unknown)
         is_overdue = poll.deadline_at <= self._now
         return (*what, "videos", upstream_id, progress, *watch, before, lag, is_overdue)
@@ -228,16 +235,22 @@ class SimulatedStore(FakeStore):
         hold = None if row is None else self.holds.get(row.call_id)
         if row is None or hold is None or hold["process_id"] is not None:
             return []
-        asked = self.jobs.asked[job_id]
-        billing = asked["billing"]
-        price, request = ujson.dumps(billing["price"]), ujson.dumps(asked["request"])
-        call = (asked["kind"], row.state, asked["account_id"], asked["key_id"], row.call_id.hex)
+        requested = self.jobs.asked[job_id]
+        billing = requested["billing"]
+        price, request = ujson.dumps(billing["price"]), ujson.dumps(requested["request"])
+        call = (
+            requested["kind"],
+            row.state,
+            requested["account_id"],
+            requested["key_id"],
+            row.call_id.hex,
+        )
         quantity = billing["quantity"]
         held = quantity if billing["held"] is None else billing["held"]
-        what = (asked["protocol"], asked["model"], request, price, quantity, held)
-        times = (asked["submitted_at"], asked["submitted_at"] + asked["deadline"])
+        what = (requested["protocol"], requested["model"], request, price, quantity, held)
+        times = (requested["submitted_at"], requested["submitted_at"] + requested["deadline"])
         assert row.upstream is not None
-        where = (row.upstream[0], "videos", asked["model"], row.upstream[1])
+        where = (row.upstream[0], "videos", requested["model"], row.upstream[1])
         end = (self.jobs.progress.get(job_id), None, None, None, None)
         submission: dict[str, Any] = {"attempts": [], "detail": {}}
         return [(job_id, *call, *what, *times, *where, *end, hold["amount"], submission)]

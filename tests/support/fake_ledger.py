@@ -84,7 +84,7 @@ class FakeLedger:
     lose_before: int = 0
     lose_after: int = 0
     # Answers kept under idempotency keys are more than the database takes.
-    refuses_answers: bool = False
+    refuses_replies: bool = False
     gate: asyncio.Event | None = None
     batches: list[int] = field(default_factory=list)
 
@@ -161,7 +161,7 @@ class FakeLedger:
             raise StoreUnavailable("lost before the statement")
         process, accounts, keys, settlements, details, holds, calls, rows, unusual = params[:9]
         number, admitted, written, changes, jobs = params[9:]
-        if self.refuses_answers and unusual is not None and '"body"' in unusual:
+        if self.refuses_replies and unusual is not None and '"body"' in unusual:
             raise StatementRefused("54000", "too large")
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)
         is_buried = not self.may_hold(process)

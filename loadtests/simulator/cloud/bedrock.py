@@ -19,7 +19,7 @@ from zlib import crc32
 
 import msgspec
 
-from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
+from loadtests.simulator.answers import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -93,7 +93,7 @@ class AwsFace(Dialect):
     def error(self, status: int, message: str) -> bytes:
         return encode({"message": message})
 
-    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Completion, index: int, message: str) -> list[bytes]:
         """An exception, whose kind may stand before its message."""
         kind, _, words = message.partition(": ")
         if kind not in EXCEPTIONS:
@@ -119,10 +119,10 @@ class BedrockDialect(AwsFace, MessagesDialect):
             )
         )
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         return of_host(super().plain(ask, response), "bdrk")
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         stream = super().stream(ask, response)
         frames = [_chunk(of_host(frame, "bdrk"), response) for frame in stream.frames]
         return Stream(
@@ -161,7 +161,7 @@ def of_host(body: bytes, host: str) -> bytes:
     return body.replace(b'"id":"msg_', b'"id":"msg_%b_' % host.encode(), 1)
 
 
-def _chunk(frame: bytes, response: Answer) -> bytes:
+def _chunk(frame: bytes, response: Completion) -> bytes:
     """An event of the messages wire as one of Amazon's; the last one reports the invocation."""
     found = _DATA.search(frame)
     assert found is not None, frame
@@ -268,7 +268,7 @@ class ConverseDialect(AwsFace):
             raise refused(400, "ValidationException", f"Malformed request: {error}") from error
         return _ask(request, unquote(found[1]), found[2] == "converse-stream", exchange.body)
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         content: list[dict[str, Any]] = []
         if response.thinking:
             thought = {"text": response.thinking, "signature": SIGNATURE}
@@ -295,7 +295,7 @@ class ConverseDialect(AwsFace):
             body = response.usage.around(body)
         return encode(body)
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         frames = [_event("messageStart", {"role": "assistant"})]
         text_index, text_end = 0, len(frames)
         for index, (start, deltas) in enumerate(_blocks(response)):
@@ -387,7 +387,7 @@ def _event(kind: str, members: dict[str, Any]) -> bytes:
     return stream_event(kind, encode({**members, "p": padding}))
 
 
-def _blocks(response: Answer) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
+def _blocks(response: Completion) -> Iterator[tuple[dict[str, Any] | None, list[dict[str, Any]]]]:
     """The content blocks: the start, which only a call has, and the deltas."""
     if response.thinking:
         thoughts = {"text": response.thinking}, {"signature": SIGNATURE}

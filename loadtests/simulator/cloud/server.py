@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from loadtests.simulator import directives, script
-from loadtests.simulator.answers import Answer
+from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud.bedrock import (
     CONVERSE_PATH,
@@ -85,10 +85,10 @@ class VertexClaude(GoogleFace, MessagesDialect):
             raise Refusal(400, "stream: has to be said in the body as in the path")
         return ask
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         return of_host(super().plain(ask, response), "vrtx")
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         """The events, padded to hide the length of their text."""
         stream = super().stream(ask, response)
         frames = [_padded(of_host(frame, "vrtx")) for frame in stream.frames]

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from loadtests.simulator.answers import Answer
+from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.exchange import Exchange
 
@@ -72,11 +72,11 @@ class Dialect:
         """The request in the common shape; raises Refusal."""
         raise NotImplementedError
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         """The body of an answer that is not streamed."""
         raise NotImplementedError
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         """The frames of a streamed answer."""
         raise AssertionError("never streamed")
 
@@ -84,7 +84,7 @@ class Dialect:
         """The body of an error answer."""
         return error_body(status, message)
 
-    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Completion, index: int, message: str) -> list[bytes]:
         """The error events of a stream broken before frame `index`."""
         return [b"data: %b\n\n" % self.error(500, message)]
 

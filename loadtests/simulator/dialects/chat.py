@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from loadtests.simulator.answers import Answer, Call, Tokens
+from loadtests.simulator.answers import Call, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -283,7 +283,7 @@ class ChatDialect(Dialect):
                 ask.json_schema = bytes(request.response_format.json_schema.schema)
         return ask
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         traits = self.traits
         content = None if response.calls and not response.text else response.text
         message = {
@@ -314,7 +314,7 @@ class ChatDialect(Dialect):
         whole |= traits.whole_members
         return traits.whole_opening.encode() + encode(whole)
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         traits = self.traits
         head = self._head(ask, response, "chat.completion.chunk")
         wants_usage = ask.include_usage or traits.is_usage_unasked
@@ -363,17 +363,19 @@ class ChatDialect(Dialect):
         more = _chunk(head, {"index": 0, "delta": {"content": "more "}, "finish_reason": None}, {})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
-    def _text_deltas(self, response: Answer) -> list[Mapping[str, Any]]:
+    def _text_deltas(self, response: Completion) -> list[Mapping[str, Any]]:
         text = _THOUGHTS[self.traits.thoughts].text if response.thinking else str
         member = "refusal" if response.is_declined else "content"
         return [{member: text(piece)} for piece in response.deltas]
 
-    def _all_call_deltas(self, response: Answer) -> Iterator[dict[str, Any]]:
+    def _all_call_deltas(self, response: Completion) -> Iterator[dict[str, Any]]:
         for number, call in enumerate(response.calls):
             for one in self._call_deltas(call, number):
                 yield {"tool_calls": [one]}
 
-    def _last_members(self, response: Answer, usage: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _last_members(
+        self, response: Completion, usage: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
         members: dict[str, Any] = {}
         if self.traits.usage_in == "x_groq":
             members["x_groq"] = {"id": f"req_{response.id[:26]}", "usage": usage}
@@ -399,7 +401,7 @@ class ChatDialect(Dialect):
             "function": function,
         }
 
-    def _end(self, response: Answer) -> str:
+    def _end(self, response: Completion) -> str:
         finish = "stop" if response.is_declined else response.finish
         return self.traits.finishes.get(finish, finish)
 
@@ -407,7 +409,7 @@ class ChatDialect(Dialect):
         digit = int(call.token[-1], 16)
         return self.traits.call_id.format(token=call.token, name=call.name, digit=digit)
 
-    def _head(self, ask: Ask, response: Answer, kind: str) -> dict[str, Any]:
+    def _head(self, ask: Ask, response: Completion, kind: str) -> dict[str, Any]:
         return {
             "id": f"{self.traits.id_prefix}{response.id[:24]}",
             "object": kind,

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
+from loadtests.simulator.answers import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -158,7 +158,7 @@ class GeminiDialect(Dialect):
             _read_tools(ask, request)
         return ask
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         if response.is_withheld:
             return encode(_blocked(ask, response))
         parts = [*_thought(response)]
@@ -169,7 +169,7 @@ class GeminiDialect(Dialect):
             _chunk(ask, response, parts, finish=response.finish, spoken=len(response.text))
         )
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         chunks: list[dict[str, Any]] = []
         if response.is_withheld:
             return _stream(ask, [_blocked(ask, response)], 0, {})
@@ -192,7 +192,7 @@ class GeminiDialect(Dialect):
     def error(self, status: int, message: str) -> bytes:
         return encode({"error": _error(status, message)})
 
-    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Completion, index: int, message: str) -> list[bytes]:
         error = self.error(503, message)
         return [_array_frame(index, error), b"]"] if ask.as_array else [_event_frame(0, error)]
 
@@ -219,18 +219,18 @@ def _error(status: int, message: str) -> dict[str, Any]:
     return {"code": status, "message": message, "status": STATUSES.get(status, fallback)}
 
 
-def _thought(response: Answer) -> list[dict[str, Any]]:
+def _thought(response: Completion) -> list[dict[str, Any]]:
     return [{"text": response.thinking, "thought": True}] if response.thinking else []
 
 
-def _signed(part: dict[str, Any], response: Answer) -> dict[str, Any]:
+def _signed(part: dict[str, Any], response: Completion) -> dict[str, Any]:
     """The last part of a text that was thought about carries the signature of the thoughts."""
     if not response.thinking or response.calls:
         return part
     return {**part, "thoughtSignature": SIGNATURE}
 
 
-def _blocked(ask: Ask, response: Answer) -> dict[str, Any]:
+def _blocked(ask: Ask, response: Completion) -> dict[str, Any]:
     """A prompt that is not answered: no candidates, and only the prompt is counted."""
     chunk: dict[str, Any] = {
         "promptFeedback": {
@@ -252,7 +252,7 @@ def _blocked(ask: Ask, response: Answer) -> dict[str, Any]:
     return chunk | {"modelVersion": ask.model, "responseId": response.id[:22]}
 
 
-def _calls(response: Answer) -> list[dict[str, Any]]:
+def _calls(response: Completion) -> list[dict[str, Any]]:
     """Function calls as parts; only the first of parallel ones carries the signature."""
     parts: list[dict[str, Any]] = []
     for number, call in enumerate(response.calls):
@@ -265,7 +265,7 @@ def _calls(response: Answer) -> list[dict[str, Any]]:
 
 
 def _chunk(
-    ask: Ask, response: Answer, parts: list[dict[str, Any]], *, finish: str | None, spoken: int
+    ask: Ask, response: Completion, parts: list[dict[str, Any]], *, finish: str | None, spoken: int
 ) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
     if finish is not None:

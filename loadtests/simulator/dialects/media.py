@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
 
-from loadtests.simulator.answers import Answer
+from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal, decoder_of, given, shape, tokens_of
 from loadtests.simulator.dialects.base import Dialect, decode, encode
 from loadtests.simulator.exchange import Exchange
@@ -66,7 +66,7 @@ class ImagesDialect(Dialect):
             echoed={"size": size, "form": form, "base": base_of(exchange)},
         )
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         requested = ask.echoed or {}
         size = requested["size"]
         count = ask.choices if response.events is None else response.events
@@ -86,7 +86,7 @@ class ImagesDialect(Dialect):
             }
         return encode(whole)
 
-    def _link(self, base: str, response: Answer, number: int) -> str:
+    def _link(self, base: str, response: Completion, number: int) -> str:
         """The same for the same request, so it does not end."""
         return self._files.link(base, File("png"), f"{response.id[:32]}-{number}", NEVER)
 
@@ -115,7 +115,7 @@ class TranscriptionsDialect(Dialect):
             echoed={"form": texts.get("response_format", "json")},
         )
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         form, seconds = (ask.echoed or {})["form"], response.events or 1
         if form == "text":
             return response.text.encode() + b"\n"
@@ -171,7 +171,7 @@ class RerankDialect(Dialect):
             sim=given(request.sim),
         )
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         results = [
             {"index": place, "relevance_score": 1 / (place + 1)} for place in range(ask.choices)
         ]
@@ -195,7 +195,7 @@ class ModerationsDialect(Dialect):
             model=request.model, stream=False, sim=given(request.sim), echoed={"flagged": flagged}
         )
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         results = [
             {"flagged": one, "categories": {"violence": one}, "category_scores": {"violence": 0.5}}
             for one in (ask.echoed or {})["flagged"]

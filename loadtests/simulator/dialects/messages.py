@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
+from loadtests.simulator.answers import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -154,7 +154,7 @@ class MessagesDialect(Dialect):
             raise Refusal(400, "anthropic-version: header is required")
         return read_messages(exchange.body)
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         content: list[dict[str, Any]] = []
         if response.thinking:
             content.append(_thinking(response.thinking, SIGNATURE))
@@ -178,7 +178,7 @@ class MessagesDialect(Dialect):
             message = response.usage.around(message)
         return encode(message)
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         message = _message(ask, response)
         if response.usage is not None:
             message["usage"] = _usage(response.usage, output=min(1, response.usage.output))
@@ -209,11 +209,11 @@ class MessagesDialect(Dialect):
         kind = ERROR_TYPES.get(status, fallback)
         return encode({"type": "error", "error": {"type": kind, "message": message}})
 
-    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Completion, index: int, message: str) -> list[bytes]:
         return [b"event: error\ndata: %b\n\n" % self.error(529, message)]
 
 
-def _message(ask: Ask, response: Answer) -> dict[str, Any]:
+def _message(ask: Ask, response: Completion) -> dict[str, Any]:
     return {
         "id": f"msg_{response.id[:24]}",
         "type": "message",
@@ -225,7 +225,7 @@ def _message(ask: Ask, response: Answer) -> dict[str, Any]:
     }
 
 
-def _stopped(response: Answer) -> dict[str, Any]:
+def _stopped(response: Completion) -> dict[str, Any]:
     """The members that state why the message ended."""
     if response.stop_sequence is not None:
         return {"stop_reason": "stop_sequence", "stop_sequence": response.stop_sequence}
@@ -240,7 +240,7 @@ def _thinking(text: str, signature: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": text, "signature": signature}
 
 
-def _blocks(response: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _blocks(response: Completion) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The beginnings of the content blocks, and the deltas that follow each."""
     if response.thinking:
         thought = {"type": "thinking_delta", "thinking": response.thinking}

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from loadtests.simulator.answers import ECHO_CHARS, Answer, Call, Tokens
+from loadtests.simulator.answers import ECHO_CHARS, Call, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Picture,
@@ -46,7 +46,7 @@ PROOF: Final = "c2ltdWxhdGVkLXByb29m"  # opaque to clients, who must send it bac
 Item = dict[str, Any]
 
 
-def output_items(ask: Ask, response: Answer) -> list[Item]:
+def output_items(ask: Ask, response: Completion) -> list[Item]:
     """All items of a finished answer."""
     items: list[Item] = []
     if response.thinking or (response.usage is not None and response.usage.reasoning > 0):
@@ -61,13 +61,13 @@ def output_items(ask: Ask, response: Answer) -> list[Item]:
     return items
 
 
-def _search_item(ask: Ask, response: Answer) -> Item:
+def _search_item(ask: Ask, response: Completion) -> Item:
     query, source = ask.text[:ECHO_CHARS], {"type": "url", "url": _source(response)}
     requested = {"type": "search", "query": query, "queries": [query], "sources": [source]}
     return _item("web_search_call", f"ws_{response.id[:48]}", action=requested)
 
 
-def _picture_item(ask: Ask, response: Answer, picture: Picture) -> Item:
+def _picture_item(ask: Ask, response: Completion, picture: Picture) -> Item:
     return _item(
         "image_generation_call",
         f"ig_{response.id[:48]}",
@@ -81,7 +81,7 @@ def _picture_item(ask: Ask, response: Answer, picture: Picture) -> Item:
     )
 
 
-def _message_item(ask: Ask, response: Answer) -> Item:
+def _message_item(ask: Ask, response: Completion) -> Item:
     cited = {"type": "url_citation", "start_index": 0, "end_index": len(response.text)}
     cited |= {"title": "All the news there is", "url": _source(response)}
     part: Item = {"type": "output_text", "logprobs": [], "text": response.text}
@@ -91,7 +91,7 @@ def _message_item(ask: Ask, response: Answer) -> Item:
     return _item("message", f"msg_{response.id[:48]}", content=[part], role="assistant")
 
 
-def _reasoning_item(ask: Ask, response: Answer) -> Item:
+def _reasoning_item(ask: Ask, response: Completion) -> Item:
     summary = [{"type": "summary_text", "text": response.thinking}] if response.thinking else []
     item: Item = {"id": f"rs_{response.id[:48]}", "type": "reasoning", "summary": summary}
     if ask.proves_reasoning:
@@ -108,7 +108,7 @@ def _item(kind: str, item_id: str, **members: Any) -> Item:
     return {"id": item_id, "type": kind, "status": "completed", **members}
 
 
-def _source(response: Answer) -> str:
+def _source(response: Completion) -> str:
     return f"{SOURCE}{response.id[:12]}"
 
 
@@ -138,7 +138,7 @@ class EventWriter:
         numbered = {"sequence_number": len(self.frames), **data}
         self.frames.append(named(f"response.{event}", numbered))
 
-    def items(self, ask: Ask, response: Answer) -> None:
+    def items(self, ask: Ask, response: Completion) -> None:
         """The events of all items."""
         self.text_end = len(self.frames)
         for output, item in enumerate(output_items(ask, response)):
@@ -335,10 +335,10 @@ class ResponsesDialect(Dialect):
             _read_tools(ask, request)
         return ask
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         return encode(_finished(ask, response))
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         writer = EventWriter()
         opening = {"response": _response(ask, response, status="in_progress", output=[])}
         writer.put("created", opening)
@@ -356,7 +356,7 @@ class ResponsesDialect(Dialect):
             ),
         )
 
-    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Completion, index: int, message: str) -> list[bytes]:
         kind, _ = error_type(500)
         result = {"type": kind, "code": kind, "message": message, "param": None}
         failed = _response(ask, response, status="failed", output=[])
@@ -367,7 +367,7 @@ class ResponsesDialect(Dialect):
         ]
 
 
-def _finished(ask: Ask, response: Answer) -> dict[str, Any]:
+def _finished(ask: Ask, response: Completion) -> dict[str, Any]:
     """The whole response object, completed, or incomplete with its reason."""
     reason = INCOMPLETE.get(response.finish)
     status = "incomplete" if reason else "completed"
@@ -381,7 +381,7 @@ def _finished(ask: Ask, response: Answer) -> dict[str, Any]:
 
 
 def _response(
-    ask: Ask, response: Answer, *, status: str, output: list[dict[str, Any]]
+    ask: Ask, response: Completion, *, status: str, output: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {
         "id": f"resp_{response.id[:48]}",
@@ -417,7 +417,7 @@ def _usage(tokens: Tokens) -> dict[str, Any]:
 class CompactDialect(ResponsesDialect):
     """`POST /v1/responses/compact`: one item that stands for the conversation."""
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         whole = _finished(ask, response)
         item = {
             "type": "compaction",

@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from loadtests.simulator import directives, script
-from loadtests.simulator.answers import Answer
+from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.dialects.chat import DONE, ChatDialect, ChatTraits, filled
@@ -295,16 +295,16 @@ class FaceDialect(Dialect):
             headers={**failure.headers, **(directive.headers or {})},
         )
 
-    def plain(self, ask: Ask, response: Answer) -> bytes:
+    def plain(self, ask: Ask, response: Completion) -> bytes:
         return self._inner.plain(ask, response)
 
-    def stream(self, ask: Ask, response: Answer) -> Stream:
+    def stream(self, ask: Ask, response: Completion) -> Stream:
         return self._inner.stream(ask, response)
 
     def error(self, status: int, message: str) -> bytes:
         return self._inner.error(status, message)
 
-    def error_frames(self, ask: Ask, response: Answer, index: int, message: str) -> list[bytes]:
+    def error_frames(self, ask: Ask, response: Completion, index: int, message: str) -> list[bytes]:
         failure = self.face.stream_failure
         if not isinstance(failure, str):
             return self._inner.error_frames(ask, response, index, message)

@@ -53,8 +53,8 @@ def submit_ark(call: Call) -> Json:
     if not any(item.get("type") == "image_url" or item.get("text") for item in body["content"]):
         raise Refusal(400, "content: a text or an image is required")
     seconds = frames / FRAMES_PER_SECOND if frames else body.get("duration") or USUAL_SECONDS
-    asked = {"resolution": body.get("resolution", "720p"), "ratio": body.get("ratio", "16:9")}
-    return {"id": call.begin("video", "cgt-", seconds, frames=frames, asked=asked).id}
+    requested = {"resolution": body.get("resolution", "720p"), "ratio": body.get("ratio", "16:9")}
+    return {"id": call.begin("video", "cgt-", seconds, frames=frames, asked=requested).id}
 
 
 @ARK.serves("poll", "GET /api/v3/contents/generations/tasks/*")
@@ -117,8 +117,8 @@ _OPENAI_FILM = shape(
 def submit_openai(call: Call) -> Json:
     body = call.body
     seconds, size = body.get("seconds", "4"), body.get("size", "720x1280")
-    asked = {"prompt": body["prompt"], "size": size, "seconds": seconds}
-    return _shown(call.begin("video", "video_", float(seconds), asked=asked), call)
+    requested = {"prompt": body["prompt"], "size": size, "seconds": seconds}
+    return _shown(call.begin("video", "video_", float(seconds), asked=requested), call)
 
 
 @OPENAI.serves("poll", "GET /v1/videos/*")

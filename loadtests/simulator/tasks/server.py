@@ -112,10 +112,10 @@ class TaskServer:
         if directive.code is not None or (directive.status or 200) >= 300:
             return _stated(wire, directive)
         if route.part == SUBMIT:
-            return _delivered(wire, directive, self._replay_or_answer(call, route))
+            return _delivered(wire, directive, self._replay_or_serve(call, route))
         return _delivered(wire, directive, route.answer(call))
 
-    def _replay_or_answer(self, call: Call, route: Route) -> Reply:
+    def _replay_or_serve(self, call: Call, route: Route) -> Reply:
         """A submit; with the `Idempotency-Key` of an earlier one that one's answer."""
         exchange = call.exchange
         key = (call.api_key, exchange.header(b"idempotency-key").decode("latin-1"))

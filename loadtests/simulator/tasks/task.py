@@ -39,7 +39,7 @@ class Task:
     parts: dict[str, Fault] = field(default_factory=dict)  # faults of its own polls and the like
     idempotency_key: str = ""
     cancelled_at: float | None = None
-    told_to_finish_at: float | None = None
+    finish_requested_at: float | None = None
 
     @property
     def error(self) -> Any:
@@ -63,7 +63,7 @@ class Task:
     def ends_at(self) -> float:
         """When it ends, unless it is cancelled before."""
         planned = self.created_at + self.seconds
-        result = self.told_to_finish_at
+        result = self.finish_requested_at
         return planned if result is None else min(planned, result)
 
     def is_over(self, now: float) -> bool:
@@ -109,7 +109,7 @@ class Task:
     def finish(self, now: float) -> None:
         """Let it end now, as planned."""
         if not self.is_over(now):
-            self.told_to_finish_at = now
+            self.finish_requested_at = now
 
     def _share(self, now: float) -> float:
         return max(0.0, now - self.created_at) / self.seconds if self.seconds else 1.0

@@ -84,7 +84,7 @@ class Stand:
             for expected in responses:
                 has_body = not case.is_head
                 response = connection.response(has_body=has_body)
-                trace = self.check_answer(response, expected, has_body=has_body)
+                trace = self.check_response(response, expected, has_body=has_body)
                 if case.is_recorded:
                     self.recorded.add(trace)
             if stays:
@@ -104,7 +104,7 @@ class Stand:
             return (READ[case.name],), True
         return case.answers, case.stays
 
-    def check_answer(self, response: Response, expected: Answer, *, has_body: bool = True) -> str:
+    def check_response(self, response: Response, expected: Answer, *, has_body: bool = True) -> str:
         """See that one answer is the expected one, in the first shape, and gives nothing away.
 
         Return its trace id.

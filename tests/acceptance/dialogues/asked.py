@@ -17,7 +17,7 @@ SYSTEM = "Answer briefly."
 
 
 @dataclass(frozen=True)
-class Asked:
+class Turn:
     """One request, in no protocol yet."""
 
     text: str = "Hello"
@@ -39,7 +39,7 @@ def path_of(client: str, model: str, form: str) -> str:
     }[client]
 
 
-def body_of(client: str, model: str, form: str, request: Asked) -> dict[str, Any]:
+def body_of(client: str, model: str, form: str, request: Turn) -> dict[str, Any]:
     """The body of a client's request."""
     body = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
@@ -51,7 +51,7 @@ def body_of(client: str, model: str, form: str, request: Asked) -> dict[str, Any
     return {"model": model, "stream": form == "stream", **body}
 
 
-def _chat(request: Asked) -> dict[str, Any]:
+def _chat(request: Turn) -> dict[str, Any]:
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": SYSTEM},
         {"role": "user", "content": request.text},
@@ -84,7 +84,7 @@ def _chat(request: Asked) -> dict[str, Any]:
     return body
 
 
-def _messages(request: Asked) -> dict[str, Any]:
+def _messages(request: Turn) -> dict[str, Any]:
     content: list[dict[str, Any]] = [{"type": "text", "text": request.text}]
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if request.has_results:
@@ -113,7 +113,7 @@ def _messages(request: Asked) -> dict[str, Any]:
     return body
 
 
-def _responses(request: Asked) -> dict[str, Any]:
+def _responses(request: Turn) -> dict[str, Any]:
     content: list[dict[str, Any]] = [{"type": "input_text", "text": request.text}]
     items: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if request.has_results:
@@ -145,7 +145,7 @@ def _responses(request: Asked) -> dict[str, Any]:
     return body
 
 
-def _gemini(request: Asked) -> dict[str, Any]:
+def _gemini(request: Turn) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": request.text}]
     contents: list[dict[str, Any]] = [{"role": "user", "parts": parts}]
     if request.has_results:

@@ -96,10 +96,10 @@ async def test_echo_comes_to_its_process_alone_after_the_changes_before(database
 async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url: str) -> None:
     async with Database(database_url) as database, gateway(database_url, "proc_a"):
         await beat(database, "proc_that_dies")
-        answered = asyncio.Event()
-        listener = await database.listen(HEARD_CHANNEL, lambda _: answered.set(), lambda: None)
+        served = asyncio.Event()
+        listener = await database.listen(HEARD_CHANNEL, lambda _: served.set(), lambda: None)
         request = asyncio.create_task(heard_by_all(database, token="t"))
-        await answered.wait()  # by the other
+        await served.wait()  # by the other
         await database.execute(
             "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
             " WHERE id = 'proc_that_dies'"

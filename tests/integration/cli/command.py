@@ -25,7 +25,7 @@ agents: {{default_model: gpt-latest}}
 
 
 @dataclass(frozen=True)
-class Said:
+class Finished:
     """What a command left behind."""
 
     exit_code: int
@@ -50,28 +50,28 @@ class Gw:
         """Configure a secret instead of the generated one."""
         self.config.write_text(self.config.read_text().replace('secret: ""', f"secret: {secret}"))
 
-    def says(self, *arguments: str) -> Said:
+    def run(self, *arguments: str) -> Finished:
         """Run a command as a person would."""
         self._capsys.readouterr()
         exit_code = main([*arguments, "--config", str(self.config)])
         captured = self._capsys.readouterr()
-        return Said(exit_code, captured.out, captured.err)
+        return Finished(exit_code, captured.out, captured.err)
 
-    def answers(self, *arguments: str) -> dict[str, Any]:
+    def run_json(self, *arguments: str) -> dict[str, Any]:
         """Run a command that must succeed, as a program would."""
-        message = self.says(*arguments, "--json")
+        message = self.run(*arguments, "--json")
         assert message.exit_code == 0, message.err
         assert [line for line in message.err.splitlines() if not line.startswith('{"ts"')] == []
         return one_object(message.out)
 
     def logs(self, *arguments: str) -> list[dict[str, Any]]:
         """Run a command that must succeed; the events that it logs, without their times."""
-        events = [json.loads(line) for line in self.says(*arguments, "--json").err.splitlines()]
+        events = [json.loads(line) for line in self.run(*arguments, "--json").err.splitlines()]
         return [{key: one[key] for key in one.keys() - {"ts", "message"}} for one in events]
 
     def refuses(self, *arguments: str, exit_code: int = 1) -> tuple[str, str]:
         """Run a command that must be refused; return the code and the message."""
-        message = self.says(*arguments, "--json")
+        message = self.run(*arguments, "--json")
         assert message.exit_code == exit_code
         error = one_object(message.out)["error"]
         assert message.err.endswith(f"error: {error['message']}\n")  # perhaps after a line of usage

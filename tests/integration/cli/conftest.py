@@ -16,5 +16,5 @@ def gw(tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def account(gw: Gw) -> str:
     """The id of an account without any money."""
-    account_id: str = gw.answers("account", "create", "Ann")["id"]
+    account_id: str = gw.run_json("account", "create", "Ann")["id"]
     return account_id

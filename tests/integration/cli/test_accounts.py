@@ -6,7 +6,7 @@ from tests.integration.cli.command import Gw
 
 
 def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
-    account = gw.answers("account", "create", "Ann")
+    account = gw.run_json("account", "create", "Ann")
     assert account["id"].startswith("acct_")
     assert len(account["id"]) == 25
     assert instant(account.pop("created_at"))
@@ -23,58 +23,58 @@ def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
         "allowed_models": None,
     }
     options = ["--credit-usd", "2.000000001", "--trial", "--rpm", "60", "--concurrency", "3"]
-    account = gw.answers("account", "create", "Bob", *options)
+    account = gw.run_json("account", "create", "Bob", *options)
     assert account["balance_usd"] == account["available_usd"] == "2.300000001"
     assert (account["rpm_limit"], account["concurrency_limit"]) == (60, 3)
-    assert gw.answers("account", "show", account["id"]) == account
+    assert gw.run_json("account", "show", account["id"]) == account
 
 
 def test_credit_at_creation_may_be_less_than_a_top_up(gw: Gw) -> None:
-    assert gw.answers("account", "create", "a", "--credit-usd", "0.000000001")["balance_usd"] == (
+    assert gw.run_json("account", "create", "a", "--credit-usd", "0.000000001")["balance_usd"] == (
         "0.000000001"
     )
-    assert gw.answers("account", "create", "b", "--credit-usd", "0")["balance_usd"] == "0"
-    assert gw.answers("ledger", "verify")["counts"]["entries"] == 1
+    assert gw.run_json("account", "create", "b", "--credit-usd", "0")["balance_usd"] == "0"
+    assert gw.run_json("ledger", "verify")["counts"]["entries"] == 1
 
 
 def test_accounts_are_listed(gw: Gw) -> None:
-    assert gw.answers("account", "list") == {"accounts": []}
-    made = [gw.answers("account", "create", name) for name in ("Ann", "Größe", "Ann")]
-    assert gw.answers("account", "list") == {"accounts": made}
-    lines = gw.says("account", "list").out.splitlines()
+    assert gw.run_json("account", "list") == {"accounts": []}
+    made = [gw.run_json("account", "create", name) for name in ("Ann", "Größe", "Ann")]
+    assert gw.run_json("account", "list") == {"accounts": made}
+    lines = gw.run("account", "list").out.splitlines()
     assert lines[0].split()[:3] == ["id", "name", "enabled"]
     assert [line.split()[0] for line in lines[1:]] == [account["id"] for account in made]
 
 
 def test_top_up_adds_to_the_balance(gw: Gw) -> None:
-    account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
-    assert gw.answers("account", "topup", account_id, "1")["balance_usd"] == "1.3"
-    assert gw.answers("account", "topup", account_id, "2.5")["balance_usd"] == "3.8"
+    account_id = gw.run_json("account", "create", "Ann", "--trial")["id"]
+    assert gw.run_json("account", "topup", account_id, "1")["balance_usd"] == "1.3"
+    assert gw.run_json("account", "topup", account_id, "2.5")["balance_usd"] == "3.8"
     assert gw.refuses("account", "topup", account_id, "0.99")[0] == "amount_too_small"
-    assert gw.answers("account", "show", account_id)["balance_usd"] == "3.8"
-    text = gw.says("account", "show", account_id).out
+    assert gw.run_json("account", "show", account_id)["balance_usd"] == "3.8"
+    text = gw.run("account", "show", account_id).out
     assert "balance_usd        3.8\n" in text
     assert "rpm_limit          -\n" in text
 
 
 def test_top_up_beyond_what_the_ledger_holds_is_refused(gw: Gw) -> None:
-    account_id = gw.answers("account", "create", "Ann", "--credit-usd", "4000000000")["id"]
-    gw.answers("account", "topup", account_id, "4000000000")
+    account_id = gw.run_json("account", "create", "Ann", "--credit-usd", "4000000000")["id"]
+    gw.run_json("account", "topup", account_id, "4000000000")
     code, message = gw.refuses("account", "topup", account_id, "4000000000")
     assert code == "balance_out_of_range"
     assert account_id in message
-    assert gw.answers("ledger", "verify")["ok"] is True
+    assert gw.run_json("ledger", "verify")["ok"] is True
 
 
 def test_correction_is_an_entry_of_its_own_with_its_reason(gw: Gw, database_url: str) -> None:
-    account_id = gw.answers("account", "create", "Ann", "--credit-usd", "5")["id"]
-    done = gw.answers("account", "correct", account_id, "-7.5", "--reason", "paid twice: CASE 7")
+    account_id = gw.run_json("account", "create", "Ann", "--credit-usd", "5")["id"]
+    done = gw.run_json("account", "correct", account_id, "-7.5", "--reason", "paid twice: CASE 7")
     assert done["balance_usd"] == "-2.5"
     assert (
-        gw.answers("account", "correct", account_id, "3", "--reason", "x")["balance_usd"] == "0.5"
+        gw.run_json("account", "correct", account_id, "3", "--reason", "x")["balance_usd"] == "0.5"
     )
-    assert gw.answers("ledger", "verify")["ok"] is True
-    trail = gw.answers("admin", "audit")["changes"]
+    assert gw.run_json("ledger", "verify")["ok"] is True
+    trail = gw.run_json("admin", "audit")["changes"]
     (first,) = [one for one in trail if one["details"].get("reason") == "paid twice: CASE 7"]
     assert (first["action"], first["details"]["amount_usd"]) == ("account.correct", "-7.5")
     with transaction(database_url) as cursor:
@@ -87,18 +87,18 @@ def test_correction_is_an_entry_of_its_own_with_its_reason(gw: Gw, database_url:
         gw.refuses("account", "correct", account_id, amount, "--reason", reason, exit_code=2)
     code, _ = gw.refuses("account", "correct", "acct_none", "1", "--reason", "x")
     assert code == "account_not_found"
-    gw.answers("account", "correct", account_id, "-4000000000", "--reason", "x")
-    gw.answers("account", "correct", account_id, "-3999999999", "--reason", "x")
+    gw.run_json("account", "correct", account_id, "-4000000000", "--reason", "x")
+    gw.run_json("account", "correct", account_id, "-3999999999", "--reason", "x")
     code, _ = gw.refuses("account", "correct", account_id, "-4", "--reason", "x")
     assert code == "balance_out_of_range"
-    assert gw.answers("ledger", "verify")["ok"] is True
+    assert gw.run_json("ledger", "verify")["ok"] is True
 
 
 def test_limits_are_set_and_lifted(gw: Gw) -> None:
-    account_id = gw.answers("account", "create", "Ann", "--rpm", "5")["id"]
+    account_id = gw.run_json("account", "create", "Ann", "--rpm", "5")["id"]
 
     def limits(*options: str) -> tuple[int | None, int | None]:
-        account = gw.answers("account", "limits", account_id, *options)
+        account = gw.run_json("account", "limits", account_id, *options)
         return account["rpm_limit"], account["concurrency_limit"]
 
     assert limits("--concurrency", "7") == (5, 7)
@@ -107,9 +107,9 @@ def test_limits_are_set_and_lifted(gw: Gw) -> None:
 
 
 def test_account_is_disabled_and_enabled(gw: Gw) -> None:
-    account_id = gw.answers("account", "create", "Ann")["id"]
+    account_id = gw.run_json("account", "create", "Ann")["id"]
     for verb, enabled in (("disable", False), ("disable", False), ("enable", True)):
-        assert gw.answers("account", verb, account_id)["enabled"] is enabled
+        assert gw.run_json("account", verb, account_id)["enabled"] is enabled
 
 
 def test_account_that_is_not_there_is_named(gw: Gw) -> None:
@@ -122,14 +122,14 @@ def test_account_that_is_not_there_is_named(gw: Gw) -> None:
     ):
         refusal = gw.refuses("account", *command)
         assert refusal == ("account_not_found", "there is no account acct_1")
-    stated = gw.says("account", "show", "acct_1")
+    stated = gw.run("account", "show", "acct_1")
     assert (stated.exit_code, stated.out) == (1, "")
     assert stated.err == "error: there is no account acct_1\n"
 
 
 def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
-    gw.answers("account", "create", "Ann", "--trial", "--credit-usd", "1")
-    assert gw.answers("ledger", "verify") == {
+    gw.run_json("account", "create", "Ann", "--trial", "--credit-usd", "1")
+    assert gw.run_json("ledger", "verify") == {
         "ok": True,
         "since": None,
         "sealed": [],
@@ -143,7 +143,7 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
         },
         "faults": [],
     }
-    assert "the ledger adds up" in gw.says("ledger", "verify").out
+    assert "the ledger adds up" in gw.run("ledger", "verify").out
 
 
 def last_proof(database_url: str) -> tuple[bool, int]:
@@ -155,24 +155,24 @@ def last_proof(database_url: str) -> tuple[bool, int]:
 
 
 def test_each_proof_is_remembered_for_the_gateways(gw: Gw, database_url: str) -> None:
-    gw.answers("account", "create", "Ann", "--trial")
-    gw.answers("ledger", "verify")
+    gw.run_json("account", "create", "Ann", "--trial")
+    gw.run_json("ledger", "verify")
     assert last_proof(database_url) == (True, 0)
     with transaction(database_url) as cursor:
         cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
-    assert gw.says("ledger", "verify").exit_code == 1
+    assert gw.run("ledger", "verify").exit_code == 1
     assert last_proof(database_url) == (True, 1)
 
 
 def test_ledger_that_does_not_add_up_is_shown_and_fails(gw: Gw, database_url: str) -> None:
-    account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
+    account_id = gw.run_json("account", "create", "Ann", "--trial")["id"]
     with transaction(database_url) as cursor:
         cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
-    stated = gw.says("ledger", "verify")
+    stated = gw.run("ledger", "verify")
     assert stated.exit_code == 1
     assert "balance_is_sum_of_entries does not hold" in stated.out
     assert account_id in stated.out
-    stated = gw.says("ledger", "verify", "--json")
+    stated = gw.run("ledger", "verify", "--json")
     assert stated.exit_code == 1
     assert stated.out.count("\n") == 1
     assert '"ok": false' in stated.out

@@ -22,13 +22,13 @@ def base(gw: Gw, account: str, tmp_path: Path) -> str:
     folder = tmp_path / "pages"
     folder.mkdir()
     (folder / "Tides.md").write_text("# Tides\nThey turn.\n", encoding="utf-8")
-    gw.answers("kb", "import", "--account", account, "--kb", "sea", "--restricted", str(folder))
+    gw.run_json("kb", "import", "--account", account, "--kb", "sea", "--restricted", str(folder))
     return "sea"
 
 
 def make(gw: Gw, account: str, prompt: str, *options: str) -> dict[str, Any]:
     named = ("--account", account, "--name", "harbour", "--system-prompt", prompt)
-    return gw.answers("agent", "create", *named, *options)
+    return gw.run_json("agent", "create", *named, *options)
 
 
 def test_an_agent_is_shown_with_every_field(gw: Gw, account: str, prompt: str) -> None:
@@ -50,12 +50,12 @@ def test_an_agent_is_shown_with_every_field(gw: Gw, account: str, prompt: str) -
         "enabled": True,
     }
     whole = {**agent, "id": agent_id, "created_at": created_at}
-    assert gw.answers("agent", "show", agent_id) == whole
-    assert gw.answers("agent", "list") == {"agents": [whole]}
-    assert gw.answers("agent", "list", "--account", account) == {"agents": [whole]}
-    other = gw.answers("account", "create", "Bob")["id"]
-    assert gw.answers("agent", "list", "--account", other) == {"agents": []}
-    assert agent_id in gw.says("agent", "list").out
+    assert gw.run_json("agent", "show", agent_id) == whole
+    assert gw.run_json("agent", "list") == {"agents": [whole]}
+    assert gw.run_json("agent", "list", "--account", account) == {"agents": [whole]}
+    other = gw.run_json("account", "create", "Bob")["id"]
+    assert gw.run_json("agent", "list", "--account", other) == {"agents": []}
+    assert agent_id in gw.run("agent", "list").out
     assert gw.refuses("agent", "show", "agent_1")[0] == "agent_not_found"
     assert gw.refuses("agent", "list", "--account", "acct_1")[0] == "account_not_found"
 
@@ -63,7 +63,7 @@ def test_an_agent_is_shown_with_every_field(gw: Gw, account: str, prompt: str) -
 def test_an_agent_is_changed_by_what_is_given(
     gw: Gw, account: str, prompt: str, base: str, tmp_path: Path
 ) -> None:
-    gw.answers("kb", "grant", "--account", account, "--kb", base, "--to-user", "ann")
+    gw.run_json("kb", "grant", "--account", account, "--kb", base, "--to-user", "ann")
     first = "--user ann --model gpt-latest --temperature 0.5 --web-search --image-generation"
     agent = make(gw, account, prompt, *first.split(), "--kb", base, "--kb", "default")
     assert agent["model"] == agent["effective_model"] == "gpt-large"
@@ -87,9 +87,9 @@ def test_an_agent_is_changed_by_what_is_given(
     ):
         agent.update(changed)
         words = [word.format(other=tmp_path / "other.md") for word in options.split()]
-        assert gw.answers("agent", "set", agent["id"], *words) == agent
+        assert gw.run_json("agent", "set", agent["id"], *words) == agent
     for verb, enabled in (("disable", False), ("enable", True)):
-        assert gw.answers("agent", verb, agent["id"]) == {**agent, "enabled": enabled}
+        assert gw.run_json("agent", verb, agent["id"]) == {**agent, "enabled": enabled}
     for command in (
         ["set", "agent_1", "--name", "n"],
         ["disable", "agent_1"],
@@ -125,14 +125,14 @@ def test_what_an_agent_cannot_be_is_refused_and_changes_nothing(
     code, text = gw.refuses("agent", "create", *named, *words, exit_code=2)
     assert code == "usage"
     assert message in text
-    assert gw.answers("agent", "list") == {"agents": []}
+    assert gw.run_json("agent", "list") == {"agents": []}
     agent = make(gw, account, prompt)
     assert message in gw.refuses("agent", "set", agent["id"], *words, exit_code=2)[1]
-    assert gw.answers("agent", "show", agent["id"]) == agent
+    assert gw.run_json("agent", "show", agent["id"]) == agent
 
 
 def test_an_account_says_what_its_agents_call(gw: Gw, account: str, prompt: str) -> None:
-    shown = gw.answers("account", "show", account)
+    shown = gw.run_json("account", "show", account)
     assert (shown["default_model"], shown["allowed_models"]) == (None, None)
     agent = make(gw, account, prompt)
     for options, changed in (
@@ -142,8 +142,8 @@ def test_an_account_says_what_its_agents_call(gw: Gw, account: str, prompt: str)
         ("--allow-all --default-model none", {"allowed_models": None, "default_model": None}),
     ):
         shown.update(changed)
-        assert gw.answers("account", "set", account, *options.split()) == shown
-        effective = gw.answers("agent", "show", agent["id"])["effective_model"]
+        assert gw.run_json("account", "set", account, *options.split()) == shown
+        effective = gw.run_json("agent", "show", agent["id"])["effective_model"]
         assert effective == (shown["default_model"] or "gpt-latest")
     assert (
         "soon"
@@ -156,17 +156,17 @@ def test_an_account_says_what_its_agents_call(gw: Gw, account: str, prompt: str)
 def test_a_key_speaks_for_an_agent_of_its_account(gw: Gw, account: str, prompt: str) -> None:
     agent = make(gw, account, prompt)["id"]
     create = ("key", "create", "--name", "n", "--kind", "agent")
-    key = gw.answers(*create, "--account", account, "--agent", agent)
+    key = gw.run_json(*create, "--account", account, "--agent", agent)
     assert (key["kind"], key["agent_id"], key["spend_cap_usd"]) == ("agent", agent, None)
-    other = gw.answers("account", "create", "Bob")["id"]
+    other = gw.run_json("account", "create", "Bob")["id"]
     for owner, named in ((other, agent), (account, "agent_1")):
         words = ("--account", owner, "--agent", named)
         assert "has no agent" in gw.refuses(*create, *words, exit_code=2)[1]
     for change in (["--agent", agent], ["--kind", "console"], ["--allow", "gpt-large"]):
         gw.refuses("key", "set", key["id"], *change, exit_code=2)
-    plain = gw.answers("key", "create", "--name", "n", "--account", account)
+    plain = gw.run_json("key", "create", "--name", "n", "--account", account)
     gw.refuses("key", "set", plain["id"], "--kind", "agent", exit_code=2)
-    shown = gw.answers("key", "list", "--account", account)["keys"]
+    shown = gw.run_json("key", "list", "--account", account)["keys"]
     assert [one["kind"] for one in shown] == ["agent", "console"]
 
 
@@ -175,33 +175,33 @@ def test_a_key_that_is_asked_for_is_made_when_it_is_approved(
 ) -> None:
     agent = make(gw, account, prompt)["id"]
     who = ("--account", account, "--agent", agent, "--name", "n", "--requested-by", "Eve")
-    request = gw.answers("key", "request", *who, "--spend-cap-usd", "2")
+    request = gw.run_json("key", "request", *who, "--spend-cap-usd", "2")
     assert request == {"id": request["id"], "status": "pending"}
-    turned_down = gw.answers("key", "request", *who, "--spend-cap-usd", "3")["id"]
-    assert gw.answers("key", "list", "--account", account) == {"keys": []}
+    turned_down = gw.run_json("key", "request", *who, "--spend-cap-usd", "3")["id"]
+    assert gw.run_json("key", "list", "--account", account) == {"keys": []}
     assert gw.refuses("key", "reveal", request["id"])[0] == "key_not_found"
-    key = gw.answers("key", "approve", request["id"])
+    key = gw.run_json("key", "approve", request["id"])
     assert (key["id"], key["agent_id"], key["requested_by"]) == (request["id"], agent, "Eve")
     assert (key["kind"], key["spend_cap_usd"], key["status"]) == ("agent", "2", "active")
-    assert gw.answers("key", "reject", turned_down) == {"id": turned_down, "status": "rejected"}
+    assert gw.run_json("key", "reject", turned_down) == {"id": turned_down, "status": "rejected"}
     for verb in ("approve", "reject"):
         for one in (request["id"], turned_down):
             assert gw.refuses("key", verb, one)[0] == "request_decided"
         assert gw.refuses("key", verb, "key_1")[0] == "request_not_found"
-    listed = gw.answers("key", "requests", "--account", account)["requests"]
+    listed = gw.run_json("key", "requests", "--account", account)["requests"]
     assert [(one["id"], one["status"]) for one in listed] == [
         (request["id"], "approved"),
         (turned_down, "rejected"),
     ]
     assert all(one["decided_by"] and one["decided_at"] for one in listed)
-    cap = gw.answers("key", "set", key["id"], "--spend-cap-usd", "9")
+    cap = gw.run_json("key", "set", key["id"], "--spend-cap-usd", "9")
     assert cap["spend_cap_usd"] == "9"
     message = gw.refuses("key", "set", key["id"], "--spend-cap-usd", "none", exit_code=2)[1]
     assert "keep a spend cap" in message
-    assert gw.answers("key", "views", key["id"]) == {"views": []}
-    assert gw.answers("key", "reveal", key["id"])["key"] == key["key"]
-    assert len(gw.answers("key", "views", key["id"])["views"]) == 1
-    gw.answers("key", "revoke", key["id"])
+    assert gw.run_json("key", "views", key["id"]) == {"views": []}
+    assert gw.run_json("key", "reveal", key["id"])["key"] == key["key"]
+    assert len(gw.run_json("key", "views", key["id"])["views"]) == 1
+    gw.run_json("key", "revoke", key["id"])
     assert gw.refuses("key", "enable", key["id"])[0] == "key_revoked"
     strange = ("--account", account, "--agent", "agent_1", "--name", "n", "--requested-by", "E")
     gw.refuses("key", "request", *strange, "--spend-cap-usd", "1", exit_code=2)
@@ -209,7 +209,7 @@ def test_a_key_that_is_asked_for_is_made_when_it_is_approved(
 
 def test_an_agent_that_was_never_called_has_cost_nothing(gw: Gw, account: str, prompt: str) -> None:
     agent = make(gw, account, prompt)["id"]
-    usage = gw.answers("agent", "usage", agent, "--from", "2026-01-01", "--to", "2026-01-31")
+    usage = gw.run_json("agent", "usage", agent, "--from", "2026-01-01", "--to", "2026-01-31")
     assert usage == {
         "agent_id": agent,
         "name": "harbour",
@@ -224,4 +224,4 @@ def test_an_agent_that_was_never_called_has_cost_nothing(gw: Gw, account: str, p
         "status_counts": {"success": 0, "error": 0, "interrupted": 0, "rejected": 0},
         "by_key": [],
     }
-    assert gw.says("agent", "usage", agent, "--period", "all").exit_code == 0
+    assert gw.run("agent", "usage", agent, "--period", "all").exit_code == 0

@@ -52,22 +52,22 @@ def stored(tmp_path: Path) -> list[str]:
 def test_a_base_becomes_its_folder(gw: Gw, account: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "pages", FILES)
     into = ("kb", "import", "--account", account, "--kb", "zoo", "--name", "The zoo", str(folder))
-    first = gw.answers(*into)
+    first = gw.run_json(*into)
     assert counts(first) == (2, 2, 0, 0, 0, 1)
     assert (first["account_id"], first["kb_id"], first["user"]) == (account, "zoo", None)
     assert first["warnings"] == []
     assert stored(tmp_path) == ["otters.pdf"]
-    shown = gw.answers("kb", "show", "--account", account, "--kb", "zoo")
+    shown = gw.run_json("kb", "show", "--account", account, "--kb", "zoo")
     assert shown["unresolved"] == [{"id": "Otters", "target": "Nobody"}]
     assert (shown["name"], shown["pages"], shown["sources"]) == ("The zoo", 2, 1)
-    assert counts(gw.answers(*into)) == (2, 0, 0, 2, 0, 1)
-    again = gw.answers("kb", "list", "--account", account)["kbs"]
+    assert counts(gw.run_json(*into)) == (2, 0, 0, 2, 0, 1)
+    again = gw.run_json("kb", "list", "--account", account)["kbs"]
     assert [one["updated_at"] for one in again] == [shown["updated_at"]]
 
     (folder / "a/Otters.md").unlink()
     write(folder, {"b/New.md": "x", "a/Beavers.md": "other"})
-    assert counts(gw.answers(*into, "--keep")) == (3, 1, 1, 0, 0, 1)
-    assert counts(gw.answers(*into)) == (2, 0, 0, 2, 1, 0)
+    assert counts(gw.run_json(*into, "--keep")) == (3, 1, 1, 0, 0, 1)
+    assert counts(gw.run_json(*into)) == (2, 0, 0, 2, 1, 0)
     assert stored(tmp_path) == []
 
 
@@ -75,21 +75,21 @@ def test_an_export_imports_again_to_the_same(gw: Gw, account: str, tmp_path: Pat
     page = FILES["a/Otters.md"].replace("\n", "\r\n").replace("---", "\ufeff---", 1)
     more = {"a/Otters.md": page, "self.md": "---\r\nsource: self.md\r\n---\r\nmine\r\n"}
     folder = write(tmp_path / "pages", {**FILES, **more})
-    gw.answers("kb", "import", "--account", account, "--user", "ann@x", str(folder))
+    gw.run_json("kb", "import", "--account", account, "--user", "ann@x", str(folder))
     out = tmp_path / "out" / "new"
     of_ann = ("--account", account, "--user", "ann@x")
-    assert gw.answers("kb", "export", *of_ann, str(out))["pages"] == 3
+    assert gw.run_json("kb", "export", *of_ann, str(out))["pages"] == 3
     assert (out / "docs/otters.pdf").read_text() == "%PDF otters"
     assert b"\r\n" in (out / "self.md").read_bytes()  # as a source it is what it was
     assert b"\r" not in (out / "a/Otters.md").read_bytes()
-    assert counts(gw.answers("kb", "import", *of_ann, str(out))) == (3, 0, 0, 3, 0, 2)
+    assert counts(gw.run_json("kb", "import", *of_ann, str(out))) == (3, 0, 0, 3, 0, 2)
     assert gw.refuses("kb", "export", *of_ann, str(out))[0] == "export_refused"
 
 
 def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "pages", FILES)
     into = ("kb", "import", "--account", account, str(folder))
-    gw.answers(*into)
+    gw.run_json(*into)
     (tmp_path / "outside.pdf").write_text("x")
     os.symlink(tmp_path / "outside.pdf", folder / "link.pdf")
     write(
@@ -110,7 +110,7 @@ def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path
         },
     )
     (folder / "c/bytes.md").write_bytes(b"one\n\xff")
-    message = gw.says(*into)
+    message = gw.run(*into)
     assert (message.exit_code, message.out) == (2, "")
     lines = message.err.splitlines()
     starts = [line.split(": ")[0] for line in lines]
@@ -133,10 +133,10 @@ def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path
         "c/yaml.md:2",
     ]
     assert "a/Otters.md and b/Otters.md" in lines[0]
-    assert gw.answers("kb", "show", "--account", account)["pages"] == 2
+    assert gw.run_json("kb", "show", "--account", account)["pages"] == 2
     empty = tmp_path / "empty"
     empty.mkdir()
-    message = gw.says("kb", "import", "--account", account, str(empty))
+    message = gw.run("kb", "import", "--account", account, str(empty))
     assert message.exit_code == 2
     assert message.err.startswith(".:1: ")
 
@@ -146,7 +146,7 @@ def test_what_the_disk_refuses_is_named_by_file(
 ) -> None:
     folder = write(tmp_path / "pages", FILES)
     into = ("kb", "import", "--account", account, str(folder))
-    gw.answers(*into)
+    gw.run_json(*into)
     (folder / "folder.md").mkdir()
     os.symlink("loop.md", folder / "loop.md")
     os.symlink("nowhere", folder / "lost.md")
@@ -161,7 +161,7 @@ def test_what_the_disk_refuses_is_named_by_file(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", locked)
-    message = gw.says(*into)
+    message = gw.run(*into)
     assert (message.exit_code, message.out) == (2, "")
     assert message.err.splitlines() == [
         "'\\udcff.md':1: the file's name is not UTF-8",
@@ -172,7 +172,7 @@ def test_what_the_disk_refuses_is_named_by_file(
         "lost.md:1: cannot be read: No such file or directory",
         "pipe.md:1: is no file",
     ]
-    message = gw.says("kb", "import", "--account", account, str(folder / "a/Beavers.md/x"))
+    message = gw.run("kb", "import", "--account", account, str(folder / "a/Beavers.md/x"))
     assert (message.exit_code, message.out) == (2, "")
     assert "a/Beavers.md/x cannot be read: Not a directory" in message.err
 
@@ -185,7 +185,7 @@ def test_a_source_that_cannot_be_kept_changes_nothing(
     store = tmp_path / "var" / "kb"
     store.parent.mkdir(exist_ok=True)
     store.write_text("no folder")
-    message = gw.says(*into)
+    message = gw.run(*into)
     assert (message.exit_code, message.out) == (1, "")
     assert message.err.startswith(f"error: {store}/")
     assert message.err.endswith(": Not a directory\n")
@@ -197,21 +197,21 @@ def test_a_source_that_cannot_be_kept_changes_nothing(
         return found
 
     monkeypatch.setattr(kb, "read_folder", read_and_lose)
-    message = gw.says(*into)
+    message = gw.run(*into)
     assert (message.exit_code, message.out) == (2, "")
     fault = "a/Otters.md:8: the source ../docs/otters.pdf cannot be read: No such file or directory"
     assert message.err.splitlines() == [fault]
-    assert gw.answers("kb", "show", "--account", account)["pages"] == 0
+    assert gw.run_json("kb", "show", "--account", account)["pages"] == 0
 
 
 def test_an_export_that_the_disk_refuses_says_where(gw: Gw, account: str, tmp_path: Path) -> None:
-    gw.answers("kb", "import", "--account", account, str(write(tmp_path / "pages", FILES)))
+    gw.run_json("kb", "import", "--account", account, str(write(tmp_path / "pages", FILES)))
     taken = tmp_path / "taken"
     taken.write_text("a file")
-    message = gw.says("kb", "export", "--account", account, str(taken))
+    message = gw.run("kb", "export", "--account", account, str(taken))
     assert (message.exit_code, message.err) == (1, f"error: {taken}: File exists\n")
     shutil.rmtree(tmp_path / "var" / "kb")
-    message = gw.says("kb", "export", "--account", account, str(tmp_path / "out"))
+    message = gw.run("kb", "export", "--account", account, str(tmp_path / "out"))
     assert (message.exit_code, message.out) == (1, "")
     assert message.err.endswith("otters.pdf: No such file or directory\n")
 
@@ -219,7 +219,7 @@ def test_an_export_that_the_disk_refuses_says_where(gw: Gw, account: str, tmp_pa
 def test_a_linked_folder_is_told_of(gw: Gw, account: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "pages", FILES)
     os.symlink("a", folder / "b")
-    done = gw.answers("kb", "import", "--account", account, str(folder))
+    done = gw.run_json("kb", "import", "--account", account, str(folder))
     assert done["pages"] == 2
     assert done["warnings"] == ["b:1: a link to a folder, in which no pages are looked for"]
 
@@ -240,36 +240,36 @@ def test_what_is_done_is_logged_in_ids_and_counts(gw: Gw, account: str, tmp_path
 def test_warnings_name_their_places(gw: Gw, account: str, tmp_path: Path) -> None:
     one = "---\ncolour: red\naliases: [Both]\n---\n"
     folder = write(tmp_path / "pages", {"a.md": one, "b.md": "---\naliases: both\n---\n"})
-    done = gw.answers("kb", "import", "--account", account, str(folder))
+    done = gw.run_json("kb", "import", "--account", account, str(folder))
     assert [text.split(": ")[0] for text in done["warnings"]] == ["a.md:2", "b.md:1"]
 
 
 def test_a_page_and_a_base_are_removed(gw: Gw, account: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "pages", FILES)
-    gw.answers("kb", "import", "--account", account, "--kb", "zoo", str(folder))
+    gw.run_json("kb", "import", "--account", account, "--kb", "zoo", str(folder))
     of = ("--account", account, "--kb", "zoo")
     assert gw.refuses("kb", "remove", *of, "--page", "otters")[0] == "page_not_found"
     # By an alias, which has no case; the answer has the page's own id.
-    assert gw.answers("kb", "remove", *of, "--page", "river DOG")["page"] == "Otters"
+    assert gw.run_json("kb", "remove", *of, "--page", "river DOG")["page"] == "Otters"
     assert stored(tmp_path) == []
-    shown = gw.answers("kb", "show", *of)
+    shown = gw.run_json("kb", "show", *of)
     assert (shown["pages"], shown["unresolved"]) == (1, [{"id": "Beavers", "target": "Otters"}])
-    gw.answers("kb", "remove", *of)
+    gw.run_json("kb", "remove", *of)
     assert gw.refuses("kb", "show", *of)[0] == "kb_not_found"
 
 
 def test_grants_are_listed_and_taken_back(gw: Gw, account: str, tmp_path: Path) -> None:
-    other: str = gw.answers("account", "create", "Bob")["id"]
+    other: str = gw.run_json("account", "create", "Bob")["id"]
     folder = write(tmp_path / "pages", FILES)
     of = ("--account", account, "--kb", "zoo")
-    gw.answers("kb", "import", *of, "--restricted", str(folder))
-    gw.answers("kb", "grant", *of, "--to-user", "ann")
-    gw.answers("kb", "grant", *of, "--to-user", "ann")
-    shown = gw.answers("kb", "grant", *of, "--to-account", other)
+    gw.run_json("kb", "import", *of, "--restricted", str(folder))
+    gw.run_json("kb", "grant", *of, "--to-user", "ann")
+    gw.run_json("kb", "grant", *of, "--to-user", "ann")
+    shown = gw.run_json("kb", "grant", *of, "--to-account", other)
     assert (shown["restricted"], shown["granted_to"]) == (True, ["user ann", f"account {other}"])
     # Another import of the same base does not open it by forgetting the word.
-    gw.answers("kb", "import", *of, str(folder))
-    assert gw.answers("kb", "revoke", *of, "--to-user", "ann")["restricted"] is True
+    gw.run_json("kb", "import", *of, str(folder))
+    assert gw.run_json("kb", "revoke", *of, "--to-user", "ann")["restricted"] is True
     assert gw.refuses("kb", "revoke", *of, "--to-user", "ann")[0] == "grant_not_found"
     assert gw.refuses("kb", "grant", *of, "--to-account", "acct_no")[0] == "account_not_found"
 
@@ -281,7 +281,7 @@ def test_options_that_cannot_be(
     gw: Gw, account: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     folder = write(tmp_path / "pages", FILES)
-    message = gw.says("kb", "import", "--account", account, *options, str(folder))
+    message = gw.run("kb", "import", "--account", account, *options, str(folder))
     assert message.exit_code == 2
 
 
@@ -290,6 +290,6 @@ def test_nobodys_account_and_a_users_key(gw: Gw, account: str, tmp_path: Path) -
     code, _ = gw.refuses("kb", "import", "--account", "acct_no", str(folder))
     assert code == "account_not_found"
     of = ("key", "create", "--account", account, "--name", "n")
-    assert gw.answers(*of)["user"] == "owner"
-    key = gw.answers(*of, "--user", "ann@x.example")
-    assert gw.answers("key", "list", "--account", account)["keys"][1]["user"] == key["user"]
+    assert gw.run_json(*of)["user"] == "owner"
+    key = gw.run_json(*of, "--user", "ann@x.example")
+    assert gw.run_json("key", "list", "--account", account)["keys"][1]["user"] == key["user"]

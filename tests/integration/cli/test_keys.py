@@ -17,7 +17,7 @@ from tests.integration.cli.command import Gw
 
 
 def make(gw: Gw, account: str, *options: str) -> dict[str, Any]:
-    return gw.answers("key", "create", "--account", account, "--name", "n", *options)
+    return gw.run_json("key", "create", "--account", account, "--name", "n", *options)
 
 
 def test_new_key_is_printed_with_its_settings(gw: Gw, account: str) -> None:
@@ -36,7 +36,7 @@ def test_new_key_is_printed_with_its_settings(gw: Gw, account: str) -> None:
         "expires_at": None,
         "revealable": True,
     }
-    stated = gw.says("key", "create", "--account", account, "--name", "n")
+    stated = gw.run("key", "create", "--account", account, "--name", "n")
     (line,) = [line for line in stated.out.splitlines() if line.startswith("key ")]
     assert is_key_text(line.split()[1])
     assert stated.out.count(line.split()[1]) == 1
@@ -63,15 +63,15 @@ def test_key_for_a_model_or_account_that_is_not_there_is_refused(gw: Gw, account
     assert code == "model_not_found"
     assert message == "there is no model gpt-smal, did you mean gpt-small?"
     assert gw.refuses(*create, "acct_1") == ("account_not_found", "there is no account acct_1")
-    assert gw.answers("key", "list", "--account", account) == {"keys": []}
+    assert gw.run_json("key", "list", "--account", account) == {"keys": []}
 
 
 def test_keys_of_a_file_are_made_in_its_order(gw: Gw, account: str, database_url: str) -> None:
-    other = gw.answers("account", "create", "Bob")["id"]
+    other = gw.run_json("account", "create", "Bob")["id"]
     persona = gw.config.with_name("persona.md")
     persona.write_text("Answer.")
     make_agent = ("agent", "create", "--account", account, "--name", "g", "--system-prompt")
-    agent = gw.answers(*make_agent, str(persona))["id"]
+    agent = gw.run_json(*make_agent, str(persona))["id"]
     rows: list[dict[str, Any]] = [
         {"name": "one", "allow": ["gpt-latest"], "spend_cap_usd": "1.5", "user": "eve"},
         {"name": "two", "account": other, "expires": "2020-01-01T02:00:00+02:00"},
@@ -80,7 +80,7 @@ def test_keys_of_a_file_are_made_in_its_order(gw: Gw, account: str, database_url
     ]
     file = gw.config.with_name("keys.jsonl")
     file.write_text("\n".join(map(json.dumps, rows)))
-    made = gw.answers("key", "create", "--from", str(file), "--account", account)["keys"]
+    made = gw.run_json("key", "create", "--from", str(file), "--account", account)["keys"]
     assert [key["name"] for key in made] == ["one", "two", "three", "four"]
     assert [key["account_id"] for key in made] == [account, other, account, account]
     one, two, three, four = made
@@ -94,14 +94,14 @@ def test_keys_of_a_file_are_made_in_its_order(gw: Gw, account: str, database_url
     assert (four["allowed_models"], four["account_logs"]) == ([], True)
     for key in made:
         # As those that are made one by one: shown, revealed, in the trail, and without a view.
-        assert gw.answers("key", "views", key["id"]) == {"views": []}
-        assert gw.answers("key", "reveal", key["id"])["key"] == key["key"]
-        trail = gw.answers("admin", "audit", "--object", key["id"])["changes"]
+        assert gw.run_json("key", "views", key["id"]) == {"views": []}
+        assert gw.run_json("key", "reveal", key["id"])["key"] == key["key"]
+        trail = gw.run_json("admin", "audit", "--object", key["id"])["changes"]
         assert [one["action"] for one in trail] == ["key.reveal", "key.create"]
         noted = trail[1]
         assert noted["details"]["name"] == key["name"]
         assert key["key"] not in json.dumps(noted)
-    stated = gw.says("key", "create", "--from", str(file), "--account", account)
+    stated = gw.run("key", "create", "--from", str(file), "--account", account)
     lines = [line.split() for line in stated.out.splitlines()[1:]]
     assert [line[2] for line in lines] == ["one", "two", "three", "four"]
     assert all(is_key_text(line[3]) for line in lines)
@@ -124,37 +124,37 @@ def test_keys_of_a_file_are_all_made_or_none(
         assert found[1].startswith(f"{file}:7: ")
         assert message in found[1]
     file.write_text(f"account,name,allow\n{account},n,\n{account},n,gpt-smal\n")
-    stated = gw.says(*create)
+    stated = gw.run(*create)
     assert (stated.exit_code, stated.out) == (2, "")
     assert stated.err == f"{file}:3  there is no model gpt-smal, did you mean gpt-small?\n"
     monkeypatch.setattr("gw.keys.store.KEYS_OF_ACCOUNT_MAX", 3)
     file.write_text("\n".join(["account,name", *[f"{account},n"] * 4]))
     assert gw.refuses(*create)[0] == "too_many_keys"
-    assert gw.answers("key", "list", "--account", account) == {"keys": []}
+    assert gw.run_json("key", "list", "--account", account) == {"keys": []}
     file.write_text("\n".join(["account,name", *[f"{account},n"] * 3]))
-    assert len(gw.answers(*create)["keys"]) == 3
+    assert len(gw.run_json(*create)["keys"]) == 3
     assert gw.refuses(*create)[0] == "too_many_keys"
 
 
 def test_keys_are_listed_without_their_text(gw: Gw, account: str) -> None:
     made = [make(gw, account) for _ in range(3)]
     texts = [key.pop("key") for key in made]
-    assert gw.answers("key", "list", "--account", account) == {"keys": made}
-    listed = gw.says("key", "list", "--account", account).out
+    assert gw.run_json("key", "list", "--account", account) == {"keys": made}
+    listed = gw.run("key", "list", "--account", account).out
     assert not any(text in listed for text in texts)
     assert [line.split()[0] for line in listed.splitlines()[1:]] == [key["id"] for key in made]
-    other = gw.answers("account", "create", "Bob")["id"]
-    assert gw.answers("key", "list", "--account", other) == {"keys": []}
+    other = gw.run_json("account", "create", "Bob")["id"]
+    assert gw.run_json("key", "list", "--account", other) == {"keys": []}
     assert gw.refuses("key", "list", "--account", "acct_1")[0] == "account_not_found"
 
 
 def test_list_of_keys_has_pages(gw: Gw, account: str) -> None:
     made = [make(gw, account)["id"] for _ in range(3)]
-    first = gw.answers("key", "list", "--account", account, "--limit", "2")
+    first = gw.run_json("key", "list", "--account", account, "--limit", "2")
     assert [one["id"] for one in first["keys"]] == made[:2]
     cursor = first["next_cursor"]
-    assert cursor in gw.says("key", "list", "--account", account, "--limit", "2").out
-    rest = gw.answers("key", "list", "--account", account, "--cursor", cursor)
+    assert cursor in gw.run("key", "list", "--account", account, "--limit", "2").out
+    rest = gw.run_json("key", "list", "--account", account, "--cursor", cursor)
     assert [one["id"] for one in rest["keys"]] == made[2:]
     assert "next_cursor" not in rest
     refused = gw.refuses("key", "list", "--account", account, "--cursor", "nonsense", exit_code=2)
@@ -165,21 +165,21 @@ def test_every_view_of_a_key_is_kept(
     gw: Gw, account: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, other = make(gw, account), make(gw, account)
-    assert gw.answers("key", "views", key["id"]) == {"views": []}
-    assert gw.says("key", "views", key["id"]).out == "nobody has revealed this key\n"
-    gw.answers("key", "reveal", key["id"])
+    assert gw.run_json("key", "views", key["id"]) == {"views": []}
+    assert gw.run("key", "views", key["id"]).out == "nobody has revealed this key\n"
+    gw.run_json("key", "reveal", key["id"])
     monkeypatch.setenv("SUDO_USER", "ann")
-    gw.says("key", "reveal", key["id"])
-    one, two = gw.answers("key", "views", key["id"])["views"]
+    gw.run("key", "reveal", key["id"])
+    one, two = gw.run_json("key", "views", key["id"])["views"]
     me = pwd.getpwuid(os.getuid()).pw_name
     assert (one["os_user"], one["host"]) == (me, socket.gethostname())
     assert two["os_user"] == (me if os.getuid() else f"ann as {me}")
     assert instant(one["viewed_at"]) < instant(two["viewed_at"])
-    assert gw.answers("key", "views", other["id"]) == {"views": []}
+    assert gw.run_json("key", "views", other["id"]) == {"views": []}
     # What was refused showed nothing.
     gw.use_secret("another-of-16-letters")
     assert gw.refuses("key", "reveal", other["id"])[0] == "wrong_secret"
-    assert gw.answers("key", "views", other["id"]) == {"views": []}
+    assert gw.run_json("key", "views", other["id"]) == {"views": []}
     assert gw.refuses("key", "views", "key_1")[0] == "key_not_found"
     for change in ("DELETE FROM key_views", "UPDATE key_views SET os_user = 'nobody'"):
         with (
@@ -191,7 +191,7 @@ def test_every_view_of_a_key_is_kept(
 
 def test_an_agent_is_set_up_with_the_models_that_its_key_may_use(gw: Gw, account: str) -> None:
     key = make(gw, account, "--allow", "gpt-small")["id"]
-    assert gw.answers("setup", "aider", "--key", key)["models"] == ["gpt-small"]
+    assert gw.run_json("setup", "aider", "--key", key)["models"] == ["gpt-small"]
     of_two = ("setup", "aider", "--key", key, "--model", "gpt-small", "--model", "gpt-large")
     assert gw.refuses(*of_two) == ("not_allowed", "the key may not use gpt-large")
 
@@ -209,7 +209,7 @@ def test_key_of_another_secret_is_not_revealed_and_none_is_made(gw: Gw, account:
 def test_imported_hash_is_a_key_that_cannot_be_revealed(gw: Gw, account: str) -> None:
     digest = hashlib.sha256(new_key_text().encode()).hexdigest()
     command = ["key", "import-hash", "--account", account, "--name", "early", "--hash", digest]
-    key = gw.answers(*command, "--allow", "gpt-latest")
+    key = gw.run_json(*command, "--allow", "gpt-latest")
     assert "key" not in key
     assert (key["name"], key["revealable"]) == ("early", False)
     assert (key["prefix"], key["allowed_models"]) == ("sk-platform-", ["gpt-large"])
@@ -217,7 +217,7 @@ def test_imported_hash_is_a_key_that_cannot_be_revealed(gw: Gw, account: str) ->
     assert code == "key_not_revealable"
     assert "cannot be revealed" in message
     assert gw.refuses(*command)[0] == "key_exists"
-    assert gw.answers("key", "disable", key["id"])["status"] == "disabled"
+    assert gw.run_json("key", "disable", key["id"])["status"] == "disabled"
 
 
 def test_settings_are_replaced_one_by_one(gw: Gw, account: str) -> None:
@@ -241,23 +241,23 @@ def test_settings_are_replaced_one_by_one(gw: Gw, account: str) -> None:
         ("--kind compute", {"kind": "compute"}),
     ):
         key.update(changed)
-        assert gw.answers("key", "set", key_id, *options.split()) == key
+        assert gw.run_json("key", "set", key_id, *options.split()) == key
     assert gw.refuses("key", "set", key_id, "--allow", "gpt")[0] == "model_not_found"
-    assert gw.answers("key", "list", "--account", account) == {"keys": [key]}
+    assert gw.run_json("key", "list", "--account", account) == {"keys": [key]}
 
 
 def test_disabled_key_is_enabled_again_and_a_revoked_one_never(gw: Gw, account: str) -> None:
     key_id = make(gw, account)["id"]
     for verb, status in (("disable", "disabled"), ("enable", "active"), ("revoke", "revoked")):
-        assert gw.answers("key", verb, key_id)["status"] == status
+        assert gw.run_json("key", verb, key_id)["status"] == status
     for command in (["enable", key_id], ["disable", key_id], ["set", key_id, "--name", "m"]):
         code, message = gw.refuses("key", *command)
         assert code == "key_revoked"
         assert "revocation is for good" in message
-    revoked = gw.answers("key", "revoke", key_id)
+    revoked = gw.run_json("key", "revoke", key_id)
     assert revoked["status"] == "revoked"
     assert revoked["revoked_at"] is not None
-    assert gw.answers("key", "list", "--account", account)["keys"] == [revoked]
+    assert gw.run_json("key", "list", "--account", account)["keys"] == [revoked]
 
 
 def test_key_that_is_not_there_is_named(gw: Gw) -> None:

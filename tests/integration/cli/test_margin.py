@@ -29,7 +29,7 @@ OLD = (
 
 @pytest.fixture
 def margin_rows(gw: Gw, database_url: str) -> None:
-    gw.answers("account", "list")  # makes the tables
+    gw.run_json("account", "list")  # makes the tables
     with transaction(database_url) as cursor:
         for account in ("acct_a", "acct_b"):
             cursor.execute("INSERT INTO accounts (id, name) VALUES (%s, 'n')", (account,))
@@ -38,7 +38,7 @@ def margin_rows(gw: Gw, database_url: str) -> None:
 
 
 def lines(gw: Gw, by: str, *more: str) -> dict[str | None, tuple[Any, ...]]:
-    record = gw.answers("margin", "--by", by, *DAYS, *more)
+    record = gw.run_json("margin", "--by", by, *DAYS, *more)
     assert (record["by"], record["from"], record["to"]) == (by, "2026-05-01", "2026-05-02")
     return {line.pop(by): tuple(line.values()) for line in record["rows"]}
 
@@ -54,9 +54,9 @@ def test_sums_are_exact_and_unknown_costs_stand_apart(gw: Gw, margin_rows: None)
     assert lines(gw, "model") == {"m": ONE, "n": BOTH}
     assert lines(gw, "account") == {"acct_a": ONE, "acct_b": BOTH}
     assert lines(gw, "day") == {"2026-05-01": ONE, "2026-05-02": BOTH}
-    total = gw.answers("margin", *DAYS)["total"]
+    total = gw.run_json("margin", *DAYS)["total"]
     assert (total["calls"], total["margin_usd"], total["unknown_calls"]) == (5, "2", 1)
-    stated = gw.says("margin", *DAYS).out
+    stated = gw.run("margin", *DAYS).out
     assert "1 calls, which brought 7 USD, are of unknown cost" in stated
 
 
@@ -76,8 +76,8 @@ def test_calls_from_before_the_sums_are_of_unknown_cost(
 
 
 def test_days_are_read_strictly(gw: Gw, margin_rows: None) -> None:
-    assert gw.answers("margin")["rows"] == []
-    assert gw.answers("margin", "--to", "0001-01-02")["from"] == "0001-01-01"
+    assert gw.run_json("margin")["rows"] == []
+    assert gw.run_json("margin", "--to", "0001-01-02")["from"] == "0001-01-01"
     for wrong in ("2026-5-1", "2026-02-30", "20260501", "today", "2026-05-01T00:00:00Z"):
         gw.refuses("margin", "--from", wrong, exit_code=2)
     code, message = gw.refuses("margin", "--from", "2026-05-02", "--to", "2026-05-01", exit_code=2)

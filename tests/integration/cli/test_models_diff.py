@@ -31,7 +31,7 @@ def test_diff_tells_what_the_calls_of_the_last_days_would_have_cost_more(
 ) -> None:
     text = gw.config.read_text().replace("https://a.example", "https://api.openai.com")
     gw.config.write_text(text)
-    gw.answers("account", "list")  # makes the tables
+    gw.run_json("account", "list")  # makes the tables
     with transaction(database_url) as cursor:
         for row in [
             (1, "gpt-large", 1_000_000, 500_000, 300_000, 7),
@@ -44,15 +44,15 @@ def test_diff_tells_what_the_calls_of_the_last_days_would_have_cost_more(
             cursor.execute(CALL_ROW, row)
     prices = tmp_path / "prices.yaml"
     prices.write_text(PRICES)
-    record = gw.answers("models", "diff", str(prices))
+    record = gw.run_json("models", "diff", str(prices))
     assert record["calls"] == [
         # Each: 600k fresh at 1 more, 300k cached as dear, 100k written and 500k out at 2 more.
         {"model": "gpt-large", "calls": 2, "more_usd": "3.6"},
         {"model": "gpt-small", "calls": 1, "more_usd": "-1"},
     ]
     assert (record["days"], record["more_usd"]) == (30, "2.6")
-    assert gw.answers("models", "diff", str(prices), "--days", "2")["more_usd"] == "0.8"
-    message = gw.says("models", "diff", str(prices))
+    assert gw.run_json("models", "diff", str(prices), "--days", "2")["more_usd"] == "0.8"
+    message = gw.run("models", "diff", str(prices))
     assert "3.6" in message.out
 
 
@@ -78,7 +78,7 @@ def test_each_call_is_priced_by_what_its_row_counts(
     monkeypatch.setattr("gw.price_list.repricing.ROWS_MAX", 2)
     text = gw.config.read_text().replace("https://a.example", "https://api.openai.com")
     gw.config.write_text(text)
-    gw.answers("account", "list")  # makes the tables
+    gw.run_json("account", "list")  # makes the tables
     calls = [
         (200_000, 0, "{}", 0),  # a short prompt, and the like
         (200_001, 1000, "{}", 200_001 + 2000),  # a long one: twice as much
@@ -92,7 +92,7 @@ def test_each_call_is_priced_by_what_its_row_counts(
             cursor.execute(row, (1, "gpt-large", given, output, 0, 7, detail))
     prices = tmp_path / "prices.yaml"
     prices.write_text(DIMENSIONS)
-    record = gw.answers("models", "diff", str(prices))
+    record = gw.run_json("models", "diff", str(prices))
     micro_usd = sum(more for *_, more in calls)
     assert record["calls"][0]["calls"] == len(calls)
     assert record["more_usd"] == f"{micro_usd / 10**6:.6f}".rstrip("0")

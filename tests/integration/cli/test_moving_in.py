@@ -42,7 +42,7 @@ def operate(gw: Gw, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         text = gw.config.read_text()
         assert text.count(waiting) == 1
         gw.config.write_text(text.replace(waiting, "price: {input: 1, output: 2}"))
-        gw.answers("check-config")
+        gw.run_json("check-config")
 
     return do
 
@@ -59,16 +59,16 @@ def test_accounts_are_booked_once_with_what_they_had(
     gw: Gw, source: str, database_url: str, operate: Callable[[], None]
 ) -> None:
     before = gw.config.read_text()
-    dry = gw.answers("import", "new-api", "--database", source, "--dry-run")
+    dry = gw.run_json("import", "new-api", "--database", source, "--dry-run")
     assert {one["name"]: one["balance_usd"] for one in dry["accounts"]} == BALANCES
     assert (dry["written"], gw.config.read_text()) == (False, before)
-    assert gw.answers("account", "list")["accounts"] == []
+    assert gw.run_json("account", "list")["accounts"] == []
     assert not gw.config.with_suffix(".env").exists()
 
-    first = gw.answers("import", "new-api", "--database", source)
+    first = gw.run_json("import", "new-api", "--database", source)
     assert first["unpriced"] == ["half"]
     operate()
-    accounts = {one["name"]: one for one in gw.answers("account", "list")["accounts"]}
+    accounts = {one["name"]: one for one in gw.run_json("account", "list")["accounts"]}
     assert {name: one["balance_usd"] for name, one in accounts.items()} == BALANCES
     assert {name: one["enabled"] for name, one in accounts.items()} == {
         "root": True,
@@ -79,9 +79,9 @@ def test_accounts_are_booked_once_with_what_they_had(
         (accounts["root"]["id"], "topup", 10_000_000_000),
         (accounts["Ann"]["id"], "topup", 1_234_568_000),
     ]
-    assert gw.answers("ledger", "verify")["ok"] is True
+    assert gw.run_json("ledger", "verify")["ok"] is True
 
-    keys = gw.answers("key", "list", "--account", accounts["Ann"]["id"])["keys"]
+    keys = gw.run_json("key", "list", "--account", accounts["Ann"]["id"])["keys"]
     made = {one["name"]: one for one in keys}
     assert made.keys() == {"laptop", "capped"}
     assert made["capped"]["allowed_models"] == ["llama-3"]
@@ -93,27 +93,27 @@ def test_accounts_are_booked_once_with_what_they_had(
 
     content = gw.config.read_text()
     assert "sk-first-upstream" not in content
-    again = gw.answers("import", "new-api", "--database", source)
+    again = gw.run_json("import", "new-api", "--database", source)
     assert [one["new"] for one in again["accounts"]] == [False, False, False]
     assert (again["written"], gw.config.read_text()) == (False, content)
     assert len(entries(database_url)) == 2
-    other = gw.answers("import", "new-api", "--database", source, "--source", "another")
+    other = gw.run_json("import", "new-api", "--database", source, "--source", "another")
     assert [one["new"] for one in other["accounts"]] == [True, True, True]
 
 
 def test_money_that_was_spent_here_is_not_given_again(
     gw: Gw, source: str, operate: Callable[[], None]
 ) -> None:
-    gw.answers("import", "new-api", "--database", source)
+    gw.run_json("import", "new-api", "--database", source)
     operate()
-    accounts = {one["name"]: one["id"] for one in gw.answers("account", "list")["accounts"]}
-    gw.answers("account", "topup", accounts["Ann"], "3")
-    gw.answers("import", "new-api", "--database", source)
-    assert gw.answers("account", "show", accounts["Ann"])["balance_usd"] == "4.234568"
+    accounts = {one["name"]: one["id"] for one in gw.run_json("account", "list")["accounts"]}
+    gw.run_json("account", "topup", accounts["Ann"], "3")
+    gw.run_json("import", "new-api", "--database", source)
+    assert gw.run_json("account", "show", accounts["Ann"])["balance_usd"] == "4.234568"
 
 
 def test_imports_at_once_book_once(gw: Gw, source: str, database_url: str) -> None:
-    gw.answers("account", "list")  # makes the tables
+    gw.run_json("account", "list")  # makes the tables
     command = [sys.executable, "-m", "gw", "import", "new-api", "--database", source, "--json"]
     running = []
     for number in range(2):
@@ -136,10 +136,10 @@ def test_imports_at_once_book_once(gw: Gw, source: str, database_url: str) -> No
 
 def test_database_that_is_none_changes_nothing(gw: Gw, tmp_path: Path) -> None:
     before = gw.config.read_text()
-    message = gw.says("import", "new-api", "--database", f"sqlite:///{tmp_path}/none.db", "--json")
+    message = gw.run("import", "new-api", "--database", f"sqlite:///{tmp_path}/none.db", "--json")
     assert message.exit_code == 2
     assert json.loads(message.out)["error"]["code"] == "invalid_configuration"
-    message = gw.says("import", "new-api", "--database", "postgresql://u:hidden@127.0.0.1:1/x")
+    message = gw.run("import", "new-api", "--database", "postgresql://u:hidden@127.0.0.1:1/x")
     assert message.exit_code == 2
     assert "hidden" not in message.out + message.err
     assert gw.config.read_text() == before
@@ -149,8 +149,8 @@ def test_gateway_that_knows_other_keys_refuses_and_books_nothing(
     gw: Gw, source: str, operate: Callable[[], None]
 ) -> None:
     gw.use_secret("the-first-secret-of-all")
-    account = gw.answers("account", "create", "Mine")["id"]
-    gw.answers("key", "create", "--account", account, "--name", "mine")
+    account = gw.run_json("account", "create", "Mine")["id"]
+    gw.run_json("key", "create", "--account", account, "--name", "mine")
     gw.config.write_text(gw.config.read_text().replace("the-first-secret", "another-secret"))
     code, _ = gw.refuses("import", "new-api", "--database", source)
     assert code == "wrong_secret"
@@ -158,6 +158,6 @@ def test_gateway_that_knows_other_keys_refuses_and_books_nothing(
     gw.config.write_text(gw.config.read_text().replace("another-secret", "the-first-secret"))
     operate()
     # One without keys may have been booked before; none is half there.
-    booked = {one["name"] for one in gw.answers("account", "list")["accounts"]}
+    booked = {one["name"] for one in gw.run_json("account", "list")["accounts"]}
     assert booked <= {"Mine", "root"}
-    assert gw.answers("ledger", "verify")["ok"] is True
+    assert gw.run_json("ledger", "verify")["ok"] is True

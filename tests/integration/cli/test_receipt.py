@@ -57,7 +57,7 @@ def tamper(database_url: str, assignment: str) -> None:
 
 
 def test_receipt_names_channels_and_agrees(gw: Gw, settled: str) -> None:
-    found = gw.answers("receipt", settled)
+    found = gw.run_json("receipt", settled)
     assert found["agrees"] is True
     assert found["cost_usd"] == found["computed_usd"] == "0.00082"
     assert found["computation"] == (
@@ -68,9 +68,9 @@ def test_receipt_names_channels_and_agrees(gw: Gw, settled: str) -> None:
         {"channel": "two", "protocol": "messages", "outcome": "ok", "ms": 250},
         {"channel": "three", "protocol": "messages", "outcome": None, "ms": None},
     ]
-    assert gw.answers("receipt", str(found["id"])) == found
-    assert gw.answers("receipt", str(UUID(settled))) == found
-    text = gw.says("receipt", settled).out
+    assert gw.run_json("receipt", str(found["id"])) == found
+    assert gw.run_json("receipt", str(UUID(settled))) == found
+    text = gw.run("receipt", settled).out
     assert "two" in text
     assert "which is what was charged: 0.00082 USD" in text
 
@@ -109,18 +109,18 @@ def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
                 await apply(database, PROCESS, Batch(settlements=[settle]))
 
     run(main())
-    found = gw.answers("receipt", UUID(int=3).hex)
+    found = gw.run_json("receipt", UUID(int=3).hex)
     assert (found["agrees"], found["cost_usd"]) == (True, "0.00082")
     result = found["gateway"]
     assert (result["status"], result["latency_ms"]) == ("success", "40000")
     assert (result["status_before"], result["cost_before_usd"]) == ("interrupted", "0.000005")
     assert result["ended_at"] == "2026-09-21T14:13:40.000Z"  # its place in the log is recovery's
     assert "error_code" not in result
-    assert gw.answers("ledger", "verify", "--costs")["ok"]
+    assert gw.run_json("ledger", "verify", "--costs")["ok"]
 
 
 def test_refused_call_comes_to_nothing(gw: Gw, settled: str) -> None:
-    found = gw.answers("receipt", UUID(int=2).hex)
+    found = gw.run_json("receipt", UUID(int=2).hex)
     assert (found["agrees"], found["cost_usd"]) == (True, "0")
 
 
@@ -138,7 +138,7 @@ def test_cost_that_is_off_is_said_so(
     gw: Gw, database_url: str, settled: str, assignment: str
 ) -> None:
     tamper(database_url, assignment)
-    message = gw.says("receipt", settled)
+    message = gw.run("receipt", settled)
     assert message.exit_code == 1
     assert "which is NOT what was charged" in message.out
 
@@ -150,4 +150,4 @@ def test_unknown_call_is_refused(gw: Gw, settled: str, ref: str) -> None:
 
 @pytest.mark.parametrize("ref", ["", "x", "-1", "9" * 19, "9" * 25, "a" * 31])
 def test_what_is_no_id_is_a_usage_fault(gw: Gw, ref: str) -> None:
-    assert gw.says("receipt", ref).exit_code == 2
+    assert gw.run("receipt", ref).exit_code == 2

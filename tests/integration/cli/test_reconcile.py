@@ -43,7 +43,7 @@ USED = {"input_tokens": 1000, "input_cached_tokens": 800, "output_tokens": 500}
 def rows(gw: Gw, database_url: str) -> None:
     text = gw.config.read_text()
     gw.config.write_text(text[: text.index("channels:")] + CHANNELS)
-    gw.answers("account", "list")  # makes the tables
+    gw.run_json("account", "list")  # makes the tables
     with transaction(database_url) as cursor:
         cursor.execute("INSERT INTO accounts (id, name) VALUES ('acct_a', 'n')")
         for row in ROWS:
@@ -53,9 +53,9 @@ def rows(gw: Gw, database_url: str) -> None:
 def compared(gw: Gw, tmp_path: Path, text: str, *more: str, exit_code: int = 0) -> dict[str, Any]:
     file = tmp_path / "export"
     file.write_text(text, encoding="utf-8")
-    said = gw.says("reconcile", str(file), *more, "--json")
-    assert said.exit_code == exit_code, said
-    record: dict[str, Any] = json.loads(said.out)
+    output = gw.run("reconcile", str(file), *more, "--json")
+    assert output.exit_code == exit_code, output
+    record: dict[str, Any] = json.loads(output.out)
     return record
 
 
@@ -76,8 +76,8 @@ def test_what_agrees_is_no_difference(gw: Gw, rows: None, tmp_path: Path) -> Non
     costs = {"amount": {"value": "0.000000011", "currency": "usd"}, "line_item": "gpt-5.4-mini, x"}
     # Two calls, each rounded: as many billionths may be missing.
     assert compared(gw, tmp_path, page(bucket(costs)))["agrees"]
-    said = gw.says("reconcile", str(tmp_path / "export"))
-    assert "nothing differs" in said.out
+    output = gw.run("reconcile", str(tmp_path / "export"))
+    assert "nothing differs" in output.out
 
 
 NAMED = {
@@ -98,7 +98,7 @@ def test_names_of_the_consoles_costs_are_those_of_the_models(gw: Gw, tmp_path: P
     sold = "".join(model.format(number, name) for number, name in enumerate(names))
     channels = "channels:\n  - {id: two, kind: anthropic, api_key: k}\nmodels:\n"
     gw.config.write_text(text[: text.index("channels:")] + channels + sold)
-    gw.answers("account", "list")
+    gw.run_json("account", "list")
     for theirs, name in NAMED.items():
         costs = f"usage_date_utc,model,cost_type,cost_usd\n2026-05-01,{theirs},tokens,0.25\n"
         record = compared(gw, tmp_path, costs, exit_code=1)
@@ -124,7 +124,7 @@ def test_failed_attempts_and_what_nobody_received_are_counted_at_their_channels(
     costs = {"amount": {"value": "0.000000018", "currency": "usd"}, "line_item": "gpt-5.4-mini, x"}
     record = compared(gw, tmp_path, page(bucket(costs)))
     assert (record["totals"][0]["ours"], record["unknown_cost_calls"]) == ("0.000000018", 0)
-    assert "attempts: 1 counted, 1 that may" in gw.says("reconcile", str(tmp_path / "export")).out
+    assert "attempts: 1 counted, 1 that may" in gw.run("reconcile", str(tmp_path / "export")).out
 
 
 def test_what_differs_is_listed_by_day_and_model(gw: Gw, rows: None, tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def test_first_command_makes_the_tables(
     tmp_path: Path, empty_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gw = Gw(tmp_path, empty_url, capsys)
-    assert gw.answers("account", "list") == {"accounts": []}
-    assert gw.answers("ledger", "verify")["ok"] is True
+    assert gw.run_json("account", "list") == {"accounts": []}
+    assert gw.run_json("ledger", "verify")["ok"] is True
 
 
 @logs("database_lost")
@@ -118,22 +118,22 @@ def test_database_that_is_not_there_is_one_clear_line(gw: Gw, tmp_path: Path) ->
 
 def test_configured_secret_needs_no_file(gw: Gw, tmp_path: Path) -> None:
     gw.use_secret("configured-by-hand")
-    account = gw.answers("account", "create", "Ann")["id"]
-    key = gw.answers("key", "create", "--account", account, "--name", "n")
-    assert gw.answers("key", "reveal", key["id"])["key"] == key["key"]
+    account = gw.run_json("account", "create", "Ann")["id"]
+    key = gw.run_json("key", "create", "--account", account, "--name", "n")
+    assert gw.run_json("key", "reveal", key["id"])["key"] == key["key"]
     assert not (tmp_path / "var").exists()
 
 
 def test_secret_that_cannot_be_kept_is_one_clear_line(gw: Gw, tmp_path: Path) -> None:
     (tmp_path / "var").write_text("a file where the folder should be")
-    account = gw.answers("account", "create", "Ann")["id"]
+    account = gw.run_json("account", "create", "Ann")["id"]
     refusal = gw.refuses("key", "create", "--account", account, "--name", "n")
     assert refusal[0] == "secret_unavailable"
 
 
 def database_warnings(gw: Gw) -> list[str]:
     """What `check-config` reports of the database, beside the names that are too short."""
-    checked = gw.answers("check-config")
+    checked = gw.run_json("check-config")
     assert checked["ok"]
     warned = {one["path"]: one["message"] for one in checked["warnings"]}
     del warned["channels[0].id"], warned["channels[0].api_key"]
@@ -168,10 +168,10 @@ def test_check_config_warns_of_the_start_that_the_database_refuses(
 def test_check_config_finds_the_secret_of_another_database(gw: Gw, account: str) -> None:
     create = ("key", "create", "--account", account, "--name", "n")
     assert database_warnings(gw) == []  # no key is there yet
-    gw.answers(*create)  # under the secret of the data folder
+    gw.run_json(*create)  # under the secret of the data folder
     assert database_warnings(gw) == []
     gw.use_secret("another-of-16-letters")
-    stated = gw.says("check-config", "--json")
+    stated = gw.run("check-config", "--json")
     assert stated.exit_code == 2
     error = json.loads(stated.out)["error"]
     assert error["code"] == "invalid_configuration"
@@ -184,7 +184,7 @@ def test_check_config_finds_the_secret_of_another_database(gw: Gw, account: str)
     file = gw.config.parent / "var" / "secret"
     kept = file.read_text()
     file.unlink()
-    assert gw.says("check-config").exit_code == 2
+    assert gw.run("check-config").exit_code == 2
     assert not file.exists()
     # The previous one opens it as well.
     text = f"{gw.config.read_text()}previous_secret: {kept.strip()}\n"

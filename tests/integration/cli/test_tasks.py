@@ -67,7 +67,7 @@ def test_tasks_are_listed_newest_first_and_shown_with_their_upstream(
     asyncio.run(begin(database_url, "vid_2", is_accepted=False))
 
     def listed(*options: str) -> list[str]:
-        return [task["id"] for task in gw.answers("tasks", "list", *options)["tasks"]]
+        return [task["id"] for task in gw.run_json("tasks", "list", *options)["tasks"]]
 
     assert listed() == ["vid_2", "mus_1", "vid_1"]
     assert listed("--kind", "video") == ["vid_2", "vid_1"]
@@ -75,8 +75,8 @@ def test_tasks_are_listed_newest_first_and_shown_with_their_upstream(
     assert listed("--status", "submitting", "--account", ACCOUNT) == ["vid_2"]
     assert listed("--account", "acct_none") == []
     assert listed("--limit", "1") == ["vid_2"]
-    shown = gw.answers("tasks", "show", "vid_1")
-    assert gw.answers("tasks", "list", "--limit", "3")["tasks"][2] == shown
+    shown = gw.run_json("tasks", "show", "vid_1")
+    assert gw.run_json("tasks", "list", "--limit", "3")["tasks"][2] == shown
     assert {
         "id": "vid_1",
         "kind": "video",
@@ -86,8 +86,8 @@ def test_tasks_are_listed_newest_first_and_shown_with_their_upstream(
         "upstream_id": "up vid_1",
         "model": "m",
     }.items() <= shown.items()
-    assert "up vid_1" in gw.says("tasks", "show", "vid_1").out
-    assert gw.says("tasks", "list").out.count("\n") == 4
+    assert "up vid_1" in gw.run("tasks", "show", "vid_1").out
+    assert gw.run("tasks", "list").out.count("\n") == 4
 
 
 def test_cancelled_task_is_refunded_in_full_and_its_upstream_asked_to_stop(
@@ -98,13 +98,13 @@ def test_cancelled_task_is_refunded_in_full_and_its_upstream_asked_to_stop(
     with upstream(request) as address:
         text = gw.config.read_text().replace("https://a.example", address)
         gw.config.write_text(text.replace("[chat]", "[chat, videos]"))
-        assert gw.answers("tasks", "cancel", "vid_1") == {
+        assert gw.run_json("tasks", "cancel", "vid_1") == {
             "id": "vid_1",
             "status": "cancelled",
             "refunded_usd": "1",
         }
     assert request == ["/v1/videos/generations/up%20vid_1 Bearer k"]
-    assert gw.answers("tasks", "show", "vid_1")["status"] == "cancelled"
+    assert gw.run_json("tasks", "show", "vid_1")["status"] == "cancelled"
 
     async def proved() -> None:
         async with Database(database_url) as database:
@@ -125,8 +125,8 @@ def test_speech_and_avatars_so_cancelled_have_failed(
 ) -> None:
     asyncio.run(begin(database_url, "tts_1", kind=kind, price=price))
     gw.config.write_text(gw.config.read_text().replace("id: a,", "id: b,").replace("[a]", "[b]"))
-    assert gw.answers("tasks", "cancel", "tts_1")["status"] == "cancelled"  # its channel is gone
-    shown = gw.answers("tasks", "show", "tts_1")
+    assert gw.run_json("tasks", "cancel", "tts_1")["status"] == "cancelled"  # its channel is gone
+    shown = gw.run_json("tasks", "show", "tts_1")
     assert (shown["status"], shown["error_code"]) == ("failed", "task_cancelled")
 
 
@@ -136,7 +136,7 @@ def test_task_that_has_ended_is_unknown_or_is_being_submitted_is_not_cancelled(
     asyncio.run(begin(database_url, "vid_1"))
     asyncio.run(begin(database_url, "vid_2", is_accepted=False))
     gw.config.write_text(gw.config.read_text().replace("a.example", "127.0.0.1:1"))
-    gw.answers("tasks", "cancel", "vid_1")
+    gw.run_json("tasks", "cancel", "vid_1")
     assert gw.refuses("tasks", "cancel", "vid_1")[0] == "task_finished"
     assert gw.refuses("tasks", "cancel", "vid_2")[0] == "task_submitting"
     assert gw.refuses("tasks", "cancel", UNKNOWN) == (
@@ -144,4 +144,4 @@ def test_task_that_has_ended_is_unknown_or_is_being_submitted_is_not_cancelled(
         f"there is no task {UNKNOWN}",
     )
     assert gw.refuses("tasks", "show", UNKNOWN)[0] == "task_not_found"
-    assert gw.answers("tasks", "show", "vid_2")["status"] == "submitting"
+    assert gw.run_json("tasks", "show", "vid_2")["status"] == "submitting"

@@ -87,7 +87,7 @@ def test_a_storage_that_refuses_is_an_error(storage: StorageServer, tmp_path: Pa
 def test_an_import_into_a_bucket_is_all_or_nothing(
     gw: Gw, storage: StorageServer, tmp_path: Path
 ) -> None:
-    account = gw.answers("account", "create", "Ann")["id"]
+    account = gw.run_json("account", "create", "Ann")["id"]
     folder = tmp_path / "pages"
     folder.mkdir()
     (folder / "Otters.md").write_text("---\nsource: otters.pdf\n---\nThey hold hands.\n")
@@ -103,12 +103,12 @@ def test_an_import_into_a_bucket_is_all_or_nothing(
         )
         if secret_key != spec.secret_key:
             assert gw.refuses(*into)[0] == "storage_failed"
-            assert gw.answers("kb", "show", "--account", account)["pages"] == 0
-    assert gw.answers(*into)["sources"] == 1
+            assert gw.run_json("kb", "show", "--account", account)["pages"] == 0
+    assert gw.run_json(*into)["sources"] == 1
     out = tmp_path / "out"
-    assert gw.answers("kb", "export", "--account", account, str(out))["pages"] == 1
+    assert gw.run_json("kb", "export", "--account", account, str(out))["pages"] == 1
     assert (out / "otters.pdf").read_text() == "%PDF otters"
-    gw.answers("kb", "remove", "--account", account, "--page", "Otters")
+    gw.run_json("kb", "remove", "--account", account, "--page", "Otters")
     bucket = S3Client(replace(spec, prefix="kept/"), connections=1)
     assert list(bucket.keys(f"kb/{account}/")) == []
 

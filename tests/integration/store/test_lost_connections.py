@@ -47,7 +47,7 @@ class Relay:
         size = fcntl.ioctl(self._client, termios.FIONREAD, bytes(4))
         return size != bytes(4)
 
-    async def answer_and_die(self) -> None:
+    async def reply_and_die(self) -> None:
         """Hand on the statement and its answer without taking it, and close."""
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self._server, self._client.recv(65_536, socket.MSG_PEEK))
@@ -136,7 +136,7 @@ async def test_answer_that_came_before_the_end_is_given_and_the_end_is_known_aft
             await relay.stop_reading()
             statement = asyncio.create_task(session.fetch_one("SELECT 7"))
             await eventually(relay.has_unread, what="the statement")
-            await relay.answer_and_die()
+            await relay.reply_and_die()
             assert await statement == (7,)
             await eventually(lambda: session.is_closed, what="the end")
             await database.close()

@@ -111,8 +111,8 @@ async def test_hundred_callers_for_a_balance_or_a_cap_of_seven_calls_are_seven(
         for one in found:
             await lease(one)
         assert len(await leased_by(database)) == count
-        asked = [found[number % count].hold(amount, cap=cap) for number in range(100)]
-        replies = await asyncio.gather(*asked, return_exceptions=True)
+        requested = [found[number % count].hold(amount, cap=cap) for number in range(100)]
+        replies = await asyncio.gather(*requested, return_exceptions=True)
         refused = [reply for reply in replies if isinstance(reply, HoldRefused)]
         assert len(refused) == 93
         assert {one.reason for one in refused} == {reason}
@@ -173,8 +173,8 @@ async def test_after_a_call_far_above_its_hold_as_many_are_admitted_as_the_rest_
             await eventually(lambda: is_held(database, dear), what="the hold")
         found[0].settle(dear, USD - left, held=CALL)
         await found[0].wallets.covered(ACCOUNT)  # then its client has the last byte
-        asked = (found[(number + 1) % count].hold(CALL) for number in range(100))
-        assert await granted(asked) == max(0, left) // CALL
+        requested = (found[(number + 1) % count].hold(CALL) for number in range(100))
+        assert await granted(requested) == max(0, left) // CALL
 
 
 async def test_leases_that_a_balance_no_longer_covers_are_called_back_whatever_took_it(
@@ -238,8 +238,8 @@ async def test_balance_that_another_process_leases_is_unavailable_and_never_spen
         admitted = await still.hold(CALL)
         await eventually(lambda: is_held(database, admitted), what="the hold")
         await silence(database, "proc_still", 5)
-        asked = [one.hold(9 * USD // 10) for _ in range(3)]
-        replies = await asyncio.gather(*asked, return_exceptions=True)
+        requested = [one.hold(9 * USD // 10) for _ in range(3)]
+        replies = await asyncio.gather(*requested, return_exceptions=True)
         assert [type(reply) for reply in replies] == [BalanceLeased] * 3
         for _ in range(4):
             await one.recovery.sweep()
@@ -282,14 +282,14 @@ async def test_dead_process_leaves_calls_and_no_lease(database_url: str, tmp_pat
         async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
             await lease(dead)
             dead.writer.leases.due = lambda count: []  # type: ignore[method-assign]
-            answered, begun = await dead.hold(AMOUNT), await dead.hold(AMOUNT)
+            served, begun = await dead.hold(AMOUNT), await dead.hold(AMOUNT)
             dead.writer.tell = lambda message: None  # type: ignore[method-assign]
-            dead.settle(answered, 33)
+            dead.settle(served, 33)
         assert await open_holds(database) == 0
         assert (await leased_by(database)).keys() == {"proc_dead"}
         async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
             assert await judge.recovery.sweep() == 2
-            assert await rows_of(database, answered.call_id) == [("success", None, 33)]
+            assert await rows_of(database, served.call_id) == [("success", None, 33)]
             assert await rows_of(database, begun.call_id) == [
                 ("interrupted", "gateway_restarted", 0)
             ]
@@ -453,9 +453,9 @@ async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_ur
         rich = b.hold()
         poor = Hold(facts=b.hold().facts, amount_nano_usd=5000, claim=rich.claim)
         stranger = b.hold(account="acct_b")  # another account's keys are its own
-        asked = [poor, stranger, rich, b.hold(), b.hold(body=b"two"), b.hold("other")]
+        requested = [poor, stranger, rich, b.hold(), b.hold(body=b"two"), b.hold("other")]
         granted = ["insufficient_funds", "granted", "granted"]
-        assert await b.ask(*asked) == [*granted, "in_flight", "in_flight", "granted"]
+        assert await b.ask(*requested) == [*granted, "in_flight", "in_flight", "granted"]
 
 
 async def test_claims_from_many_processes_at_once_grant_one(database_url: str) -> None:

@@ -435,7 +435,7 @@ def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, database_url: s
     assert run(faults(database_url)) == ["settlement_has_its_row"]
     before = query(database_url, ROWS)
 
-    shown = gw.answers("ledger", "repair", "--by", "Ann")
+    shown = gw.run_json("ledger", "repair", "--by", "Ann")
     assert (shown["applied"], len(shown["calls"])) == (False, 3)
     assert query(database_url, ROWS) == before
     late, paid, twice = shown["calls"]
@@ -444,7 +444,7 @@ def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, database_url: s
     assert (paid["paid_usd"], paid["booked_usd"]) == ("0.00000003", "0.00000003")
     assert [row["status"] for row in twice["goes"]] == ["rejected", "interrupted"]
 
-    done = gw.answers("ledger", "repair", "--by", "Ann", "--apply")
+    done = gw.run_json("ledger", "repair", "--by", "Ann", "--apply")
     assert done == {**shown, "applied": True}
     assert run(faults(database_url)) == []
     rejected = [(str(UUID(int=number)), "rejected", 0) for number in (LATE, PAID, TWICE)]
@@ -464,13 +464,13 @@ def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, database_url: s
         (str(UUID(int=TWICE)), "duplicate_row", "Ann", "rejected", True, None),
         (str(UUID(int=TWICE)), "duplicate_row", "Ann", "interrupted", True, None),
     ]
-    again = gw.answers("ledger", "repair", "--apply")
+    again = gw.run_json("ledger", "repair", "--apply")
     assert again["calls"] == []
     assert "@" in again["by"]
 
 
 def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
-    gw.answers("ledger", "repair", "--apply")
+    gw.run_json("ledger", "repair", "--apply")
 
     async def main() -> None:
         async with Database(database_url) as database:
@@ -486,16 +486,16 @@ def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
 
 
 def test_answer_for_people_says_what_is_done(gw: Gw) -> None:
-    message = gw.says("ledger", "repair")
+    message = gw.run("ledger", "repair")
     assert message.exit_code == 0
     assert "3 calls: nothing was changed; --apply does it" in message.out
-    assert "3 calls: repaired" in gw.says("ledger", "repair", "--apply").out
-    assert "nothing to repair" in gw.says("ledger", "repair").out
+    assert "3 calls: repaired" in gw.run("ledger", "repair", "--apply").out
+    assert "nothing to repair" in gw.run("ledger", "repair").out
 
 
 @logs("database_refused")
 def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, database_url: str) -> None:
-    gw.answers("ledger", "repair", "--apply")  # which runs a loop of its own
+    gw.run_json("ledger", "repair", "--apply")  # which runs a loop of its own
 
     async def change() -> None:
         async with Database(database_url) as database:

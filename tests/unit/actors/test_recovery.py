@@ -249,11 +249,11 @@ async def test_silent_database_is_told_of_while_a_beat_hangs_in_it() -> None:
             await eventually(lambda: store.clock.sleepers > 0)
             store.clock.advance(1.0)
             await eventually(lambda: store.clock.sleepers > 0)
-            assert is_told_up(p) == (seconds <= BREAK_SECONDS)
+            assert is_reported_up(p) == (seconds <= BREAK_SECONDS)
         assert p.heartbeat.connected_since is None
         store.frozen.set()
         await beating
-        assert is_told_up(p)
+        assert is_reported_up(p)
         watching.cancel()
         await asyncio.wait([watching])
 
@@ -266,12 +266,12 @@ async def test_process_that_was_paused_says_nothing_of_the_database() -> None:
         await eventually(lambda: store.clock.sleepers > 0)
         store.clock.advance(30.0)
         await eventually(lambda: store.clock.sleepers > 0)
-        assert is_told_up(p)
+        assert is_reported_up(p)
         watching.cancel()
         await asyncio.wait([watching])
 
 
-def is_told_up(p: Any) -> bool:
+def is_reported_up(p: Any) -> bool:
     return b"gw_database_up 1.0" in p.heartbeat._metrics.render("")[0]
 
 

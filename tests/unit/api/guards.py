@@ -147,7 +147,7 @@ async def full(world: World) -> None:
     await waited(world.limits.enter("acct_1", rpm=None, concurrency=None))
 
 
-async def asked_too_often(world: World) -> None:
+async def requested_too_often(world: World) -> None:
     """The account has made the requests of its minute."""
     world.keys.known[KEY] = make_principal(rpm_limit=1)
     (await waited(world.limits.enter("acct_1", rpm=1, concurrency=None))).leave()
@@ -163,7 +163,7 @@ def poor(world: World) -> None:
     world.money.available_nano_usd = 0
 
 
-def full_house(world: World) -> None:
+def all_slots_taken(world: World) -> None:
     world.overload.limit = 0
 
 
@@ -224,7 +224,7 @@ GUARDS = (
         name="overload",
         error=NO_CHANNEL_AVAILABLE,
         applies=lambda row: row.billed,
-        arrange=full_house,
+        arrange=all_slots_taken,
         methods=post,
         headers=lambda row: {"retry-after": "1"},
         before_key=True,
@@ -296,7 +296,7 @@ GUARDS = (
         check=LimitsCheck,
         error=RATE_LIMIT_EXCEEDED,
         applies=lambda row: row.limited,
-        arrange=asked_too_often,
+        arrange=requested_too_often,
         headers=lambda row: {"retry-after": "60", "x-ratelimit-limit-requests": "1"},
     ),
     Guard(

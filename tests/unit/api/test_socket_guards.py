@@ -139,7 +139,7 @@ async def test_answer_to_a_message_counts_for_its_account_until_it_is_read(
         await socket.frame()  # the response was not complete, which is another error
         await socket.send(message)
         await eventually(lambda: world.services.answers.used_bytes == MIB)
-        (answer,) = world.services.answers._answers["acct_1"]
-        answer.cut()
+        (response,) = world.services.answers._answers["acct_1"]
+        response.cut()
         assert await socket.client.ended()
         await eventually(lambda: world.services.answers.used_bytes == 0)

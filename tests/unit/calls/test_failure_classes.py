@@ -100,13 +100,13 @@ WAYS = {
 
 async def failing(w: World, fails: Fails, **options: Any) -> CallResult:
     """One call that fails on the first channel, and what must hold of it wherever it is tried."""
-    told = await w.call(**options)
-    assert told.writer.blocks == []
-    assert (told.cost, told.attempts) == (0, [fails.attempt])
+    reported = await w.call(**options)
+    assert reported.writer.blocks == []
+    assert (reported.cost, reported.attempts) == (0, [fails.attempt])
     assert w.verdict("a") == "failure"
     outcomes = counts(w, "gw_attempts_total")
     assert outcomes[f'{{channel="a",outcome="{fails.outcome}"}}'] == 1
-    return told
+    return reported
 
 
 @each("fails", BEFORE_THE_BODY.values())
@@ -116,11 +116,11 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
     fails: Fails, way: str, stream: bool
 ) -> None:
     async with world(a=[fails.script]) as w:
-        told = await failing(w, fails, stream=stream, plan=WAYS[way])
-        assert (told.refusal.http_status, told.refusal.kind.code) == fails.told
-        assert told.status == ("error", fails.told[1])
-        assert (told.refusal.message == WORDS) == fails.says
-        assert "Location" not in told.refusal.headers
+        reported = await failing(w, fails, stream=stream, plan=WAYS[way])
+        assert (reported.refusal.http_status, reported.refusal.kind.code) == fails.told
+        assert reported.status == ("error", fails.told[1])
+        assert (reported.refusal.message == WORDS) == fails.says
+        assert "Location" not in reported.refusal.headers
     refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
     async with world(a=[fails.script], b=[refusing]) as w:
         await failing(w, fails, stream=stream, plan=WAYS[way])
@@ -157,14 +157,14 @@ async def test_stream_that_begins_with_an_error_has_sent_nothing(
     script = answer(*pieces, *(() if ends else (UpstreamCut(),)))
     fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
     async with world(a=[script]) as w:
-        told = await w.call(stream=True, plan=WAYS[way])
-        assert told.status == ("error", "upstream_error")
+        reported = await w.call(stream=True, plan=WAYS[way])
+        assert reported.status == ("error", "upstream_error")
         if way == upstream:  # passed through, for want of another channel
-            assert told.error is None
-            assert ERROR_FIRST[upstream] in told.writer.sent
+            assert reported.error is None
+            assert ERROR_FIRST[upstream] in reported.writer.sent
         else:
-            assert told.refusal.message == WORDS
-            assert told.writer.sent == b""
+            assert reported.refusal.message == WORDS
+            assert reported.writer.sent == b""
     refusing = answer(sse.error_body("no"), status=400)
     async with world(a=[script], b=[refusing]) as w:
         await failing(w, fails, stream=True, plan=WAYS[way])

@@ -226,8 +226,8 @@ def messages_stream(draw: st.DrawFn) -> list[Any]:
 
 def responses_stream(draw: st.DrawFn) -> list[Any]:
     def event(kind: str) -> dict[str, Any]:
-        answer = {"id": "r", "model": "m", "usage": draw(st.none() | RESPONSES_COUNTS)}
-        return {"type": f"response.{kind}", "response": answer}
+        response = {"id": "r", "model": "m", "usage": draw(st.none() | RESPONSES_COUNTS)}
+        return {"type": f"response.{kind}", "response": response}
 
     text = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
     return [event("created"), text, event("completed")]

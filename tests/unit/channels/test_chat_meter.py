@@ -348,11 +348,11 @@ LAST = {"index": 0, "delta": {}, "finish_reason": "stop"}
     {"id": 7, "choices": [LAST], "x_groq": {"usage": STATED}},
 )
 def test_usage_elsewhere_counts_where_the_protocols_member_says_nothing(last: object) -> None:
-    said = {"choices": [{"index": 0, "delta": {"content": "Hi"}}], "x_groq": {"id": "req_1"}}
-    assert metered(said, last).usage == Usage(8, 4)
+    output = {"choices": [{"index": 0, "delta": {"content": "Hi"}}], "x_groq": {"id": "req_1"}}
+    assert metered(output, last).usage == Usage(8, 4)
     own = {"choices": [], "usage": OTHER}
-    assert metered(said, last, own).usage == Usage(80, 40)
-    assert metered(said, own, last).usage == Usage(80, 40)
+    assert metered(output, last, own).usage == Usage(80, 40)
+    assert metered(output, own, last).usage == Usage(80, 40)
 
 
 def test_whole_answer_may_state_its_usage_in_a_choice() -> None:

@@ -100,18 +100,18 @@ def outcome(pieces: list[bytes], *, ends: bool = True) -> tuple[object, ...]:
     connection = UpstreamConnection(NoOwner())
     line = Line()
     connection.connection_made(line)
-    answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
+    response = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
     for piece in pieces:
         if line.is_open:
             connection.data_received(piece)
     is_kept = line.is_open and "idle" in repr(connection)
     if line.is_open and ends:
         connection.eof_received()
-    fault = answer.fault
+    fault = response.fault
     return (
-        answer.status,
-        dict(answer.fields) if answer.status else None,  # before its end nobody sees a head
-        b"".join(answer.pieces),
+        response.status,
+        dict(response.fields) if response.status else None,  # before its end nobody sees a head
+        b"".join(response.pieces),
         type(fault),
         fault.detail if isinstance(fault, UpstreamMalformed) else "",
         is_kept,
@@ -144,12 +144,12 @@ def test_damaged_answer_is_the_same_wherever_it_is_cut(
 
 @each("size", range(HEAD_BYTES_MAX - 2, HEAD_BYTES_MAX + 3))
 def test_head_is_bounded_to_the_byte(size: int) -> None:
-    answer = LONG_HEAD % (b"x" * (size - len(LONG_HEAD % b"")))
-    assert len(answer) == size
-    whole = outcome([answer])
+    response = LONG_HEAD % (b"x" * (size - len(LONG_HEAD % b"")))
+    assert len(response) == size
+    whole = outcome([response])
     assert whole[3] is (type(None) if size <= HEAD_BYTES_MAX else UpstreamMalformed)
-    assert outcome([answer[:100], answer[100:20_000], answer[20_000:]]) == whole
-    assert outcome([answer[:HEAD_BYTES_MAX], answer[HEAD_BYTES_MAX:]]) == whole
+    assert outcome([response[:100], response[100:20_000], response[20_000:]]) == whole
+    assert outcome([response[:HEAD_BYTES_MAX], response[HEAD_BYTES_MAX:]]) == whole
 
 
 @each("answer", ANSWERS)
@@ -164,8 +164,8 @@ def test_sound_answer_ends_without_a_fault(answer: bytes) -> None:
 
 def test_long_body_behind_a_short_head_is_not_counted_as_head() -> None:
     body = b"x" * (3 * HEAD_BYTES_MAX)
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-    assert outcome([answer])[2:4] == (body, type(None))
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    assert outcome([response])[2:4] == (body, type(None))
 
 
 @cases("framing", b"5;name=", b"0\r\nX-Trailer: ")

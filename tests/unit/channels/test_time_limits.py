@@ -108,16 +108,16 @@ class TooLate(Exception):
 async def test_each_is_given_up_on_in_its_time_unless_it_was_answered() -> None:
     loop = asyncio.get_running_loop()
     patience = FutureTimeouts(100.0, TooLate)
-    answered, first, second = (loop.create_future() for _ in range(3))
-    patience.begin(answered)
+    served, first, second = (loop.create_future() for _ in range(3))
+    patience.begin(served)
     patience.begin(first)
-    answered.set_result(1)
+    served.set_result(1)
     jump(60.0)
     patience.begin(second)
     jump(50.0)
     with pytest.raises(TooLate):
         await first
-    assert (answered.result(), second.done()) == (1, False)
+    assert (served.result(), second.done()) == (1, False)
     jump(60.0)
     with pytest.raises(TooLate):
         await second

@@ -60,7 +60,7 @@ def test_address_with_another_prefix_is_fine(end: str) -> None:
 
 
 @cases(
-    "key, is_told",
+    "key, is_warned",
     ('"key-of-one"', True),
     ("'key-of-one'", True),
     ('key-of-one"', True),
@@ -69,10 +69,10 @@ def test_address_with_another_prefix_is_fine(end: str) -> None:
     ('key-"of"-one', False),
     ("key-$of-one", False),
 )
-def test_key_with_quotes_of_an_env_file_is_told_and_not_shown(key: str, is_told: bool) -> None:
+def test_key_with_quotes_of_an_env_file_is_warned_and_not_shown(key: str, is_warned: bool) -> None:
     text = GOOD.replace("key-of-one", "${THE_KEY}")
     found = read(text, THE_KEY=key).cautions
-    assert [one.path for one in found] == ["channels[0].api_key"] * is_told
+    assert [one.path for one in found] == ["channels[0].api_key"] * is_warned
     assert not any("key-of" in one.message.lower() for one in found)
 
 
@@ -91,16 +91,18 @@ def test_channel_that_no_model_uses() -> None:
     assert (line, path, message) == (3, "channels[0].id", "no model uses this channel")
 
 
-@cases("name, is_told", ("a", True), ("ab", True), ("abc", False))
-def test_channel_id_that_is_too_short_to_be_masked(name: str, is_told: bool) -> None:
+@cases("name, is_warned", ("a", True), ("ab", True), ("abc", False))
+def test_channel_id_that_is_too_short_to_be_masked(name: str, is_warned: bool) -> None:
     found = told(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
-    assert [path for _, path, _ in found] == ["channels[0].id"] * is_told
+    assert [path for _, path, _ in found] == ["channels[0].id"] * is_warned
 
 
-@cases("key, is_told", ("abcde", True), ("abcdef", False), ('""', False))
-def test_key_that_is_too_short_to_be_masked_is_told_and_not_shown(key: str, is_told: bool) -> None:
+@cases("key, is_warned", ("abcde", True), ("abcdef", False), ('""', False))
+def test_key_that_is_too_short_to_be_masked_is_warned_and_not_shown(
+    key: str, is_warned: bool
+) -> None:
     found = told(GOOD.replace("key-of-one", key))
-    assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_told
+    assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_warned
     assert not any("abcde" in message for _, _, message in found)
 
 

@@ -188,9 +188,9 @@ channels: [{{id: cloud-one, kind: bedrock, region: us-east-1, api_key: key-of-it
 models: [{{id: m, price: {{input: 1, output: 2, per_web_search: 0{tiers}}},
   channels: [{{id: cloud-one, price: {{{entry or "output: 2"}}}}}]}}]
 """)
-    told = [one.message for one in found.cautions if "headers" in one.message]
+    reported = [one.message for one in found.cautions if "headers" in one.message]
     assert [
-        text.partition("headers ")[2][: len(one)] for text, one in zip(told, what, strict=True)
+        text.partition("headers ")[2][: len(one)] for text, one in zip(reported, what, strict=True)
     ] == what
     request = None if tier == "default" else tier
     assert found.registry.models["m"].bindings[0].tier == request

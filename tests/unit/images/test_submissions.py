@@ -35,7 +35,7 @@ def row_of(w: World) -> ClaimRow:
 
 
 @asynccontextmanager
-async def answered_and_unsettled(
+async def served_and_unsettled(
     key: str | None, *upstream: Step, cost: int = EACH
 ) -> AsyncIterator[tuple[World, RecordingWriter]]:
     """A call whose settlement is on its way to a ledger that does not answer for now."""
@@ -67,7 +67,7 @@ async def test_answer_is_kept_as_it_went_out() -> None:
 
 
 async def test_answer_with_a_key_is_seen_only_when_it_is_kept() -> None:
-    async with answered_and_unsettled("k") as (w, client):
+    async with served_and_unsettled("k") as (w, client):
         assert (client.has_ended, claims(w)) == (False, ["executing"])
     assert (client.has_ended, claims(w)) == (True, ["stored"])
 
@@ -80,7 +80,7 @@ ERRORS: dict[str, Script] = {
 
 @each("upstream", ERRORS.values())
 async def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None:
-    async with answered_and_unsettled("k", *upstream, cost=0) as (w, client):
+    async with served_and_unsettled("k", *upstream, cost=0) as (w, client):
         assert client.task is not None
         assert (client.task.done(), client.has_ended) == (False, False)
         assert claims(w) == ["executing"]
@@ -88,12 +88,12 @@ async def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None
 
 
 async def test_answer_without_a_key_waits_for_nothing() -> None:
-    async with answered_and_unsettled(None) as (_, client):
+    async with served_and_unsettled(None) as (_, client):
         assert client.has_ended
 
 
 async def test_ledger_that_hangs_does_not_keep_an_answer_for_ever() -> None:
-    async with answered_and_unsettled("k") as (w, client):
+    async with served_and_unsettled("k") as (w, client):
         jump(DURABLE_SECONDS + 1)
         await eventually(lambda: client.has_ended, what="the answer")
         assert claims(w) == ["executing"]
@@ -101,7 +101,7 @@ async def test_ledger_that_hangs_does_not_keep_an_answer_for_ever() -> None:
 
 
 async def test_client_that_leaves_while_its_answer_is_being_kept_may_ask_again() -> None:
-    async with answered_and_unsettled("k") as (w, client):
+    async with served_and_unsettled("k") as (w, client):
         client.leave()
     assert claims(w) == ["stored"]
 

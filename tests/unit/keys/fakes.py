@@ -89,15 +89,15 @@ class HeldRead:
 
     def __init__(self) -> None:
         self.may_look = asyncio.Event()
-        self.may_answer = asyncio.Event()
+        self.may_reply = asyncio.Event()
 
     def release(self) -> None:
         """Let it go one step further."""
-        (self.may_answer if self.may_look.is_set() else self.may_look).set()
+        (self.may_reply if self.may_look.is_set() else self.may_look).set()
 
     @property
     def is_released(self) -> bool:
-        return self.may_answer.is_set()
+        return self.may_reply.is_set()
 
 
 class FakeKeyTable:
@@ -125,7 +125,7 @@ class FakeKeyTable:
         self.read_sizes.append(len(hashes[0]))
         found = [row.columns() for row in self.rows if row.has_hash(*hashes)]
         if self.holds_reads:
-            await held.may_answer.wait()
+            await held.may_reply.wait()
         return found
 
     async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:

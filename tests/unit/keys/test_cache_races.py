@@ -16,7 +16,7 @@ from tests.support.rows import cases
 from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 
 
-async def held_at_answer(world: World) -> None:
+async def held_at_reply(world: World) -> None:
     """Wait for the first read and let it look, so that it knows what it will answer."""
     await eventually(lambda: bool(world.table.held))
     world.table.held[0].release()
@@ -49,7 +49,7 @@ async def test_read_that_a_change_overtook_is_made_again(payload: str | None) ->
     world = World(Row("key_1", KEY, kind="agent", agent_id="agent_1"))
     world.table.holds_reads = True
     request = world.begin()
-    await held_at_answer(world)
+    await held_at_reply(world)
     world.row.is_revoked = True
     if payload is None:
         world.cache.clear()

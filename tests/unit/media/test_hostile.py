@@ -124,8 +124,8 @@ QUESTIONS: list[Callable[[Any], Exchange[Any] | None]] = [
 
 def after(exchange: Exchange[Any], answers: list[MediaResponse]) -> Any:
     """The reply after some answers, or the exchange at which they end."""
-    for answer in answers:
-        outcome = exchange.read(answer)
+    for result in answers:
+        outcome = exchange.read(result)
         if not isinstance(outcome, Exchange):
             return outcome
         exchange = outcome
@@ -255,12 +255,12 @@ def test_answers(name: str, shape: str) -> None:
         dialect.preset_avatars(),
         dialect.preset_voices(),
     ]
-    answers = {n: response(body=msgspec.json.encode(ANSWERS[shape](n))) for n in (SIZE, 2 * SIZE)}
+    responses = {n: response(body=msgspec.json.encode(ANSWERS[shape](n))) for n in (SIZE, 2 * SIZE)}
 
     def work(size: int) -> None:
         for exchange in exchanges:
             if exchange is not None:
-                exchange.read(answers[size])
+                exchange.read(responses[size])
 
     assert grows(work) < GROWTH_MAX
 

@@ -141,8 +141,8 @@ def test_length_that_is_none_is_left_out(duration: Any) -> None:
     (302, {}, Trouble(reason="status 302", status=302)),
 )
 def test_poll_that_says_nothing(status: int, headers: dict[str, str], reply: PollReply) -> None:
-    answer = response({"status": "succeeded"}, status=status, headers=headers)
-    assert end(PLAIN.poll("video", "t"), answer) == reply
+    result = response({"status": "succeeded"}, status=status, headers=headers)
+    assert end(PLAIN.poll("video", "t"), result) == reply
 
 
 def test_poll_that_cannot_be_read() -> None:

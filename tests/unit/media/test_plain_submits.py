@@ -112,13 +112,13 @@ def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None
 
 def test_retry_after_is_kept_as_it_was_stated() -> None:
     """Whether it may be sent is judged where every upstream's is (`gw/calls/endings.py`)."""
-    answer = response(status=429, headers={"retry-after": "soon"})
-    assert end(submit(PLAIN, general()), answer) == Refused(status=429, retry_after="soon")
+    result = response(status=429, headers={"retry-after": "soon"})
+    assert end(submit(PLAIN, general()), result) == Refused(status=429, retry_after="soon")
 
 
 def test_answer_that_is_no_json_or_too_long_leaves_the_outcome_unknown() -> None:
-    for answer in (response(body=b"<html>"), response({"id": "t"}, is_cut_off=True)):
-        assert end(submit(PLAIN, general()), answer) == Unknown(status=502, reason="no id")
+    for result in (response(body=b"<html>"), response({"id": "t"}, is_cut_off=True)):
+        assert end(submit(PLAIN, general()), result) == Unknown(status=502, reason="no id")
 
 
 def test_images_are_registered_before_the_film_is_asked_for() -> None:
@@ -224,14 +224,14 @@ def test_script_comes_at_once_or_is_looked_for_every_second() -> None:
     looking = next_of(requested, response({"id": "t/1", "status": "queued"}))
     assert looking.request.path == "/v1/transcripts/extract/t%2F1"
     assert (looking.after_seconds, looking.repeats) == (1.0, True)
-    for answer in (
+    for result in (
         response({"id": "t/1", "status": "running"}),
         response(status=429),
         response(status=404),
         response(status=500),
         response(body=b"<html>"),
     ):
-        assert next_of(looking, answer) is looking
+        assert next_of(looking, result) is looking
     assert end(looking, response({"status": "succeeded", **SCRIPT})) == TRANSCRIPT
 
 

@@ -223,13 +223,13 @@ def test_voice_is_waited_for() -> None:
     waiting = next_of(request, response(good({"taskId": "7"})))
     assert (waiting.request.path, waiting.request.query) == ("/v1/task/info", (("taskId", "7"),))
     assert (waiting.after_seconds, waiting.repeats) == (1.0, True)
-    for answer in (
+    for result in (
         response(good({"status": "queued"})),
         response({"code": "Request.Limit"}),
         response(status=404),
         response(body=b"<html>"),
     ):
-        assert next_of(waiting, answer) is waiting
+        assert next_of(waiting, result) is waiting
     ready = good({"status": "Succeed", "result": {"speakerId": "sp"}})
     assert end(waiting, response(ready)) == Done(VoiceResult(upstream_id="sp"))
     noise = good({"status": "failed", "errorMessage": "Noise."})
@@ -314,8 +314,8 @@ def test_template_as_a_whole() -> None:
         ),
     )
     assert end(request, response(good(detail))) == CatalogValue(whole)
-    for answer in (response(good(None)), response({"code": "Template.None"}), response(status=404)):
-        refused = end(request, answer)
+    for result in (response(good(None)), response({"code": "Template.None"}), response(status=404)):
+        refused = end(request, result)
         assert isinstance(refused, Refused)
         assert refused.status == 404
     assert end(request, response({"code": "Service.Error"})) == Failed(status=502)

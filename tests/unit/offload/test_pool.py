@@ -320,7 +320,7 @@ def test_too_many_values_are_refused_and_texts_are_no_values() -> None:
     jobs.read_request(lists % (b"[]," * 1000), "chat", {})
 
 
-def asked_with(arguments: list[str]) -> bytes:
+def started_with(arguments: list[str]) -> bytes:
     """A conversation whose calls have these arguments."""
     calls = [
         {"id": f"c{number}", "function": {"name": "f", "arguments": text}}
@@ -333,11 +333,13 @@ def asked_with(arguments: list[str]) -> bytes:
 @cases("upstream", "native", "messages")
 def test_values_in_arguments_count_as_those_of_the_body(upstream: str) -> None:
     options = {"model": "u", "stream": False, "max_tokens": 9}
-    body = asked_with([",".join(["[]"] * (VALUES_MAX // 2))] * 3)
+    body = started_with([",".join(["[]"] * (VALUES_MAX // 2))] * 3)
     with pytest.raises(InvalidRequest, match="more than 500000 values"):
         session.translated_body(body, "chat", upstream, options, [])
     text = dumps({"a": "[], " * VALUES_MAX})
-    _, written = session.translated_body(asked_with([text.decode()]), "chat", upstream, options, [])
+    _, written = session.translated_body(
+        started_with([text.decode()]), "chat", upstream, options, []
+    )
     assert text in written
 
 

@@ -113,10 +113,10 @@ def test_placeholder_that_a_client_sends_back_is_none(
     placeholder: dict[str, Any], upstream: Protocol
 ) -> None:
     user = {"role": "user", "content": "Hello"}
-    said = assistant("Hi")
+    output = assistant("Hi")
     plain, echoed = (
         translated("chat", upstream, {"messages": [user, one, user]})[0]
-        for one in (said, {**said, **placeholder})
+        for one in (output, {**output, **placeholder})
     )
     assert echoed == plain
 
@@ -124,8 +124,8 @@ def test_placeholder_that_a_client_sends_back_is_none(
 @IN_ONE
 @pytest.mark.parametrize("arguments", ["null", " null\n", "", "  ", None, "{}", {}], ids=json.dumps)
 def test_arguments_that_are_none_are_an_empty_object(arguments: Any, is_stream: bool) -> None:
-    said = {"tool_calls": [call("f", arguments, id="c1", type="function")]}
-    assert read(said, "tool_calls", is_stream=is_stream).parts == (ToolCall("c1", "f", "{}"),)
+    output = {"tool_calls": [call("f", arguments, id="c1", type="function")]}
+    assert read(output, "tool_calls", is_stream=is_stream).parts == (ToolCall("c1", "f", "{}"),)
     old = {"function_call": {"name": "f", "arguments": arguments}}
     (part,) = read(old, "function_call", is_stream=is_stream).parts
     assert isinstance(part, ToolCall)
@@ -135,8 +135,8 @@ def test_arguments_that_are_none_are_an_empty_object(arguments: Any, is_stream: 
 @IN_ONE
 @pytest.mark.parametrize("arguments", ["[1]", "7", '"x"', "nullable", "{", "null" + " " * 20])
 def test_arguments_that_are_no_object_stay(arguments: str, is_stream: bool) -> None:
-    said = {"tool_calls": [call("f", arguments, id="c1")]}
-    reply = read(said, "tool_calls", is_stream=is_stream)
+    output = {"tool_calls": [call("f", arguments, id="c1")]}
+    reply = read(output, "tool_calls", is_stream=is_stream)
     assert reply.parts == (ToolCall("c1", "f", arguments),)
     (block,) = whole("messages", reply)["content"]
     assert block["input"] == {"raw_arguments": arguments}
@@ -206,8 +206,8 @@ def test_thinking_among_the_content_is_thinking(thought: list[Any], is_stream: b
 @IN_ONE
 def test_thinking_beside_the_content_is_told_once(is_stream: bool) -> None:
     content = [*THOUGHTS["in parts"], {"type": "text", "text": "Four."}]
-    said = {"content": content, "reasoning_content": "Hm."}
-    assert read(said, "stop", is_stream=is_stream).parts == (Thinking("Hm."), Text("Four."))
+    output = {"content": content, "reasoning_content": "Hm."}
+    assert read(output, "stop", is_stream=is_stream).parts == (Thinking("Hm."), Text("Four."))
 
 
 BLOCK = {"type": "thinking", "thinking": "Hm."}
@@ -294,8 +294,8 @@ FINISHES: list[tuple[str, FinishReason]] = [
 @IN_ONE
 @pytest.mark.parametrize(("stated", "meant"), FINISHES)
 def test_finish_of_an_answer_with_calls(stated: str, meant: FinishReason, is_stream: bool) -> None:
-    said = {"tool_calls": [call("f", "{}", id="c1")]}
-    assert read(said, stated, is_stream=is_stream).finish == meant
+    output = {"tool_calls": [call("f", "{}", id="c1")]}
+    assert read(output, stated, is_stream=is_stream).finish == meant
 
 
 def test_choice_that_says_nothing_is_malformed_still() -> None:

@@ -143,7 +143,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
     call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
     is_refused = False
     for depth in depths():
-        whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
+        whole, event = nested_responses(upstream, '{"a":' * depth + "1" + "}" * depth)
         try:
             written = call.translate_response(
                 *read_body(upstream, whole), id="a", created=1, model="m"
@@ -160,7 +160,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
     assert is_refused or upstream in texts
 
 
-def nested_answers(protocol: Protocol, arguments: str) -> tuple[bytes, bytes]:
+def nested_responses(protocol: Protocol, arguments: str) -> tuple[bytes, bytes]:
     """A whole answer that calls a function, and the event of a stream that says the same."""
     if protocol == "messages":
         call = f'{{"type":"tool_use","id":"t","name":"f","input":{arguments}}}'

@@ -28,7 +28,7 @@ from tests.unit.translation.translated import (
     events_in,
     folded,
     response_in,
-    said_or_refused,
+    translated_or_refused,
     written,
 )
 
@@ -44,7 +44,7 @@ slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChe
 @slow
 @given(chat_requests)
 def test_messages_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> None:
-    sent = said_or_refused("chat", "messages", body)
+    sent = translated_or_refused("chat", "messages", body)
     roles = [message["role"] for message in sent.get("messages", ())]
     assert roles == [("user", "assistant")[index % 2] for index in range(len(roles))]
     for message in sent.get("messages", ()):
@@ -58,7 +58,7 @@ def test_messages_upstream_is_given_what_its_protocol_allows(body: dict[str, Any
 @slow
 @given(messages_requests)
 def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) -> None:
-    sent = said_or_refused("messages", "chat", body)
+    sent = translated_or_refused("messages", "chat", body)
     open_calls: list[str] = []
     for message in sent.get("messages", ()):
         if message["role"] == "tool":
@@ -74,12 +74,12 @@ def normal(protocol: Protocol, answer: Response) -> Response:
     parts: list[Part] = []
     has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
     for part in answer.parts:
-        said = Text(part.text) if isinstance(part, Refusal) else part
+        output = Text(part.text) if isinstance(part, Refusal) else part
         before = parts[-1] if parts else None
-        if isinstance(said, Text) and isinstance(before, Text):
-            parts[-1] = Text(before.text + said.text)
+        if isinstance(output, Text) and isinstance(before, Text):
+            parts[-1] = Text(before.text + output.text)
         else:
-            parts.append(said)
+            parts.append(output)
     finish = "refusal" if has_refusal and answer.finish == "stop" else answer.finish
     usage = (
         answer.usage
@@ -92,21 +92,21 @@ def normal(protocol: Protocol, answer: Response) -> Response:
 @slow
 @given(data=st.data())
 def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:
-    answer = data.draw(answers())
-    body = body_of(protocol, answer, id="x", created=1, model="m")
-    assert comparable(response_in(protocol, body)) == comparable(normal(protocol, answer))
+    response = data.draw(answers())
+    body = body_of(protocol, response, id="x", created=1, model="m")
+    assert comparable(response_in(protocol, body)) == comparable(normal(protocol, response))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @slow
 @given(data=st.data())
 def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.DataObject) -> None:
-    answer = data.draw(answers())
-    events = data.draw(events_of(answer))
+    response = data.draw(answers())
+    events = data.draw(events_of(response))
     stream = written(protocol, events)
     sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
     found = comparable(folded(events_in(protocol, stream, sizes=sizes)))
-    body = body_of(protocol, answer, id="x", created=1, model="m")
+    body = body_of(protocol, response, id="x", created=1, model="m")
     assert found == comparable(response_in(protocol, body))
 
 
@@ -116,11 +116,11 @@ def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.Dat
 def test_translated_stream_says_what_the_translated_answer_says(
     client: Protocol, upstream: Protocol, data: st.DataObject
 ) -> None:
-    answer = data.draw(answers())
-    sent = written(upstream, data.draw(events_of(answer)))
+    response = data.draw(answers())
+    sent = written(upstream, data.draw(events_of(response)))
     got = written(client, events_in(upstream, sent))
     streamed = folded(events_in(client, got))
-    body = body_of(upstream, answer, id="up", created=1, model="up")
+    body = body_of(upstream, response, id="up", created=1, model="up")
     plain = body_of(client, response_in(upstream, body), id="x", created=1, model="m")
     assert comparable(streamed) == comparable(response_in(client, plain))
 
@@ -129,8 +129,8 @@ def test_translated_stream_says_what_the_translated_answer_says(
 @slow
 @given(data=st.data())
 def test_stream_cut_anywhere_has_no_end(protocol: Protocol, data: st.DataObject) -> None:
-    answer = data.draw(answers())
-    events = data.draw(events_of(answer))
+    response = data.draw(answers())
+    events = data.draw(events_of(response))
     at = data.draw(st.integers(0, len(events) - 1))
     stream = written(protocol, events[:at])
     found = events_in(protocol, stream)
@@ -144,8 +144,8 @@ def test_stream_cut_anywhere_has_no_end(protocol: Protocol, data: st.DataObject)
 @slow
 @given(data=st.data())
 def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
-    answer = data.draw(answers())
-    stream = bytearray(written(protocol, data.draw(events_of(answer))))
+    response = data.draw(answers())
+    stream = bytearray(written(protocol, data.draw(events_of(response))))
     for at in data.draw(st.lists(st.integers(0, max(0, len(stream) - 1)), max_size=8)):
         stream[at] = data.draw(st.integers(0, 255))
     events = events_in(protocol, bytes(stream) + b"\n\n")
@@ -158,8 +158,8 @@ def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
 def test_unsigned_thoughts_come_back_as_one_from_a_messages_client(texts: list[str]) -> None:
     parts = tuple(Thinking(text) for text in texts)
     one = (Thinking("".join(texts)),) if texts else ()
-    answer = Response(id=None, model=None, parts=parts, finish="stop")
-    body = body_of("messages", answer, id="x", created=1, model="m")
+    response = Response(id=None, model=None, parts=parts, finish="stop")
+    body = body_of("messages", response, id="x", created=1, model="m")
     assert response_in("messages", body).parts == one
 
 
@@ -170,7 +170,7 @@ OTHERS: list[Protocol] = ["chat", "messages"]
 @given(gemini_requests)
 def test_request_is_translated_for_every_upstream(body: dict[str, Any]) -> None:
     for upstream in OTHERS:
-        sent = said_or_refused("native", upstream, body)
+        sent = translated_or_refused("native", upstream, body)
         for message in sent.get("messages", ()):
             assert message.get("content") or message.get("tool_calls") or upstream == "chat"
 
@@ -198,13 +198,13 @@ def check_upstream_body(sent: dict[str, Any]) -> None:
 @slow
 @given(chat_requests)
 def test_upstream_is_given_what_its_protocol_allows_by_chat(body: dict[str, Any]) -> None:
-    check_upstream_body(said_or_refused("chat", "native", body))
+    check_upstream_body(translated_or_refused("chat", "native", body))
 
 
 @slow
 @given(messages_requests)
 def test_upstream_is_given_what_its_protocol_allows_by_messages(body: dict[str, Any]) -> None:
-    check_upstream_body(said_or_refused("messages", "native", body))
+    check_upstream_body(translated_or_refused("messages", "native", body))
 
 
 def opened(answer: Response) -> Response:
@@ -224,8 +224,8 @@ def opened(answer: Response) -> Response:
 def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
     again = opened(answer)
     texts = [part.text for part in again.parts if isinstance(part, Text) and part != EMPTY]
-    said = [part.text for part in answer.parts if isinstance(part, Text | Refusal)]
-    assert texts == [text for text in said if text]
+    output = [part.text for part in answer.parts if isinstance(part, Text | Refusal)]
+    assert texts == [text for text in output if text]
     kept = [part for part in again.parts if not isinstance(part, Text)]
     expected = [part for part in answer.parts if not isinstance(part, Text | Refusal)]
     assert comparable(replace(again, parts=tuple(kept))) == comparable(
@@ -277,16 +277,16 @@ def test_recorded_stream_is_translated_to_its_end() -> None:
         wire = recorded(protocol, path)
         events = events_from(protocol, wire)
         assert isinstance(events[-1], Ended | StreamFailed), path.name
-        answer = folded(events)
+        response = folded(events)
         stated = stated_usage(protocol, list(values_of(b"".join(one.raw for one in wire))))
-        assert usage_of(answer) == stated, path.name
+        assert usage_of(response) == stated, path.name
         for client in RECORDED:
             again = folded(events_in(client, written(client, events)))
-            assert again.finish == answer.finish, path.name
-            if all(isinstance(part, Text | ToolCall) for part in answer.parts):
-                assert visible(again) == visible(answer), path.name
+            assert again.finish == response.finish, path.name
+            if all(isinstance(part, Text | ToolCall) for part in response.parts):
+                assert visible(again) == visible(response), path.name
             if client == protocol == "native":
-                assert comparable(again) == comparable(answer), path.name
+                assert comparable(again) == comparable(response), path.name
 
 
 def test_recorded_answer_is_translated() -> None:
@@ -296,11 +296,11 @@ def test_recorded_answer_is_translated() -> None:
             with pytest.raises(UpstreamMalformed):
                 response_in(protocol, body)
             continue
-        answer = response_in(protocol, body)
-        assert answer.finish is not None, path.name
-        assert usage_of(answer) == stated_usage(protocol, [json.loads(body)]), path.name
+        response = response_in(protocol, body)
+        assert response.finish is not None, path.name
+        assert usage_of(response) == stated_usage(protocol, [json.loads(body)]), path.name
         for client in RECORDED:
-            sent = body_of(client, answer, id="a", created=1, model="m")
+            sent = body_of(client, response, id="a", created=1, model="m")
             again = response_in(client, sent)
-            assert again.finish == answer.finish, path.name
-            assert usage_of(again) == usage_of(answer), path.name
+            assert again.finish == response.finish, path.name
+            assert usage_of(again) == usage_of(response), path.name

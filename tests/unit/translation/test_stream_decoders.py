@@ -204,8 +204,10 @@ def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_c
     in_choice["choices"][0]["usage"] = stated
     as_groq = {**chunk("stop"), "x_groq": {"id": "req_1", "usage": stated}}
     for last in (in_choice, as_groq, {**in_choice, "id": 7}, {**as_groq, "id": 7}):
-        said = [event for event in events_from("chat", sse(last)) if isinstance(event, UsageStated)]
-        assert said == [UsageStated(Usage(8, 5))]
+        output = [
+            event for event in events_from("chat", sse(last)) if isinstance(event, UsageStated)
+        ]
+        assert output == [UsageStated(Usage(8, 5))]
         found = events_from("chat", sse(USAGE, last, DONE))
         assert [event.usage for event in found if isinstance(event, UsageStated)] == [Usage(3, 4)]
 

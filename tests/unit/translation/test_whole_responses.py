@@ -154,9 +154,9 @@ def test_refusal_of_the_provider_is_explained() -> None:
 def test_refusal_in_the_models_words_is_said() -> None:
     response = answered("chat", completion("stop", content=None, refusal="I won't."))
     assert response.parts == (Refusal("I won't."),)
-    said = whole("messages", response)
-    assert said["content"] == [text("I won't.")]
-    assert said["stop_reason"] == "refusal"
+    output = whole("messages", response)
+    assert output["content"] == [text("I won't.")]
+    assert output["stop_reason"] == "refusal"
 
 
 def test_usage_of_zero_is_stated_and_none_is_not() -> None:

@@ -380,12 +380,12 @@ def test_client_is_told_the_same_whole_and_streamed(client: Protocol, upstream: 
 
 def visible(found: Response) -> list[object]:
     """What a client shows and runs; not every protocol keeps the order of texts and calls."""
-    said: dict[type, str] = {}
+    output: dict[type, str] = {}
     for part in found.parts:
         if isinstance(part, Text | Refusal):
-            said[type(part)] = said.get(type(part), "") + part.text
+            output[type(part)] = output.get(type(part), "") + part.text
     calls = [part for part in meant(found).parts if isinstance(part, ToolCall)]
-    return [said, calls, found.finish, found.stop_sequence, found.usage, found.citations]
+    return [output, calls, found.finish, found.stop_sequence, found.usage, found.citations]
 
 
 def whole_chunk(body: Body) -> Iterator[Body]:

@@ -53,7 +53,7 @@ def translated(
     return encoded, report.dropped
 
 
-def said_or_refused(
+def translated_or_refused(
     client: Protocol, upstream: Protocol, body: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The upstream's body, whose turns are the client's; empty where one could not be said."""

@@ -373,7 +373,7 @@ async def test_key_claimed_unseen_by_a_lost_database_is_free_again() -> None:
 async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled() -> None:
     async with bank() as b:
         await b.hold(claiming(1))
-        b.ledger.refuses_answers = True
+        b.ledger.refuses_replies = True
         b.wallets.settle(facts(1), outcome(40), claim_end=kept())
         assert await state(b, 2) == "too_large"
         assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (960, 0)

@@ -19,7 +19,7 @@ from tests.unit.translation.translated import answered, translated, whole
 USER = {"role": "user", "content": "hi"}
 
 
-def told_back(message: dict[str, Any]) -> list[Any]:
+def sent_back(message: dict[str, Any]) -> list[Any]:
     """The contents a native-content upstream is sent when a chat client returns a message."""
     results = [
         {"role": "tool", "tool_call_id": made["id"], "content": "x"}
@@ -35,7 +35,7 @@ def test_signature_of_a_call_comes_back_by_a_chat_client() -> None:
         thought("hm"), call("f", {"a": 1}, "sig", id="x"), call("g", id="y"), finishReason="STOP"
     )
     message = whole("chat", answered("native", stated))["choices"][0]["message"]
-    assert told_back(message) == [
+    assert sent_back(message) == [
         HI,
         model(call("f", {"a": 1}, "sig", id="x"), call("g", {}, id="y")),
         user(result("f", {"output": "x"}, id="x"), result("g", {"output": "x"}, id="y")),
