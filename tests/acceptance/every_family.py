@@ -87,7 +87,7 @@ def call_everything(h: Deployment, who: Callers, *, number: int) -> None:
     _make(client, number)
     _read(client)
     _queue(h, who.rich)
-    served(who.agent.client.chat(messages=[agents.said("What hold otters?")]))
+    served(who.agent.client.chat(messages=[agents.message_of("What hold otters?")]))
     _fail(h, client)
     for _ in range(2):
         who.hurried.client.chat()

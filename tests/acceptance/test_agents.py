@@ -12,7 +12,7 @@ from loadtests.rig.deployment import Deployment
 from loadtests.rig.response import Response
 from loadtests.rig.tenants import PERSONA, Tenant
 from loadtests.rig.waiting import until
-from tests.acceptance.agents import ME, SETTINGS, said
+from tests.acceptance.agents import ME, SETTINGS, message_of
 from tests.support.rows import each
 
 __all__ = ["SETTINGS"]
@@ -31,11 +31,11 @@ def test_the_client_has_its_turns_and_nothing_of_the_agents(
     h: Deployment, tenant: Tenant, agent: Tenant
 ) -> None:
     messages = [
-        said("Speak French.", "system"),
-        said("Hi"),
-        said("Bonjour", "assistant"),
-        said([{"type": "text", "text": "Où?"}, {"type": "new", "x": 1.5}]),
-        said("à", "assistant"),
+        message_of("Speak French.", "system"),
+        message_of("Hi"),
+        message_of("Bonjour", "assistant"),
+        message_of([{"type": "text", "text": "Où?"}, {"type": "new", "x": 1.5}]),
+        message_of("à", "assistant"),
     ]
     reply = agent.client.chat(
         model={"any": ["thing"]},
@@ -132,7 +132,7 @@ def test_what_an_agent_may_not_is_refused_from_the_next_request_on(
     h.gw("account", "set", tenant.account, "--allow-all")
     h.gw("agent", "set", agent.agent_id, "--system-prompt", str(tmp_path / "p.md"))
     assert agent.client.chat().status == 200
-    assert h.upstream.last_body()["messages"][0] == said("New persona.", "system")
+    assert h.upstream.last_body()["messages"][0] == message_of("New persona.", "system")
     gone = h.agent(tenant, model="soon")  # as one that was taken out of the configuration since
     refused(h, gone.client.chat(), gone, "no_model")
     h.gw("key", "revoke", agent.key_id)
@@ -143,13 +143,13 @@ def test_what_an_agent_may_not_is_refused_from_the_next_request_on(
 def test_pictures_go_to_models_that_see(h: Deployment, tenant: Tenant) -> None:
     blind, seeing = h.agent(tenant), h.agent(tenant, model="sees")
     for content in ([PICTURE], [{"type": "text", "text": "?"}, PICTURE], [{**PICTURE, "a": 1}]):
-        messages = [said(content), said("So?")]
+        messages = [message_of(content), message_of("So?")]
         reply = blind.client.chat(messages=messages)
         assert reply.refusal == (400, "invalid_request_error", "model_no_vision")
         assert seeing.client.chat(messages=messages).status == 200
         assert h.upstream.last_body()["messages"][1:] == messages
     lenient = {"type": "image_url", "image_url": {"url": "data:"}, "text": 5}
-    odd = blind.client.chat(messages=[said([{"type": 5}, lenient])])
+    odd = blind.client.chat(messages=[message_of([{"type": 5}, lenient])])
     assert odd.refusal[2] == "model_no_vision"
     assert h.row(odd.trace)["status"] == "rejected"
 
@@ -161,9 +161,9 @@ def test_the_order_of_refusals(h: Deployment) -> None:
     assert agent.client.chat(b"{").refusal[0] == 402
     h.gw("account", "topup", poor.account, "1")
     assert agent.client.chat(b"{").refusal[0] == 400
-    assert agent.client.chat(messages=[said([PICTURE])]).refusal == DENIED
+    assert agent.client.chat(messages=[message_of([PICTURE])]).refusal == DENIED
     h.gw("agent", "enable", agent.agent_id)
-    assert agent.client.chat(messages=[said([PICTURE])], max_tokens=10**9).refusal[0] == 400
+    assert agent.client.chat(messages=[message_of([PICTURE])], max_tokens=10**9).refusal[0] == 400
     assert agent.client.chat(max_tokens=10**9).refusal[0] == 402
 
 
@@ -174,7 +174,7 @@ def test_what_an_agent_costs_is_its_accounts_and_added_up(h: Deployment, tenant:
     directive = f"[[sim {json.dumps({'usage': usage})}]] Hi"
     before = h.balance_nano_usd(tenant)
     for client in (agent.client, agent.client, second.client):
-        assert client.chat(messages=[said(directive)]).status == 200
+        assert client.chat(messages=[message_of(directive)]).status == 200
     h.gw("agent", "disable", agent.agent_id)
     assert agent.client.chat().status == 403
     assert before - h.balance_nano_usd(tenant) == 3 * 200_000
@@ -197,9 +197,9 @@ BOTH = {"web_search": True, "image_generation": True}
 USAGE = {"input": 1000, "output": 100}
 
 
-def asked(text: str = "Hello", **directive: Any) -> list[Any]:
+def request_of(text: str = "Hello", **directive: Any) -> list[Any]:
     sim = f"[[sim {json.dumps(directive)}]] " if directive else ""
-    return [said(sim + text)]
+    return [message_of(sim + text)]
 
 
 @each(
@@ -224,7 +224,7 @@ def test_a_tool_is_on_where_it_is_switched_on_and_run(
     tenant = h.tenant()
     agent = h.agent(tenant, model=model, **switches)
     reply = agent.client.chat(
-        messages=asked(), stream=stream, tools=[{"type": "image_generation"}], max_tokens=50
+        messages=request_of(), stream=stream, tools=[{"type": "image_generation"}], max_tokens=50
     )
     assert reply.status == 200, reply
     request = h.upstream.last_request()
@@ -232,7 +232,7 @@ def test_a_tool_is_on_where_it_is_switched_on_and_run(
     if tools is None:
         assert request["path"] == "/v1/chat/completions"
         assert "tools" not in body
-        assert body["messages"] == [ME, *asked()]
+        assert body["messages"] == [ME, *request_of()]
     else:
         assert request["path"] == "/v1/responses"
         assert [tool["type"] for tool in body["tools"]] == tools
@@ -247,7 +247,7 @@ def test_a_tool_is_on_where_it_is_switched_on_and_run(
 
 def test_a_response_in_one_piece_is_what_the_stream_says(h: Deployment, tenant: Tenant) -> None:
     agent = h.agent(tenant, model="gpt-5", **BOTH)
-    messages = asked("Draw me a boat", usage=USAGE)
+    messages = request_of("Draw me a boat", usage=USAGE)
     with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=agent.key, max_retries=0) as sdk:
         chunks = list(
             sdk.chat.completions.create(

@@ -8,7 +8,7 @@ import pytest
 
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
-from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, write_base
+from tests.acceptance.agents import ME, NOTICE, SETTINGS, message_of, write_base
 from tests.support.rows import each
 
 pytestmark = pytest.mark.long
@@ -21,7 +21,7 @@ PAGES = {
     "Moorings": "# Moorings\nThe quay has twelve rings. " + "Rings of iron. " * 60 + "\n",
     "zh": "# 潮汐\n中午是高潮，码头很忙。\n",
 }
-ASK = said("When is high water?")
+ASK = message_of("When is high water?")
 TIDES = (
     "<reference_data>\n"
     f"{NOTICE}\n"
@@ -47,27 +47,27 @@ def reading(h: Deployment) -> list[tuple[str, str]]:
 
 
 def test_pages_stand_directly_before_the_latest_question(h: Deployment, agent: Tenant) -> None:
-    history = [said("Moorings?"), said("Twelve.", "assistant")]
-    after = [said("I look it up.", "assistant"), said("noon", "system")]
+    history = [message_of("Moorings?"), message_of("Twelve.", "assistant")]
+    after = [message_of("I look it up.", "assistant"), message_of("noon", "system")]
     assert agent.client.chat(messages=[*history, ASK, *after]).status == 200
-    assert h.upstream.last_body()["messages"] == [ME, *history, said(TIDES), ASK, *after]
+    assert h.upstream.last_body()["messages"] == [ME, *history, message_of(TIDES), ASK, *after]
     parts = [{"type": "text", "text": "High"}, {"type": "x"}, {"type": "text", "text": "water"}]
-    assert agent.client.chat(messages=[said(parts)]).status == 200
-    assert h.upstream.last_body()["messages"] == [ME, said(TIDES), said(parts)]
+    assert agent.client.chat(messages=[message_of(parts)]).status == 200
+    assert h.upstream.last_body()["messages"] == [ME, message_of(TIDES), message_of(parts)]
 
 
 @each(
     "messages",
     [
-        [said("zebra xylophone")],
-        [said("")],
-        [said(" \n")],
-        [said([])],
-        [said(None)],
-        [said([{"type": "text"}])],
-        [said("High water", "system")],
-        [said("& | ! <-> ' \" \\ : *")],
-        [said("x" * 2000 + " high water")],
+        [message_of("zebra xylophone")],
+        [message_of("")],
+        [message_of(" \n")],
+        [message_of([])],
+        [message_of(None)],
+        [message_of([{"type": "text"}])],
+        [message_of("High water", "system")],
+        [message_of("& | ! <-> ' \" \\ : *")],
+        [message_of("x" * 2000 + " high water")],
     ],
 )
 def test_nothing_is_added_where_nothing_is_found(
@@ -103,7 +103,7 @@ def test_a_base_that_its_user_may_not_read_ends_the_agents_calls(
     assert agent.client.chat(messages=[ASK]).status == 200
     h.gw("kb", "revoke", *of, "--to-user", "ann")
     for content in (ASK["content"], "zebra", ""):
-        reply = agent.client.chat(messages=[said(content)])
+        reply = agent.client.chat(messages=[message_of(content)])
         assert reply.refusal == DENIED
         assert h.row(reply.trace)["status"] == "rejected"
     assert h.metrics("gw_agent_calls_total")['outcome="kb_inaccessible"'] >= 3

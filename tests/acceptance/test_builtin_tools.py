@@ -51,15 +51,21 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def said(text: str = "Hello", **directive: Any) -> list[Any]:
+def message_of(text: str = "Hello", **directive: Any) -> list[Any]:
     """One user message, with a directive for the simulator in it."""
     sim = f"[[sim {json.dumps(directive)}]] " if directive else ""
     return [{"role": "user", "content": sim + text}]
 
 
-def asked(h: Deployment, tenant: Tenant, *tools: Any, **members: Any) -> Response:
+def request_of(h: Deployment, tenant: Tenant, *tools: Any, **members: Any) -> Response:
     """A streamed call with these tools."""
-    body = {"model": "gpt-5", "messages": said(), "stream": True, "tools": list(tools), **members}
+    body = {
+        "model": "gpt-5",
+        "messages": message_of(),
+        "stream": True,
+        "tools": list(tools),
+        **members,
+    }
     return tenant.client.chat(**body)
 
 
@@ -76,7 +82,10 @@ def test_sdk_streams_a_web_search_with_its_source(
 ) -> None:
     raw = sdk.chat.completions.with_raw_response.create(
         model="gpt-5",
-        messages=[{"role": "system", "content": "Be brief."}, *said(text="Who won?", usage=USAGE)],
+        messages=[
+            {"role": "system", "content": "Be brief."},
+            *message_of(text="Who won?", usage=USAGE),
+        ],
         tools=[SEARCH],
         stream=True,
         stream_options={"include_usage": True},
@@ -120,7 +129,7 @@ def test_sdk_streams_an_image_as_markdown(
 ) -> None:
     stream = sdk.chat.completions.create(
         model="gpt-5",
-        messages=said(text="A cat", image_bytes=size, usage=USAGE),
+        messages=message_of(text="A cat", image_bytes=size, usage=USAGE),
         tools=[DRAW],
         stream=True,
     )
@@ -138,11 +147,17 @@ def test_sdk_streams_an_image_as_markdown(
 
 
 def test_what_cannot_be_said_is_listed_or_refused(h: Deployment, tenant: Tenant) -> None:
-    reply = asked(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
+    reply = request_of(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
     assert reply.status == 200
     assert reply.headers["x-protocol-warning"] == "stop; seed; n"
     assert "x-protocol-translation" not in reply.headers
-    body = {"model": "gpt-5", "messages": said(), "stream": True, "tools": [SEARCH], "seed": 7}
+    body = {
+        "model": "gpt-5",
+        "messages": message_of(),
+        "stream": True,
+        "tools": [SEARCH],
+        "seed": 7,
+    }
     strict = tenant.client.send(
         "POST", "/v1/chat/completions", body, headers={"X-Protocol-Strict": "1"}
     )
@@ -159,9 +174,9 @@ def test_what_cannot_be_said_is_listed_or_refused(h: Deployment, tenant: Tenant)
 def test_tool_needs_a_stream(
     h: Deployment, tenant: Tenant, tool: Any, stream: bool | None, of_model: str
 ) -> None:
-    reply = asked(h, tenant, WEATHER, tool, stream=stream, model=of_model)
+    reply = request_of(h, tenant, WEATHER, tool, stream=stream, model=of_model)
     assert reply.refusal == (400, "invalid_request_error", "invalid_request")
     assert "stream" in reply.error["message"]
-    alone = asked(h, tenant, WEATHER, stream=stream, model=of_model)
+    alone = request_of(h, tenant, WEATHER, stream=stream, model=of_model)
     assert alone.status == 200
     assert alone.json["choices"][0]["finish_reason"] == "tool_calls"

@@ -52,7 +52,7 @@ def test_database_that_refuses_is_away_and_no_answer_is_free(
         assert page.total("gw_ledger_retries_total") > 0
         assert admin.get("/healthz").status == 200
     until(lambda: admin.get("/readyz").status == 200, what="the database back")
-    replies += [answered(warm), answered(cold)]
+    replies += [response_to(warm), response_to(cold)]
 
     until(lambda: h.verify()["counts"]["open_holds"] == 0, what="no hold")
     whole = {reply.trace for reply in replies if reply.status == 200}
@@ -67,7 +67,7 @@ def test_database_that_refuses_is_away_and_no_answer_is_free(
     assert h.gateway.popen.poll() is None
 
 
-def answered(client: Client) -> Response:
+def response_to(client: Client) -> Response:
     """Return the answer to a call, once there is one: the ledger finds the database by itself."""
 
     def try_again() -> Response | None:

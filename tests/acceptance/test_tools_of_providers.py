@@ -74,7 +74,9 @@ CASES.append(("responses", {"type": "image_generation", "size": "auto"}))
 CASES.append(("chat", {"type": "image_generation"}))
 
 
-def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: Any) -> Response:
+def request_of(
+    tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: Any
+) -> Response:
     """One call with tools; on chat-completions it is streamed, as they need it there."""
     turns = [{"role": "user", "content": "Hello"}]
     calls: dict[str, tuple[str, dict[str, Any]]] = {
@@ -110,7 +112,7 @@ def test_tool_that_the_channel_lacks_is_refused(
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
-    assert_refused(h, tenant, asked(tenant, protocol, "lacks", tool), protocol)
+    assert_refused(h, tenant, request_of(tenant, protocol, "lacks", tool), protocol)
 
 
 @each("protocol, tool", CASES)
@@ -119,7 +121,7 @@ def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
 ) -> None:
     h.upstream.reset()
     tenant = h.tenant()
-    reply = asked(tenant, protocol, "either", tool)
+    reply = request_of(tenant, protocol, "either", tool)
     assert reply.status == 200, reply.body
     assert h.upstream.last_body()["tools"] == [tool]
     assert h.upstream.requested("lacks", "has") == [0, 1]

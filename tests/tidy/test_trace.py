@@ -11,7 +11,7 @@ from types import FrameType
 
 from tests.tidy.files import ROOT, tree
 from tests.unit.calls import sse
-from tests.unit.calls.world import answer, world
+from tests.unit.calls.world import response_of, world
 
 _STEP = re.compile(r"(?P<number>\d?)(?P<indent> *)(?P<file>[\w/]+\.py):(?P<function>\w+)")
 # Where the call of a test begins, and what stands in its place there.
@@ -95,7 +95,9 @@ async def seen_of_a_call() -> tuple[set[tuple[Function, Function]], list[Functio
             seen.add((named(above), function))
             above = above.f_back
 
-    async with world(a=[answer(status=500)], b=[answer(sse.delta("Hello"), 1, sse.DONE)]) as w:
+    async with world(
+        a=[response_of(status=500)], b=[response_of(sse.delta("Hello"), 1, sse.DONE)]
+    ) as w:
         before = sys.getprofile()
         sys.setprofile(look)
         try:

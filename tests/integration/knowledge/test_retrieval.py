@@ -56,7 +56,7 @@ def agent(*kbs: str, user: str = "owner") -> Agent:
     )
 
 
-async def asked(bases: Bases, who: Agent, question: str) -> list[tuple[str, str]]:
+async def request_of(bases: Bases, who: Agent, question: str) -> list[tuple[str, str]]:
     store = Counted(bases.database)
     bounds = AgentsSpec(default_model="", kb_pages=3, kb_page_chars=20, kb_chars=60)
     found = await retrieve(store, who, question, bounds, account_id=bases.account_id)
@@ -70,11 +70,11 @@ async def test_pages_that_have_any_term_are_taken(database_url: str, tmp_path: P
         await bases.become(OTTER)
         await bases.become({"lakes": "---\ntitle: the lake\n---\nof an otter"}, "more")
         best = [(KB, "body"), (KB, "equal"), (KB, "titled")]
-        assert await asked(bases, agent(KB), "is an otter at the lake") == best
-        both = await asked(bases, agent("more", KB), "is an otter at the lake")
+        assert await request_of(bases, agent(KB), "is an otter at the lake") == best
+        both = await request_of(bases, agent("more", KB), "is an otter at the lake")
         assert both == [("more", "lakes"), *best[:2]]
         for nothing in ("zebra " * 400, "", "?!", '""'):
-            assert await asked(bases, agent(KB, "default"), nothing) == [], nothing
+            assert await request_of(bases, agent(KB, "default"), nothing) == [], nothing
 
 
 async def test_bodies_are_cut_by_characters(database_url: str, tmp_path: Path) -> None:
@@ -118,12 +118,12 @@ async def test_who_may_not_read_one_of_the_bases_gets_nothing_of_any(
         for who in (agent(KB, "closed"), agent("absent"), agent(KB, f"{bases.account_id}:{KB}")):
             for question in ("otter", ""):
                 with pytest.raises(AgentRefused):
-                    await asked(bases, who, question)
+                    await request_of(bases, who, question)
         # Its own base is everybody's, before there is one.
-        assert await asked(bases, agent("default"), "otter") == []
+        assert await request_of(bases, agent("default"), "otter") == []
         records = await list_bases(bases.database, bases.account_id)
         (closed,) = (one for one in records if one.is_restricted)
         await grant(bases.database, closed, user="owner", account=None)
-        assert len(await asked(bases, agent("closed"), "otter")) == 3
+        assert len(await request_of(bases, agent("closed"), "otter")) == 3
         with pytest.raises(AgentRefused):
-            await asked(bases, agent("closed", user="other"), "otter")
+            await request_of(bases, agent("closed", user="other"), "otter")

@@ -84,7 +84,7 @@ PATHS = (
 FIELDS: dict[str, Any] = {"model": "m", "name": 7, "url": 7, "content": 7}
 
 
-async def told(path: str, world: World, body: bytes, *headers: str) -> Response:
+async def report_of(path: str, world: World, body: bytes, *headers: str) -> Response:
     head = request("POST", path, f"Content-Length: {len(body)}", *headers)
     try:
         async with served(world.application()) as address:
@@ -97,7 +97,7 @@ async def told(path: str, world: World, body: bytes, *headers: str) -> Response:
 async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = await told(path, World(), json.dumps(FIELDS).encode())
+    small = await report_of(path, World(), json.dumps(FIELDS).encode())
     here: list[object] = []
 
     def seen(*arguments: Any, **named: Any) -> Any:
@@ -107,7 +107,7 @@ async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
     monkeypatch.setattr("gw.idempotency.claim.hashlib.sha256", seen)
     monkeypatch.setattr(fields, "read_members", seen)
     body = json.dumps(FIELDS | {"junk": [0] * (READ_VALUES_MAX + 1)}).encode()
-    large = await told(path, World(), body, "Idempotency-Key: k")
+    large = await report_of(path, World(), body, "Idempotency-Key: k")
     assert here == []
     assert (large.status, large.code) == (small.status, small.code)
     assert large.json == small.json
@@ -122,11 +122,11 @@ async def test_large_form_is_read_elsewhere_and_refused_as_a_small_one(
 
     typed = f"Content-Type: {TYPE}"
     path = "/v1/audio/transcriptions"
-    small = await told(path, World(), read(1), typed)
+    small = await report_of(path, World(), read(1), typed)
     seen: list[object] = []
     monkeypatch.setattr(transcriptions, "read_form", lambda *read: seen.append(read))
     world = World(config=FakeConfig(max_body_bytes=2 * COUNTED_BYTES_MAX))
-    large = await told(path, world, read(COUNTED_BYTES_MAX), typed)
+    large = await report_of(path, world, read(COUNTED_BYTES_MAX), typed)
     assert seen == []
     assert (large.status, large.json) == (small.status, small.json)
     assert (large.status, large.json["error"]["param"]) == (400, "stream")

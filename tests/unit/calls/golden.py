@@ -19,7 +19,7 @@ def transcripts(upstream: str) -> list[Path]:
     return sorted((TRANSCRIPTS / upstream).glob("*.sse"))
 
 
-def told(way: Way, path: Path) -> str:
+def report_of(way: Way, path: Path) -> str:
     """What the client gets; line ends are not kept, and a last line says how it ended."""
     got = relayed(way, [path.read_bytes()])
     ending = "complete" if got.is_complete else "cut"
@@ -40,7 +40,7 @@ def write() -> None:
     FOLDER.mkdir(exist_ok=True)
     for way in WAYS:
         sections = [
-            f"{_MARK}{path.stem}\n{told(way, path)}\n\n" for path in transcripts(way.upstream)
+            f"{_MARK}{path.stem}\n{report_of(way, path)}\n\n" for path in transcripts(way.upstream)
         ]
         (FOLDER / f"{way}.txt").write_text("".join(sections), encoding="utf-8")
 

@@ -40,8 +40,8 @@ from tests.unit.calls.world import (
     RecordingWriter,
     Script,
     World,
-    answer,
     in_order,
+    response_of,
     world,
 )
 from tests.unit.images.stage import claim_of
@@ -50,7 +50,7 @@ SUBMIT_SECONDS = 5.0
 SECONDS = 5
 HELD = 500_000_000  # nano-USD: five seconds at 0.1 USD
 ANSWER = b'{"id":"vid","status":"queued"}'
-TAKEN = answer(b'{"id": "up_1"}')
+TAKEN = response_of(b'{"id": "up_1"}')
 
 
 class SubmittingWriter(RecordingWriter):

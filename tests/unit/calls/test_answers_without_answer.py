@@ -7,9 +7,9 @@ from channels.translation.paths import TRANSLATIONS, Translation
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.test_translated_streams import ended_well, translated
-from tests.unit.calls.world import CallResult, Script, answer, world
+from tests.unit.calls.world import CallResult, Script, response_of, world
 
-GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
+GOOD = response_of(sse.whole(usage=sse.usage_of(10, 1)))
 USAGE = {"prompt_tokens": 20, "completion_tokens": 10}
 EMPTY = json.dumps({"id": "c", "model": "m", "choices": [], "usage": USAGE}).encode()
 FILTER = sse.event({"id": "", "choices": [], "prompt_filter_results": []})
@@ -30,14 +30,14 @@ def choice(**members: object) -> bytes:
     choice(message={"content": ""}, finish_reason="error", error=FAILED),
 )
 async def test_choice_that_says_nothing_is_none(body: bytes) -> None:
-    async with world(a=[answer(body)], b=[GOOD]) as w:
+    async with world(a=[response_of(body)], b=[GOOD]) as w:
         assert (await w.call()).status == ("success", None)
         assert w.http.tried == ["a", "b"]
 
 
 @cases("members", {"message": {"content": ""}}, {"finish_reason": "content_filter"})
 async def test_choice_without_words_is_one(members: dict[str, object]) -> None:
-    async with world(a=[answer(choice(**members))], b=[GOOD]) as w:
+    async with world(a=[response_of(choice(**members))], b=[GOOD]) as w:
         result = await w.call()
         assert (w.http.tried, result.tokens) == (["a"], (20, 10, 0))
 
@@ -58,8 +58,8 @@ async def test_choice_without_words_is_one(members: dict[str, object]) -> None:
 async def test_answer_without_a_choice_is_tried_elsewhere_and_costs_nothing(
     pieces: tuple[bytes, ...], usage: bool, stream: bool
 ) -> None:
-    script = answer(*pieces) if stream else answer(EMPTY)
-    good = answer(sse.delta("Hello", finish="stop"), sse.DONE) if stream else GOOD
+    script = response_of(*pieces) if stream else response_of(EMPTY)
+    good = response_of(sse.delta("Hello", finish="stop"), sse.DONE) if stream else GOOD
     async with world(a=[script], b=[good]) as w:
         result = await w.call(stream=stream, usage=stream and usage)
         assert result.status == ("success", None)
@@ -97,7 +97,7 @@ NOTHING: dict[str, tuple[bytes, bytes]] = {
 async def test_answer_without_an_answer_is_none_in_translation(
     way: Translation, stream: bool
 ) -> None:
-    async with world(a=[answer(NOTHING[way.upstream][stream])]) as w:
+    async with world(a=[response_of(NOTHING[way.upstream][stream])]) as w:
         result = await w.call(stream=stream, plan=lambda request: translated(way, request))
         assert (result.status, result.cost) == (("error", "upstream_error"), 0)
         assert result.error is not None
@@ -108,7 +108,7 @@ async def test_answer_without_an_answer_is_none_in_translation(
 async def test_events_before_the_first_choice_are_sent_with_it() -> None:
     pieces = (FILTER, USED, sse.delta("Hello"), sse.delta(finish="stop"), sse.DONE)
     for sent in (pieces, (b"".join(pieces),), (b"".join(pieces[:2]), b"".join(pieces[2:]))):
-        async with world(a=[answer(*sent)] * 2) as w:
+        async with world(a=[response_of(*sent)] * 2) as w:
             result = await w.call(stream=True, usage=True)
             assert (result.status, result.writer.sent) == (("success", None), b"".join(pieces))
             result = await w.call(stream=True)
@@ -141,7 +141,7 @@ async def ended(script: Script, way: Translation | None) -> CallResult:
 async def test_stream_that_said_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation | None
 ) -> None:
-    result = await ended(answer(*pieces), way)
+    result = await ended(response_of(*pieces), way)
     assert result.status == ("success", None)
     if len(pieces) != 2:
         assert result.tokens == (20, 10, 0)
@@ -154,13 +154,13 @@ async def test_stream_that_said_why_it_stopped_needs_no_terminator(
 
 @cases(
     "script",
-    answer(*STOPPED, UpstreamCut()),
-    answer(*STOPPED, b"data: {"),
-    answer(*STOPPED, connection="ends the body"),
-    answer(sse.delta("Hello"), USED),
-    answer(sse.delta("Hello", finish=""), USED),
+    response_of(*STOPPED, UpstreamCut()),
+    response_of(*STOPPED, b"data: {"),
+    response_of(*STOPPED, connection="ends the body"),
+    response_of(sse.delta("Hello"), USED),
+    response_of(sse.delta("Hello", finish=""), USED),
     # One of two choices has not stopped.
-    answer(
+    response_of(
         sse.event(
             {
                 "choices": [
@@ -192,7 +192,7 @@ WHY = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
 async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation
 ) -> None:
-    result = await ended(answer(SAID, *pieces), way)
+    result = await ended(response_of(SAID, *pieces), way)
     assert result.status == ("success", None)
     assert result.logged["output_tokens"] == 3
     assert ended_well(way.client, result.writer.sent, is_array=False)
@@ -200,9 +200,9 @@ async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
 
 @cases(
     "script",
-    answer(SAID, sse.event(WHY), UpstreamCut()),
-    answer(SAID, sse.event(WHY), connection="ends the body"),
-    answer(SAID, sse.event({**WHY, "delta": {"stop_reason": None}})),
+    response_of(SAID, sse.event(WHY), UpstreamCut()),
+    response_of(SAID, sse.event(WHY), connection="ends the body"),
+    response_of(SAID, sse.event({**WHY, "delta": {"stop_reason": None}})),
 )
 @each("way", FROM_MESSAGES)
 async def test_messages_stream_that_may_be_cut_is_cut(script: Script, way: Translation) -> None:

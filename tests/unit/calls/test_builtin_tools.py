@@ -22,8 +22,8 @@ from tests.unit.calls.world import (
     Script,
     Step,
     World,
-    answer,
     in_order,
+    response_of,
     world,
 )
 from tests.unit.translation.responses.pieces import CREATED, completed, text
@@ -39,7 +39,7 @@ def sse(*events: dict[str, Any]) -> bytes:
 
 def stream(*steps: dict[str, Any] | Step) -> Script:
     """An upstream's stream; an event is a read of its own."""
-    return answer(*(sse(step) if isinstance(step, dict) else step for step in steps))
+    return response_of(*(sse(step) if isinstance(step, dict) else step for step in steps))
 
 
 GOOD = stream(CREATED, text("Hi"), completed())
@@ -143,7 +143,7 @@ async def test_time_running_out_is_told_and_terminated() -> None:
 @cases(
     "script",
     (UpstreamCut(),),
-    answer(status=503),
+    response_of(status=503),
     stream(CREATED),
     stream(CREATED, ERROR),
     stream(CREATED, FAILED),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from tests.support.rows import each
-from tests.unit.calls.golden import WAYS, kept, told, transcripts
+from tests.unit.calls.golden import WAYS, kept, report_of, transcripts
 from tests.unit.calls.relaying import PASSTHROUGH, TRANSLATED, Relayed, Way, relayed
 
 # Up to this length a transcript is cut in two at every byte; longer ones come in small pieces.
@@ -80,7 +80,7 @@ def test_passthrough_stream_keeps_its_bytes(way: Way) -> None:
 
 @each("way", WAYS)
 def test_translation_tells_what_it_told_before(way: Way) -> None:
-    found = {path.stem: told(way, path) for path in transcripts(way.upstream)}
+    found = {path.stem: report_of(way, path) for path in transcripts(way.upstream)}
     assert found == kept(way), "read the difference; then `python -m tests.unit.calls.golden`"
 
 

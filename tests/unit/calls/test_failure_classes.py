@@ -18,7 +18,7 @@ from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.test_settlement import counts
-from tests.unit.calls.world import CallResult, Script, World, answer, world
+from tests.unit.calls.world import CallResult, Script, World, response_of, world
 
 WORDS = "It is the upstream's own fault."
 
@@ -52,41 +52,51 @@ BEFORE_THE_BODY = {
     "lost within the head": Fails((UpstreamCut(),), ERROR, "upstream_cut", "cut"),
     "no HTTP": Fails((UpstreamMalformed(),), ERROR, "upstream_malformed", "malformed"),
     "500": Fails(
-        answer(REPORT, status=500), (500, "upstream_error"), "upstream_500", "status_5xx", says=True
+        response_of(REPORT, status=500),
+        (500, "upstream_error"),
+        "upstream_500",
+        "status_5xx",
+        says=True,
     ),
     "503 without a body": Fails(
-        answer(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"
+        response_of(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"
     ),
-    "529": Fails(answer(status=529), (529, "upstream_error"), "upstream_529", "status_5xx"),
+    "529": Fails(response_of(status=529), (529, "upstream_error"), "upstream_529", "status_5xx"),
     "502 whose body breaks off": Fails(
-        answer(PAGE, UpstreamCut(), status=502), ERROR, "upstream_502", "status_5xx"
+        response_of(PAGE, UpstreamCut(), status=502), ERROR, "upstream_502", "status_5xx"
     ),
     "302": Fails(
-        answer(PAGE, status=302, location="http://elsewhere.example/"),
+        response_of(PAGE, status=302, location="http://elsewhere.example/"),
         ERROR,
         "upstream_302",
         "status_3xx",
         next_is_tried=False,
     ),
-    "304": Fails(answer(status=304), ERROR, "upstream_304", "status_3xx", next_is_tried=False),
-    "204": Fails(answer(status=204), ERROR, "upstream_204", "malformed", next_is_tried=False),
+    "304": Fails(response_of(status=304), ERROR, "upstream_304", "status_3xx", next_is_tried=False),
+    "204": Fails(response_of(status=204), ERROR, "upstream_204", "malformed", next_is_tried=False),
     "no status of HTTP": Fails(
-        answer(status=700), ERROR, "upstream_700", "status_3xx", next_is_tried=False
+        response_of(status=700), ERROR, "upstream_700", "status_3xx", next_is_tried=False
     ),
-    "nothing": Fails(answer(), ERROR, "upstream_malformed", "malformed"),
-    "a web page": Fails(answer(PAGE), ERROR, "upstream_malformed", "malformed"),
-    "broken JSON": Fails(answer(b'{"choices": [{"mess'), ERROR, "upstream_malformed", "malformed"),
+    "nothing": Fails(response_of(), ERROR, "upstream_malformed", "malformed"),
+    "a web page": Fails(response_of(PAGE), ERROR, "upstream_malformed", "malformed"),
+    "broken JSON": Fails(
+        response_of(b'{"choices": [{"mess'), ERROR, "upstream_malformed", "malformed"
+    ),
     "JSON of something else": Fails(
-        answer(b'{"ready": true}'), ERROR, "upstream_malformed", "malformed"
+        response_of(b'{"ready": true}'), ERROR, "upstream_malformed", "malformed"
     ),
-    "an error body": Fails(answer(REPORT), ERROR, "upstream_error", "error_event", says=True),
+    "an error body": Fails(response_of(REPORT), ERROR, "upstream_error", "error_event", says=True),
     "an error body of another form": Fails(
-        answer(OTHER_REPORT), ERROR, "upstream_error", "error_event", says=True
+        response_of(OTHER_REPORT), ERROR, "upstream_error", "error_event", says=True
     ),
-    "lost within the body": Fails(answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"),
-    "without an end": Fails(answer(b" " * 1_000_001), ERROR, "upstream_malformed", "malformed"),
+    "lost within the body": Fails(
+        response_of(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"
+    ),
+    "without an end": Fails(
+        response_of(b" " * 1_000_001), ERROR, "upstream_malformed", "malformed"
+    ),
     "broken on its way": Fails(
-        answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
+        response_of(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
     ),
 }
 
@@ -121,7 +131,7 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
         assert reported.status == ("error", fails.told[1])
         assert (reported.refusal.message == WORDS) == fails.says
         assert "Location" not in reported.refusal.headers
-    refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
+    refusing = response_of(sse.error_body("no"), status=400)  # an answer, whatever the protocol
     async with world(a=[fails.script], b=[refusing]) as w:
         await failing(w, fails, stream=stream, plan=WAYS[way])
         assert w.http.tried == (["a", "b"] if fails.next_is_tried else ["a"])
@@ -154,7 +164,7 @@ async def test_stream_that_begins_with_an_error_has_sent_nothing(
     upstream = way.rpartition(" ")[2]
     events = BEFORE[before] + ERROR_FIRST[upstream] + (sse.DONE if ends else b"")
     pieces = [events[at : at + cut] for at in range(0, len(events), cut)]
-    script = answer(*pieces, *(() if ends else (UpstreamCut(),)))
+    script = response_of(*pieces, *(() if ends else (UpstreamCut(),)))
     fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
     async with world(a=[script]) as w:
         reported = await w.call(stream=True, plan=WAYS[way])
@@ -165,7 +175,7 @@ async def test_stream_that_begins_with_an_error_has_sent_nothing(
         else:
             assert reported.refusal.message == WORDS
             assert reported.writer.sent == b""
-    refusing = answer(sse.error_body("no"), status=400)
+    refusing = response_of(sse.error_body("no"), status=400)
     async with world(a=[script], b=[refusing]) as w:
         await failing(w, fails, stream=True, plan=WAYS[way])
         assert w.http.tried == ["a", "b"]

@@ -34,7 +34,7 @@ from tests.support.rows import cases, each
 from tests.support.steps import steps_of
 from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.test_failure_classes import WAYS
-from tests.unit.calls.world import ACCOUNT, RecordingWriter, answer, world
+from tests.unit.calls.world import ACCOUNT, RecordingWriter, response_of, world
 from tests.unit.translation.odd_values import places, replaced
 
 Events = list[bytes]
@@ -289,13 +289,13 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
     content = "[" * depth + '"x"' + "]" * depth
     message = f'{{"content":{content}}}'
     body = f'{{"id":"x","choices":[{{"message":{message},"finish_reason":"stop"}}]}}'
-    script = answer(body.encode())
+    script = response_of(body.encode())
 
     async with world(a=[script]) as w:
         result = await w.call(stream=False, plan=WAYS[way])
         assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
         assert result.cost == 0
-    async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
+    async with world(a=[script], b=[response_of(b'{"error":{"message":"no"}}', status=400)]) as w:
         await w.call(stream=False, plan=WAYS[way])
         assert w.http.tried == ["a", "b"]
 
@@ -311,7 +311,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
 
     monkeypatch.setattr(chat_upstream, "_refuse_unusable", broken)
 
-    async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
+    async with world(a=[response_of(b"{}")], b=[response_of(b'{"error":{}}', status=400)]) as w:
         result = await w.call(stream=False)
         assert w.http.tried == ["a", "b"]
         assert result.attempts == ["upstream_malformed"]
@@ -366,7 +366,7 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
     runs: list[str] = []
     monkeypatch.setattr(Helpers, "run", too_long)
     long = json.dumps({"choices": [[]] * (READ_VALUES_MAX + 1)}).encode()
-    async with world(a=[answer(long)] * 2, b=[answer(long)] * 2) as w:
+    async with world(a=[response_of(long)] * 2, b=[response_of(long)] * 2) as w:
         call, writer = w.prepare(), RecordingWriter()
         if not is_answer:
             monkeypatch.setattr(call.request, "weight", READ_VALUES_MAX + 1)

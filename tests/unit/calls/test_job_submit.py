@@ -23,11 +23,11 @@ from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls.submitting import ANSWER, HELD, TAKEN, SubmittingWriter, portrait, stage
-from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, answer
+from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, response_of
 
 DOWN: Script = (UpstreamUnreachable("refused"), Head())
 LOST: Script = (UpstreamLost("reset"), Head())
-FAILED = answer(b'{"error": {"message": "overloaded"}}', status=503)
+FAILED = response_of(b'{"error": {"message": "overloaded"}}', status=503)
 
 
 async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> None:
@@ -69,11 +69,11 @@ async def test_three_channels_are_asked_at_most() -> None:
 
 UNKNOWN: dict[str, tuple[Script, int, str]] = {
     "lost after it was sent": (LOST, 502, "upstream_unreachable"),
-    "cut": (answer(b'{"id"', UpstreamCut("reset")), 502, "upstream_unreachable"),
-    "504": (answer(b"", status=504), 504, "upstream_timeout"),
-    "not JSON": (answer(b"<html>"), 502, "upstream_error"),
-    "no id": (answer(b'{"status": "queued"}'), 502, "upstream_error"),
-    "204": (answer(status=204), 502, "upstream_error"),
+    "cut": (response_of(b'{"id"', UpstreamCut("reset")), 502, "upstream_unreachable"),
+    "504": (response_of(b"", status=504), 504, "upstream_timeout"),
+    "not JSON": (response_of(b"<html>"), 502, "upstream_error"),
+    "no id": (response_of(b'{"status": "queued"}'), 502, "upstream_error"),
+    "204": (response_of(status=204), 502, "upstream_error"),
 }
 
 
@@ -104,7 +104,7 @@ async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome() 
 
 
 async def test_a_refusal_is_passed_through_with_its_words() -> None:
-    refused = answer(b'{"error": {"code": "x", "message": "no such style"}}', status=422)
+    refused = response_of(b'{"error": {"code": "x", "message": "no such style"}}', status=422)
     async with stage(a=[refused], b=[TAKEN]) as s:
         result = await s.submit()
         assert (result.refusal.http_status, result.refusal.kind.code) == (422, "invalid_request")
@@ -115,7 +115,7 @@ async def test_a_refusal_is_passed_through_with_its_words() -> None:
 
 
 async def test_a_portrait_that_is_refused_is_the_clients_and_its_row_says_rejected() -> None:
-    moderated = answer(b'{"error": "a minor"}', status=451)
+    moderated = response_of(b'{"error": "a minor"}', status=451)
     async with stage(a=[moderated]) as s:
         result = await s.submit(request=portrait())
         assert (result.refusal.http_status, result.refusal.message) == (400, "a minor")
@@ -123,7 +123,7 @@ async def test_a_portrait_that_is_refused_is_the_clients_and_its_row_says_reject
 
 
 async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> None:
-    registered = answer(b'{"id": "asset_7"}')
+    registered = response_of(b'{"id": "asset_7"}')
     async with stage(a=[registered, FAILED], b=[registered, TAKEN]) as s:
         result = await s.submit(request=portrait(portrait_auth=True))
         assert result.error is None

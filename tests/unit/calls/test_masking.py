@@ -12,7 +12,7 @@ from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import translated, untranslated
-from tests.unit.calls.world import Script, answer, world
+from tests.unit.calls.world import Script, response_of, world
 from tests.unit.images.stage import generate, stage
 
 KEY, HOST = "api-key-of-a", "a.example"
@@ -70,16 +70,16 @@ async def sent(script: Script, **options: Any) -> bytes:
 @each("protocol", WHOLE)
 async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
     body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
-    assert await sent(answer(body), plan=untranslated(protocol)) == masked(body)
+    assert await sent(response_of(body), plan=untranslated(protocol)) == masked(body)
     spelled = body.replace(b"-", b"\\u002d").replace(b"/", b"\\/")
-    got = await sent(answer(spelled), plan=untranslated(protocol))
+    got = await sent(response_of(spelled), plan=untranslated(protocol))
     assert MASKED in json.dumps(json.loads(got))
 
 
 @each("client, upstream", TRANSLATIONS)
 async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
     body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
-    got = await sent(answer(body), plan=translated(client, upstream))
+    got = await sent(response_of(body), plan=translated(client, upstream))
     assert MASKED in json.dumps(json.loads(got))
 
 
@@ -87,10 +87,10 @@ async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
 @each("protocol", ERRORS)
 async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
     steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
-    script = answer(*steps, ERRORS[protocol], UpstreamCut())
+    script = response_of(*steps, ERRORS[protocol], UpstreamCut())
     got = await sent(script, stream=True, plan=untranslated(protocol))
     assert got == b"".join(steps) + masked(ERRORS[protocol])
-    together = answer(b"".join(steps) + ERRORS[protocol])
+    together = response_of(b"".join(steps) + ERRORS[protocol])
     plan = untranslated(protocol)
     assert masked(ERRORS[protocol]) in await sent(together, stream=True, plan=plan)
 
@@ -101,7 +101,7 @@ async def test_error_event_of_a_translated_stream_is_masked(
     client: str, upstream: str, is_array: bool
 ) -> None:
     framing: Framing = ArrayStream() if is_array else SseFraming()
-    script = answer(SAYS[upstream]("Hello"), ERRORS[upstream])
+    script = response_of(SAYS[upstream]("Hello"), ERRORS[upstream])
     got = await sent(script, stream=True, plan=translated(client, upstream), framing=framing)
     assert b"[redacted] at https://[host]/v1" in got
 
@@ -114,7 +114,7 @@ async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
     say = SAYS[protocol]
     events = b"".join(map(say, ("one", "two", "three", f"my {KEY}!", "four")))
     place = events.index(KEY.encode()) - 30 + cut
-    script = answer(say("zero"), events[:place], events[place:])
+    script = response_of(say("zero"), events[:place], events[place:])
     got = await sent(script, stream=True, plan=untranslated(protocol))
     assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
 
@@ -125,7 +125,7 @@ async def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
     message = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}
     value = {**named, "choices": [message]}
     steps = (sse.event(value), sse.DONE) if stream else (json.dumps(value).encode(),)
-    async with world(a=[answer(*steps)]) as w:
+    async with world(a=[response_of(*steps)]) as w:
         result = await w.call(stream=stream)
         upstream = result.logged["detail"]["upstream"]
         assert upstream["id"] == "id-[redacted]"
@@ -136,7 +136,7 @@ async def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
 async def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
     link = f"https://{HOST}/1.png"
     body = json.dumps({"data": [{"url": link, "revised_prompt": LEAK}]}).encode()
-    script = answer(body, content_type=f"text/{KEY}")
+    script = response_of(body, content_type=f"text/{KEY}")
     async with stage(a=[script], b=[script]) as w:
         result = await generate(w)
         assert result.writer.sent == masked(body)
@@ -145,7 +145,7 @@ async def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
 
 
 async def test_headers_that_are_passed_on_name_nothing_either() -> None:
-    limited = answer(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
+    limited = response_of(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
     async with world(a=[limited]) as w:
         result = await w.call()
         assert result.refusal.headers == {}
@@ -154,7 +154,7 @@ async def test_headers_that_are_passed_on_name_nothing_either() -> None:
 @logs("channel_key_refused", required=False)
 @each("status", [401, 503])
 async def test_message_of_an_error_gives_nothing_away(status: int) -> None:
-    async with world(a=[answer(sse.error_body(LEAK), status=status)]) as w:
+    async with world(a=[response_of(sse.error_body(LEAK), status=status)]) as w:
         result = await w.call()
         for shown in (result.refusal.message, str(result.row)):
             assert KEY not in shown

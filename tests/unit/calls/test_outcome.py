@@ -28,8 +28,8 @@ from tests.unit.calls.world import (
     RecordingWriter,
     Script,
     World,
-    answer,
     plain,
+    response_of,
     world,
 )
 
@@ -44,9 +44,9 @@ COST = 60 * INPUT + 40 * CACHED + 7 * OUTPUT
 
 @cases(
     "case",
-    plain(answer(WHOLE[:10], 3, WHOLE[10:]), sent=WHOLE, status=SUCCESS, tokens=(100, 7, 40)),
-    plain(answer(WHOLE), cost=COST, attempts=[], error=None, verdicts=["success"], tried="a"),
-    Case([answer(*STREAM)], {"stream": True, "usage": True}, {"sent": b"".join(STREAM)}),
+    plain(response_of(WHOLE[:10], 3, WHOLE[10:]), sent=WHOLE, status=SUCCESS, tokens=(100, 7, 40)),
+    plain(response_of(WHOLE), cost=COST, attempts=[], error=None, verdicts=["success"], tried="a"),
+    Case([response_of(*STREAM)], {"stream": True, "usage": True}, {"sent": b"".join(STREAM)}),
 )
 async def test_answer_is_passed_on_and_charged_by_its_usage(case: Case) -> None:
     await case.check()
@@ -54,7 +54,7 @@ async def test_answer_is_passed_on_and_charged_by_its_usage(case: Case) -> None:
 
 async def test_row_says_how_the_call_went() -> None:
     began = asyncio.Event()
-    async with world(a=[answer(began, sse.whole(usage=sse.usage_of(1, 1)))]) as w:
+    async with world(a=[response_of(began, sse.whole(usage=sse.usage_of(1, 1)))]) as w:
         call, writer = w.start()
         await eventually(lambda: bool(w.http.responses))
         w.clock.advance(1.25)
@@ -72,7 +72,7 @@ async def test_row_says_how_the_call_went() -> None:
 
 
 async def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() -> None:
-    async with world(a=[answer(*STREAM)]) as w:
+    async with world(a=[response_of(*STREAM)]) as w:
         result = await w.call(stream=True)
         assert result.writer.blocks == [STREAM[0], STREAM[1], STREAM[3]]
         assert result.writer.has_ended
@@ -85,7 +85,7 @@ async def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() ->
 
 
 async def test_balance_has_moved_when_the_last_bytes_go_out() -> None:
-    async with world(a=[answer(*STREAM)]) as w:
+    async with world(a=[response_of(*STREAM)]) as w:
         call, writer = w.prepare(stream=True), RecordingWriter()
         settled_first: list[bool] = []
         finish = writer.finish
@@ -102,7 +102,7 @@ async def test_balance_has_moved_when_the_last_bytes_go_out() -> None:
 
 async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
     more = asyncio.Event()
-    head = answer(sse.delta("twelve chars"), more, *STREAM[1:])
+    head = response_of(sse.delta("twelve chars"), more, *STREAM[1:])
     async with world(a=[head]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
@@ -117,7 +117,7 @@ async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
 
 async def test_seconds_of_a_token_are_those_after_the_first_byte() -> None:
     begins, more = asyncio.Event(), asyncio.Event()
-    async with world(a=[answer(begins, STREAM[0], more, *STREAM[1:])]) as w:
+    async with world(a=[response_of(begins, STREAM[0], more, *STREAM[1:])]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(w.http.responses))
         w.clock.advance(2.0)
@@ -132,7 +132,7 @@ async def test_seconds_of_a_token_are_those_after_the_first_byte() -> None:
 
 async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
     bound = make_model(Binding("a", "upstream-name"), max_output_tokens=4000)
-    async with world(a=[answer(sse.whole())], model=bound) as w:
+    async with world(a=[response_of(sse.whole())], model=bound) as w:
         await w.call(max_tokens=None)
         (request,) = w.http.requests
         assert json.loads(bytes(request.body))["model"] == "upstream-name"
@@ -142,7 +142,7 @@ async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
 
 async def test_free_model_costs_nothing_and_still_has_its_row() -> None:
     free = make_model("a", price=PriceSpec())
-    async with world(a=[answer(sse.whole(usage=sse.usage_of(50, 5)))], model=free) as w:
+    async with world(a=[response_of(sse.whole(usage=sse.usage_of(50, 5)))], model=free) as w:
         result = await w.call(max_tokens=2**53 - 1)
         assert (result.status, result.cost, result.tokens) == (("success", None), 0, (50, 5, 0))
         assert w.ledger.balances[ACCOUNT] == FUNDS
@@ -150,14 +150,14 @@ async def test_free_model_costs_nothing_and_still_has_its_row() -> None:
 
 async def test_promotional_multiplier_is_what_is_charged() -> None:
     cheap = make_model("a", multiplier=Decimal("0.3"))
-    async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 10, 50)))], model=cheap) as w:
+    async with world(a=[response_of(sse.whole(usage=sse.usage_of(100, 10, 50)))], model=cheap) as w:
         result = await w.call()
         assert result.cost == (50 * INPUT + 50 * CACHED + 10 * OUTPUT) * 3 // 10
 
 
 async def test_pinned_conversation_stays_on_its_channel() -> None:
     specs = [make_channel(name) for name in ("a", "b", "c")]
-    scripts = {spec.id: [answer(sse.whole())] for spec in specs}
+    scripts = {spec.id: [response_of(sse.whole())] for spec in specs}
     async with world(scripts, channels=specs) as w:
         for _ in range(6):
             await w.call(pin="acct_a/session")
@@ -168,7 +168,7 @@ async def test_pinned_conversation_stays_on_its_channel() -> None:
 
 
 HELLO = sse.delta("Hello")
-GOOD = answer(HELLO, sse.DONE)
+GOOD = response_of(HELLO, sse.DONE)
 CHARGED = MESSAGES_TOKENS * 1000 + 2 * 10_000
 
 
@@ -193,8 +193,8 @@ async def test_time_out_before_anything_was_sent_is_504_and_no_retry(
 ) -> None:
     scripts: dict[str, Script] = {
         "before the head": (FOR_EVER, *GOOD),
-        "before the first event": answer(sse.KEEP_ALIVE, FOR_EVER),
-        "in the body": answer(b'{"cho', FOR_EVER),
+        "before the first event": response_of(sse.KEEP_ALIVE, FOR_EVER),
+        "in the body": response_of(b'{"cho', FOR_EVER),
     }
     async with world(a=[scripts[where]], b=[GOOD]) as w:
         result = await time_out(w, lambda _: w.http.opening or w.http.responses, stream=stream)
@@ -222,7 +222,7 @@ async def test_time_limit_is_one_for_all_attempts_together() -> None:
 
 
 async def test_time_out_in_mid_stream_ends_it_early_and_charges_what_went_out() -> None:
-    async with world(a=[answer(HELLO, FOR_EVER)], b=[GOOD]) as w:
+    async with world(a=[response_of(HELLO, FOR_EVER)], b=[GOOD]) as w:
         result = await time_out(w, lambda writer: writer.blocks)
         assert result.error is None
         assert (result.writer.sent, result.writer.has_ended) == (HELLO, True)
@@ -232,7 +232,7 @@ async def test_time_out_in_mid_stream_ends_it_early_and_charges_what_went_out() 
 
 
 async def test_time_out_for_a_client_that_does_not_read_says_nothing_of_the_channel() -> None:
-    async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
+    async with world(a=[response_of(HELLO, HELLO, sse.DONE)]) as w:
         result = await time_out(w, lambda writer: writer.waiting, reads=asyncio.Event())
         assert result.status == ("interrupted", "upstream_timeout")
         assert result.cost == CHARGED
@@ -256,7 +256,7 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
 
 
 async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_its_row() -> None:
-    async with world(a=[answer(status=500)], b=[(FOR_EVER,)]) as w:
+    async with world(a=[response_of(status=500)], b=[(FOR_EVER,)]) as w:
         call, writer = w.start()
         await eventually(lambda: w.http.tried == ["a", "b"])
         writer.leave()
@@ -266,7 +266,7 @@ async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_i
 
 
 async def test_client_that_leaves_in_mid_stream_is_charged_for_what_went_out() -> None:
-    async with world(a=[answer(HELLO, FOR_EVER, HELLO)]) as w:
+    async with world(a=[response_of(HELLO, FOR_EVER, HELLO)]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
         (response,) = w.http.responses
@@ -281,7 +281,7 @@ async def test_client_that_leaves_in_mid_stream_is_charged_for_what_went_out() -
 
 async def test_client_that_leaves_after_the_usage_came_is_charged_by_it() -> None:
     steps = (HELLO, sse.usage_event(40, 4), FOR_EVER)
-    async with world(a=[answer(*steps)]) as w:
+    async with world(a=[response_of(*steps)]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
         for _ in range(5):
@@ -293,7 +293,7 @@ async def test_client_that_leaves_after_the_usage_came_is_charged_by_it() -> Non
 
 @cases("after", 0, 1)
 async def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
-    async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
+    async with world(a=[response_of(HELLO, HELLO, sse.DONE)]) as w:
         result = await w.call(RecordingWriter(leaves_after=after), stream=True)
         assert result.error is None
         assert result.status == ("interrupted", "client_disconnected")
@@ -302,7 +302,7 @@ async def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
 
 
 async def test_client_that_leaves_while_it_is_not_reading_is_charged_once() -> None:
-    async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
+    async with world(a=[response_of(HELLO, HELLO, sse.DONE)]) as w:
         call, writer = w.start(RecordingWriter(reads=asyncio.Event()), stream=True)
         await eventually(lambda: writer.waiting == 1)
         writer.leave()
@@ -312,7 +312,7 @@ async def test_client_that_leaves_while_it_is_not_reading_is_charged_once() -> N
 
 
 async def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None:
-    async with world(a=[answer(HELLO, sse.DONE, FOR_EVER)]) as w:
+    async with world(a=[response_of(HELLO, sse.DONE, FOR_EVER)]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: writer.has_ended)
         writer.leave()  # the upstream's end is still being waited for
@@ -322,7 +322,7 @@ async def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None
 
 @cases("where", "at the hold", "at the upstream", "in mid-stream")
 async def test_call_cut_by_a_drain_is_interrupted_by_the_gateway(where: str) -> None:
-    script = answer(HELLO, FOR_EVER) if where == "in mid-stream" else answer(FOR_EVER)
+    script = response_of(HELLO, FOR_EVER) if where == "in mid-stream" else response_of(FOR_EVER)
     async with world(a=[script]) as w:
         gate = w.ledger.gate = asyncio.Event()
         call, writer = w.start(stream=True)

@@ -15,7 +15,7 @@ from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 from tests.unit.calls import sse
 from tests.unit.calls.test_failure_classes import WAYS
-from tests.unit.calls.world import SUCCESS, Case, Script, answer, plain, world
+from tests.unit.calls.world import SUCCESS, Case, Script, plain, response_of, world
 
 
 @pytest.fixture(autouse=True)
@@ -24,15 +24,17 @@ def key_refusals(expect_log: ExpectLog) -> None:
     expect_log("channel_key_refused", required=False)
 
 
-GOOD = answer(sse.whole())
-GOOD_STREAM = answer(sse.delta("Hello"), sse.delta(finish="stop"), sse.usage_event(5, 5), sse.DONE)
+GOOD = response_of(sse.whole())
+GOOD_STREAM = response_of(
+    sse.delta("Hello"), sse.delta(finish="stop"), sse.usage_event(5, 5), sse.DONE
+)
 KEY_OF_A = "api-key-of-a"
 INVALID = (400, "invalid_request")
 SHAPES: tuple[ErrorShape, ...] = (ErrorShape.CHAT, ErrorShape.MESSAGES, ErrorShape.GEMINI)
 
 
 def refused(status: int, message: str = "because of this", **headers: str) -> Script:
-    return answer(sse.error_body(message), status=status, **headers)
+    return response_of(sse.error_body(message), status=status, **headers)
 
 
 # Upstream status -> code and type, as the specification's table has them.
@@ -77,17 +79,22 @@ CASES = [
     plain(refused(429, retry_after="17"), headers={"Retry-After": "17"}),
     plain(refused(429, x_ratelimit_limit_requests="5"), headers={}),
     plain(refused(400, retry_after="17"), headers={}),
-    plain(answer(b'{"message": "flat"}', status=400), message="flat", error=INVALID),
-    plain(answer(b'{"detail": "in detail"}', status=400), message="in detail", error=INVALID),
-    plain(answer(LISTED, status=400), message="listed", error=INVALID),
-    plain(answer(b"just words", status=400), message="just words", error=INVALID),
-    plain(answer(status=400), message=UNSAID, error=INVALID),
-    plain(answer(b"x" * 300_000, status=400), message=UNSAID, error=INVALID),
+    plain(response_of(b'{"message": "flat"}', status=400), message="flat", error=INVALID),
+    plain(response_of(b'{"detail": "in detail"}', status=400), message="in detail", error=INVALID),
+    plain(response_of(LISTED, status=400), message="listed", error=INVALID),
+    plain(response_of(b"just words", status=400), message="just words", error=INVALID),
+    plain(response_of(status=400), message=UNSAID, error=INVALID),
+    plain(response_of(b"x" * 300_000, status=400), message=UNSAID, error=INVALID),
     # A failure before it stays in its row.
     plain(
-        answer(status=500), refused(400), GOOD, error=INVALID, attempts=["upstream_500"], tried="ab"
+        response_of(status=500),
+        refused(400),
+        GOOD,
+        error=INVALID,
+        attempts=["upstream_500"],
+        tried="ab",
     ),
-    plain(answer(json.dumps(ZERO).encode()), error=None, status=SUCCESS),
+    plain(response_of(json.dumps(ZERO).encode()), error=None, status=SUCCESS),
 ]
 
 
@@ -97,10 +104,10 @@ async def test_refusal_is_told_in_the_upstreams_words(case: Case) -> None:
 
 
 REFUSED = {
-    401: answer(sse.error_body("bad key"), status=401),
-    402: answer(status=402),
-    403: answer(sse.error_body("no rights"), status=403),
-    429: answer(b'{"error": {"code": "billing_not_active", "message": "unpaid"}}', status=429),
+    401: response_of(sse.error_body("bad key"), status=401),
+    402: response_of(status=402),
+    403: response_of(sse.error_body("no rights"), status=403),
+    429: response_of(b'{"error": {"code": "billing_not_active", "message": "unpaid"}}', status=429),
 }
 
 
@@ -116,8 +123,8 @@ async def test_refused_key_is_the_channels_failure(status: int, stream: bool) ->
 
 
 async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() -> None:
-    refused = answer(sse.error_body("bad key"), status=401)
-    async with world(a=[refused], b=[answer(status=500)]) as w:
+    refused = response_of(sse.error_body("bad key"), status=401)
+    async with world(a=[refused], b=[response_of(status=500)]) as w:
         lease = [w.channels["b"].acquire() for _ in range(10)]
         result = await w.call()
         assert (result.refusal.message, result.attempts) == ("bad key", [])
@@ -131,7 +138,7 @@ async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() 
 
 
 async def test_channel_with_another_key_is_tried_again_after_the_others() -> None:
-    refused, failed = REFUSED[401], answer(status=500)
+    refused, failed = REFUSED[401], response_of(status=500)
     channels = [
         make_channel("a", priority=1, api_key="key-1", more_keys=("key-2", "key-3", "key-4")),
         make_channel("b", priority=2),
@@ -155,7 +162,7 @@ async def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: i
         "param": f"key {KEY_OF_A}",
         "details": [RETRY, {"key": KEY_OF_A, "depth": [{"n": 1.5}]}],
     }
-    script = answer(json.dumps({"error": stated}).encode(), status=status)
+    script = response_of(json.dumps({"error": stated}).encode(), status=status)
     async with world(a=[script]) as w:
         error = (await w.call()).error
         assert error is not None
@@ -185,7 +192,7 @@ def failed(code: object) -> dict[str, object]:
 
 def script_of(code: object, form: str) -> Script:
     body = failed(code)
-    return answer(sse.event(body) if form == "an event" else json.dumps(body).encode())
+    return response_of(sse.event(body) if form == "an event" else json.dumps(body).encode())
 
 
 FORMS = [("a body", False), ("a body", True), ("an event", True)]
@@ -217,7 +224,7 @@ async def test_refusal_is_the_clients_as_with_a_status(
 @each("form, stream", FORMS)
 @each("way", ON_CHAT)
 async def test_failure_is_tried_elsewhere(way: str, form: str, stream: bool, code: int) -> None:
-    refusing = answer(sse.error_body("no"), status=400)
+    refusing = response_of(sse.error_body("no"), status=400)
     async with world(a=[script_of(code, form)], b=[refusing]) as w:
         result = await w.call(stream=stream, plan=WAYS[way])
         assert result.attempts == ["upstream_error"]

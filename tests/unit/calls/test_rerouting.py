@@ -21,25 +21,25 @@ from tests.unit.calls.world import (
     Script,
     Step,
     World,
-    answer,
     in_order,
     plain,
+    response_of,
     streamed,
     world,
 )
 
-GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
-GOOD_STREAM = answer(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
+GOOD = response_of(sse.whole(usage=sse.usage_of(10, 1)))
+GOOD_STREAM = response_of(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
 REFUSED: Script = (UpstreamUnreachable("connect: refused by 10.0.0.7:443"),)
 
 
 def failed(status: int, message: str = "try later") -> Script:
-    return answer(sse.error_body(message), status=status)
+    return response_of(sse.error_body(message), status=status)
 
 
 def quiet(*steps: Step) -> Script:
     """A head, these steps, and nothing else."""
-    return answer(*steps, FOR_EVER)
+    return response_of(*steps, FOR_EVER)
 
 
 STREAM_OF_B = sse.delta("Hi") + sse.DONE
@@ -48,15 +48,15 @@ FLOOD = b": " + b"x" * 30_000 + b"\n\n"
 UNREACHABLE, ERROR = (502, "upstream_unreachable"), (502, "upstream_error")
 # A stream that fails before its first event is begun elsewhere.
 SILENT: list[Script] = [
-    answer(UpstreamCut()),
-    answer(),
-    answer(sse.KEEP_ALIVE, sse.KEEP_ALIVE, UpstreamCut()),
-    answer(b'data: {"choices":[{"delta"', UpstreamCut()),
-    answer(sse.usage_event(10, 1), UpstreamCut()),
-    answer(sse.error_body("quota")),
-    answer(b"data: " + b"x" * (33 * 1024 * 1024)),
+    response_of(UpstreamCut()),
+    response_of(),
+    response_of(sse.KEEP_ALIVE, sse.KEEP_ALIVE, UpstreamCut()),
+    response_of(b'data: {"choices":[{"delta"', UpstreamCut()),
+    response_of(sse.usage_event(10, 1), UpstreamCut()),
+    response_of(sse.error_body("quota")),
+    response_of(b"data: " + b"x" * (33 * 1024 * 1024)),
     (Head(), 5, UpstreamCut()),
-    answer(*[FLOOD] * 4, UpstreamCut()),
+    response_of(*[FLOOD] * 4, UpstreamCut()),
 ]
 ELSEWHERE: dict[str, Any] = {
     "sent": STREAM_OF_B,
@@ -78,7 +78,7 @@ CASES = [
     *(streamed(script, GOOD_STREAM, **ELSEWHERE) for script in SILENT),
     # Comments wait for the first event.
     streamed(
-        answer(*COMMENTS, sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE),
+        response_of(*COMMENTS, sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE),
         blocks=[sse.KEEP_ALIVE * 2 + sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE],
     ),
 ]
@@ -88,7 +88,7 @@ HOPELESS: list[tuple[tuple[Script, ...], tuple[int, str], str]] = [
     ((failed(500), failed(502), failed(503), GOOD), (503, "upstream_error"), "abc"),
     ((failed(500), REFUSED), UNREACHABLE, "ab"),
     ((REFUSED, failed(529)), (529, "upstream_error"), "ab"),
-    ((answer(b"?"), answer(b"?")), ERROR, "ab"),
+    ((response_of(b"?"), response_of(b"?")), ERROR, "ab"),
 ]
 CASES += [
     kind(
@@ -235,7 +235,7 @@ async def test_silent_stream_is_left_for_the_next_channel(case: Case) -> None:
 
 
 async def test_of_a_whole_response_the_head_alone_has_to_be_in_time() -> None:
-    slow = answer(2 * QUIET, sse.whole(usage=sse.usage_of(10, 1)))
+    slow = response_of(2 * QUIET, sse.whole(usage=sse.usage_of(10, 1)))
     async with world(a=[slow, (FOR_EVER, Head())], b=[GOOD], channels=watched("a", "b")) as w:
         assert (await w.call()).attempts == []
         assert (await w.call()).attempts == ["upstream_unreachable"]
@@ -243,8 +243,8 @@ async def test_of_a_whole_response_the_head_alone_has_to_be_in_time() -> None:
 
 
 async def test_error_whose_body_is_late_and_a_stream_that_pauses_are_not_silent() -> None:
-    late = answer(2 * QUIET, sse.error_body("no"), status=400)
-    paused = answer(sse.delta("Hi"), 2 * QUIET, sse.usage_event(10, 1), sse.DONE)
+    late = response_of(2 * QUIET, sse.error_body("no"), status=400)
+    paused = response_of(sse.delta("Hi"), 2 * QUIET, sse.usage_event(10, 1), sse.DONE)
     async with world(a=[late, paused], b=[GOOD_STREAM], channels=watched("a", "b")) as w:
         result = await w.call(stream=True)
         assert result.refusal.http_status == 400
@@ -257,8 +257,8 @@ async def test_silence_of_a_model_on_a_channel_is_its_own_matter() -> None:
     model = make_model(Binding("a"), Binding("b", first_event_seconds=QUIET), "c")
     specs = watched("a", "b", "c", seconds=None)
     scripts: dict[str, list[Script]] = {
-        "a": [answer(2 * QUIET, *GOOD_STREAM[1:]), REFUSED],
-        "b": [answer(FOR_EVER)],
+        "a": [response_of(2 * QUIET, *GOOD_STREAM[1:]), REFUSED],
+        "b": [response_of(FOR_EVER)],
         "c": [GOOD_STREAM],
     }
     async with world(scripts, channels=specs, model=model) as w:

@@ -27,11 +27,11 @@ from tests.unit.calls.world import (
     RecordingWriter,
     Script,
     World,
-    answer,
+    response_of,
     world,
 )
 
-GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
+GOOD = response_of(sse.whole(usage=sse.usage_of(10, 1)))
 HOLD = MESSAGES_TOKENS * 1000 + 100 * 10_000  # max_tokens is 100
 
 
@@ -104,7 +104,7 @@ async def test_concurrent_calls_are_admitted_exactly_as_the_balance_covers() -> 
 
 
 async def test_settlement_may_dip_below_zero() -> None:
-    long_answer = answer(sse.whole(usage=sse.usage_of(10, 500)))
+    long_answer = response_of(sse.whole(usage=sse.usage_of(10, 500)))
     async with world(a=[long_answer], balance=HOLD) as w:
         result = await w.call()
         assert result.cost == 10 * 1000 + 500 * 10_000
@@ -181,7 +181,7 @@ async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_ove
 
 @each("turns", range(12))
 async def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(turns: int) -> None:
-    async with world(a=[answer(asyncio.Event())]) as w:
+    async with world(a=[response_of(asyncio.Event())]) as w:
         call, writer = w.start()
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -217,7 +217,9 @@ HUGE = 10**15
 def stated(usage: Any) -> tuple[Script, Script]:
     """An answer of five characters with this usage, plain and streamed."""
     last = sse.event({"choices": [], "usage": usage})
-    return answer(sse.whole("Hello", usage=usage)), answer(sse.delta("Hello"), last, sse.DONE)
+    return response_of(sse.whole("Hello", usage=usage)), response_of(
+        sse.delta("Hello"), last, sse.DONE
+    )
 
 
 THOUGHT = sse.event({"choices": [{"delta": {"reasoning_content": "x" * 10}}]})
@@ -247,9 +249,13 @@ CHARGED: list[tuple[tuple[Script, ...], tuple[int, int, int], str]] = [
     # Zeros beside characters are a placeholder.
     (stated(sse.usage_of(0, 0)), GUESSED, "estimated"),
     (stated(sse.usage_of(20, 0)), (20, 2, 0), "partly_stated"),
-    ((answer(sse.whole("", usage=sse.usage_of(80, 30))),), (80, 30, 0), "stated"),
-    ((answer(sse.delta(finish="stop"), sse.DONE),), (ESTIMATED_INPUT, 0, 0), "estimated"),
-    ((answer(sse.delta("x", usage=None), sse.usage_event(9, 7), sse.DONE),), (9, 7, 0), "stated"),
+    ((response_of(sse.whole("", usage=sse.usage_of(80, 30))),), (80, 30, 0), "stated"),
+    ((response_of(sse.delta(finish="stop"), sse.DONE),), (ESTIMATED_INPUT, 0, 0), "estimated"),
+    (
+        (response_of(sse.delta("x", usage=None), sse.usage_event(9, 7), sse.DONE),),
+        (9, 7, 0),
+        "stated",
+    ),
 ]
 CUT: list[tuple[Script, tuple[int, int, int]]] = [
     ((sse.delta("x" * 9),), (ESTIMATED_INPUT, 3, 0)),
@@ -284,7 +290,7 @@ async def test_usage_that_cannot_be_is_not_believed(
 
 @each("steps, tokens", CUT)
 async def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]) -> None:
-    async with world(a=[answer(*steps, UpstreamCut())]) as w:
+    async with world(a=[response_of(*steps, UpstreamCut())]) as w:
         result = await w.call(stream=True)
         assert (result.status, result.tokens) == (("error", "upstream_error"), tokens)
         given, made, cached = tokens
@@ -311,7 +317,7 @@ SEARCHING = sse.event(
 
 async def test_cut_stream_is_charged_with_its_tier_its_search_and_its_request() -> None:
     model = make_model("a", price=DEAR)
-    async with world(a=[answer(SEARCHING, UpstreamCut())], model=model) as w:
+    async with world(a=[response_of(SEARCHING, UpstreamCut())], model=model) as w:
         result = await w.call(stream=True)
         assert result.tokens == (ESTIMATED_INPUT, 2, 0)
         tokens = 2 * (ESTIMATED_INPUT * INPUT + 2 * OUTPUT)
@@ -347,7 +353,7 @@ async def test_count_that_is_not_possible_is_not_charged_and_raises_an_alarm(
 
 
 async def test_estimate_is_bounded_by_the_maximum() -> None:
-    long = answer(sse.delta("x" * 4_000_000), sse.DONE)
+    long = response_of(sse.delta("x" * 4_000_000), sse.DONE)
     async with world(a=[long], model=make_model("a", context_size=8)) as w:
         result = await w.call(stream=True, max_tokens=5)
         assert (result.status, result.tokens) == (("success", None), (8, 5, 0))
@@ -375,9 +381,9 @@ def counts(w: World, name: str) -> dict[str, float]:
 @each(
     "script, outcome",
     [
-        (answer(HELLO, sse.DONE), "ok"),
-        (answer(status=429), "rate_limited"),
-        (answer(status=418), "status_4xx"),
+        (response_of(HELLO, sse.DONE), "ok"),
+        (response_of(status=429), "rate_limited"),
+        (response_of(status=418), "status_4xx"),
     ],
 )
 async def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -> None:
@@ -391,7 +397,7 @@ async def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -
 async def test_attempt_that_was_not_left_to_end_is_counted_too(
     how: str, outcome: str, begun: bool
 ) -> None:
-    script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
+    script = response_of(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     async with world(a=[script]) as w:
         call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks if begun else w.http.opening))
@@ -404,7 +410,7 @@ async def test_attempt_that_was_not_left_to_end_is_counted_too(
 
 
 async def test_call_is_counted_with_its_tokens_and_its_cost() -> None:
-    async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]) as w:
+    async with world(a=[response_of(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]) as w:
         result = await w.call()
         (labels,) = counts(w, "gw_calls_total")
         for label in ('protocol="chat"', 'model="m"', 'status="success"', 'code="ok"'):
@@ -416,12 +422,12 @@ async def test_call_is_counted_with_its_tokens_and_its_cost() -> None:
 
 # What an upstream does, and whose fault the failed call is; None where it is its client's.
 FAULTS: list[tuple[Script, str | None]] = [
-    (answer(HELLO, sse.DONE), None),
-    *((answer(status=status), None) for status in (400, 404, 409, 413, 422, 429)),
-    *((answer(status=status), "upstream") for status in (401, 402, 403, 500, 503, 504)),
+    (response_of(HELLO, sse.DONE), None),
+    *((response_of(status=status), None) for status in (400, 404, 409, 413, 422, 429)),
+    *((response_of(status=status), "upstream") for status in (401, 402, 403, 500, 503, 504)),
     ((UpstreamUnreachable(),), "upstream"),
-    (answer(HELLO, UpstreamCut()), "upstream"),
-    (answer(HELLO, sse.error_event(), sse.DONE), "upstream"),
+    (response_of(HELLO, UpstreamCut()), "upstream"),
+    (response_of(HELLO, sse.error_event(), sse.DONE), "upstream"),
 ]
 
 
@@ -444,7 +450,7 @@ async def test_call_that_failed_is_counted_by_whose_fault_it_is(
     ("slow reader", True),
 )
 async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
-    script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
+    script = response_of(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     reads = asyncio.Event() if how == "slow reader" else None
     async with world(a=[script]) as w:
         call, writer = w.start(RecordingWriter(reads=reads), stream=True)

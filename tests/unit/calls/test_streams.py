@@ -24,21 +24,21 @@ from tests.unit.calls.world import (
     Script,
     Step,
     World,
-    answer,
+    response_of,
     streamed,
     world,
 )
 
 HELLO = sse.delta("Hello")
-GOOD = answer(HELLO, sse.DONE)
+GOOD = response_of(HELLO, sse.DONE)
 
 
 async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
     """Until then another channel may have to be asked; a stream may last for minutes."""
 
     begins, ends = asyncio.Event(), asyncio.Event()
-    failed = answer(sse.error_body("later"), status=500)
-    good = answer(begins, HELLO, ends, sse.DONE)
+    failed = response_of(sse.error_body("later"), status=500)
+    good = response_of(begins, HELLO, ends, sse.DONE)
     async with world(a=[failed], b=[good]) as w:
         call, writer = w.prepare(stream=True), RecordingWriter()
         kept = repr(call.request)
@@ -58,7 +58,7 @@ async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
 async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream() -> None:
     reads = asyncio.Event()
     steps = [sse.delta(f"piece {n}") for n in range(50)]
-    async with world(a=[answer(*steps, sse.DONE)]) as w:
+    async with world(a=[response_of(*steps, sse.DONE)]) as w:
         call, writer = w.start(RecordingWriter(reads=reads), stream=True)
         await eventually(lambda: writer.waiting == 1)
         for _ in range(200):
@@ -104,7 +104,7 @@ async def test_rest_is_passed_on_and_changes_nothing(
         "with the terminator": [text, b"".join((end, *rest))],
         "later": [text, end, 3, *rest],
     }
-    async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
+    async with world(a=[response_of(text, end), response_of(*steps[comes])]) as w:
         without = await w.call(stream=True, plan=untranslated(protocol))
         result = await w.call(stream=True, plan=untranslated(protocol))
         assert result.writer.sent == b"".join((text, end, *rest))
@@ -126,7 +126,9 @@ async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
 
 async def test_comments_before_the_first_event_are_no_event_however_many() -> None:
     many = COMMENT * (EARLY_BYTES_MAX // len(COMMENT) + 1)
-    async with world(a=[answer(many, many)], b=[answer(many, many, HELLO, sse.DONE)]) as w:
+    async with world(
+        a=[response_of(many, many)], b=[response_of(many, many, HELLO, sse.DONE)]
+    ) as w:
         result = await w.call(stream=True)
         assert result.status == ("success", None)
         assert result.writer.sent == HELLO + sse.DONE
@@ -134,7 +136,7 @@ async def test_comments_before_the_first_event_are_no_event_however_many() -> No
 
 @cases("steps", (FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,))
 async def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) -> None:
-    async with world(a=[answer(HELLO, sse.DONE, *steps)]) as w:
+    async with world(a=[response_of(HELLO, sse.DONE, *steps)]) as w:
         writer = RecordingWriter()
         task = await begun(w, writer)
         comments = steps.count(COMMENT)
@@ -149,7 +151,7 @@ async def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) ->
 async def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> None:
     reads, goes_on = asyncio.Event(), asyncio.Event()
     reads.set()
-    async with world(a=[answer(HELLO, sse.DONE, goes_on, COMMENT, COMMENT)]) as w:
+    async with world(a=[response_of(HELLO, sse.DONE, goes_on, COMMENT, COMMENT)]) as w:
         writer = RecordingWriter(reads=reads)
         task = await begun(w, writer)
         reads.clear()
@@ -163,7 +165,7 @@ async def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> 
 
 @cases("leaves", True, False)
 async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leaves: bool) -> None:
-    async with world(a=[answer(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
+    async with world(a=[response_of(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
         call, writer = (w.prepare(stream=True), RecordingWriter(leaves_after=None if leaves else 2))
         w.begin(call, writer)
         await eventually(lambda: sse.DONE in writer.sent)
@@ -175,7 +177,7 @@ async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leave
 
 
 async def test_translated_stream_ends_with_its_terminator() -> None:
-    async with world(a=[answer(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
+    async with world(a=[response_of(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
         call, writer = w.start(stream=True, plan=translated("messages", "chat"))
         await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
         jump(CLOSE_SECONDS)
@@ -185,7 +187,7 @@ async def test_translated_stream_ends_with_its_terminator() -> None:
         assert result.writer.sent.count(b"message_stop") == 2  # the event's name, and its type
 
 
-def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
+def message_of(text: str, *, index: int = 0, **candidate: Any) -> bytes:
     """A chunk of native-content."""
     content = {"parts": [{"text": text}], "role": "model"}
     return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
@@ -195,33 +197,33 @@ def in_gemini(request: UpstreamRequest) -> UpstreamPlan:
     return UpstreamPlan(request, GEMINI)
 
 
-ENDED = said("", finishReason="STOP")
+ENDED = message_of("", finishReason="STOP")
 
 
 async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long() -> None:
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
     late = sse.event({"usageMetadata": usage})
-    async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
+    async with world(a=[response_of(message_of("Hello"), ENDED, late, FOR_EVER)]) as w:
         call, writer = w.start(stream=True, plan=in_gemini)
         await eventually(lambda: [r.pieces_taken for r in w.http.responses] == [3])
-        assert writer.sent == said("Hello")  # settled first, then the end
+        assert writer.sent == message_of("Hello")  # settled first, then the end
         jump(ENDING_SECONDS)
         result = await w.end(call, writer)
-        assert result.writer.sent == said("Hello") + ENDED + late
+        assert result.writer.sent == message_of("Hello") + ENDED + late
         assert (result.status, result.tokens) == (("success", None), (9, 4, 0))
 
 
 async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
     goes_on = asyncio.Event()
-    steps = (said("One"), ENDED, said("Two", index=1), goes_on)
-    last = said("", index=1, finishReason="STOP")
-    async with world(a=[answer(*steps, last)]) as w:
+    steps = (message_of("One"), ENDED, message_of("Two", index=1), goes_on)
+    last = message_of("", index=1, finishReason="STOP")
+    async with world(a=[response_of(*steps, last)]) as w:
         call, writer = w.start(stream=True, plan=in_gemini)
         await eventually(lambda: b"Two" in writer.sent)
         jump(ENDING_SECONDS)
         goes_on.set()
         result = await w.end(call, writer)
-        assert result.writer.sent.endswith(said("Two", index=1) + last)
+        assert result.writer.sent.endswith(message_of("Two", index=1) + last)
         assert result.status == ("success", None)
 
 
@@ -245,40 +247,46 @@ CUTS: list[Script] = [
 LEAK, SHOWN = b": api-key-of-a at http://a.example\n\n", b": [redacted] at http://[host]\n\n"
 LEAKS = (HELLO, sse.DONE + LEAK, LEAK[:9], 3, LEAK[9:], b": x")
 HI = sse.event({"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]})
-ONE, TWO, THREE = said("One"), said("Two", index=1), said("3", index=1, finishReason="STOP")
+ONE, TWO, THREE = (
+    message_of("One"),
+    message_of("Two", index=1),
+    message_of("3", index=1, finishReason="STOP"),
+)
 CASES = [
     *(
-        streamed(answer(*steps), GOOD, sent=HELLO, has_ended=True, error=None, attempts=[], **BEGUN)
+        streamed(
+            response_of(*steps), GOOD, sent=HELLO, has_ended=True, error=None, attempts=[], **BEGUN
+        )
         for steps in CUTS
     ),
-    streamed(answer(HELLO, STOP), sent=HELLO + STOP, status=SUCCESS),
-    streamed(answer(HELLO, OOPS, sse.DONE), GOOD, sent=HELLO + OOPS + sse.DONE, **BEGUN),
-    streamed(answer(HELLO, OOPS, UpstreamCut()), GOOD, sent=HELLO + OOPS, **BEGUN),
+    streamed(response_of(HELLO, STOP), sent=HELLO + STOP, status=SUCCESS),
+    streamed(response_of(HELLO, OOPS, sse.DONE), GOOD, sent=HELLO + OOPS + sse.DONE, **BEGUN),
+    streamed(response_of(HELLO, OOPS, UpstreamCut()), GOOD, sent=HELLO + OOPS, **BEGUN),
     streamed(
-        answer(HELLO, sse.DONE, COMMENT, UpstreamCut()),
+        response_of(HELLO, sse.DONE, COMMENT, UpstreamCut()),
         sent=HELLO + sse.DONE + COMMENT,
         has_ended=True,
         status=SUCCESS,
     ),
     *(
-        streamed(answer(*LEAKS, *end), sent=HELLO + sse.DONE + SHOWN + SHOWN + b": x")
+        streamed(response_of(*LEAKS, *end), sent=HELLO + sse.DONE + SHOWN + SHOWN + b": x")
         for end in ((), (UpstreamCut(),))
     ),
     # Of native-content, which has no terminator.
-    streamed(answer(HI, b": bye"), plan=in_gemini, sent=HI + b": bye", status=SUCCESS),
+    streamed(response_of(HI, b": bye"), plan=in_gemini, sent=HI + b": bye", status=SUCCESS),
     streamed(
-        answer(ONE, ENDED, TWO, THREE),
+        response_of(ONE, ENDED, TWO, THREE),
         plan=in_gemini,
         sent=ONE + ENDED + TWO + THREE,
         status=SUCCESS,
     ),
-    streamed(answer(ONE, TWO, ENDED), plan=in_gemini, sent=ONE + TWO + ENDED, status=CUT),
+    streamed(response_of(ONE, TWO, ENDED), plan=in_gemini, sent=ONE + TWO + ENDED, status=CUT),
 ]
 DELTA = sse.event({"type": "content_block_delta", "delta": {"text": "Hello"}})
 # The last event of a dialect, without its blank line: passed on as it is.
 CASES += [
     streamed(
-        answer(begun, last + end),
+        response_of(begun, last + end),
         plan=untranslated(protocol),
         sent=begun + last + end,
         status=SUCCESS,
@@ -286,7 +294,7 @@ CASES += [
     for protocol, begun, last in (
         ("chat", HELLO, b"data: [DONE]"),
         ("messages", DELTA, b'event: message_stop\ndata: {"type": "message_stop"}'),
-        ("native", said("Hello"), ENDED.rstrip(b"\n")),
+        ("native", message_of("Hello"), ENDED.rstrip(b"\n")),
     )
     for end in (b"", b"\n", b"\r\n")
 ]

@@ -30,7 +30,7 @@ from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.golden import transcripts
 from tests.unit.calls.relaying import TRANSLATED, Way, relayed
-from tests.unit.calls.world import CallResult, answer, world
+from tests.unit.calls.world import CallResult, response_of, world
 from tests.unit.channels.recordings import stream_of, streams
 from tests.unit.channels.replay import new_meter
 from tests.unit.translation.test_odd_values import BODIES
@@ -128,7 +128,7 @@ def test_translated_stream_is_charged_and_ends_as_the_upstreams(
 
     async def main(size: int, framing: Framing) -> None:
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
-        async with world(a=[answer(*pieces)]) as w:
+        async with world(a=[response_of(*pieces)]) as w:
             result = await w.call(
                 stream=True,
                 usage=True,

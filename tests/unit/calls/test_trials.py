@@ -32,13 +32,13 @@ from tests.unit.calls.world import (
     RecordingWriter,
     Script,
     World,
-    answer,
+    response_of,
     world,
 )
 from tests.unit.images.stage import generate, made, stage
 
-GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
-GOOD_STREAM = answer(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
+GOOD = response_of(sse.whole(usage=sse.usage_of(10, 1)))
+GOOD_STREAM = response_of(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
 HEALTH = HealthSpec(failures=3)
 NAMES = ("a", "b", "c", "d", "e")
 DUE = ("due", "translated", "aside", "taken")  # open, and cool
@@ -86,13 +86,13 @@ async def test_call_tries_the_standby_first_and_closes_it(stream: bool) -> None:
 
 FAILING: dict[str, tuple[Script, str, str]] = {
     "unreachable": ((UpstreamUnreachable(),), "upstream_unreachable", "open"),
-    "500": (answer(status=500), "upstream_500", "open"),
-    "moved": (answer(status=302), "upstream_302", "open"),
-    "cut": (answer(sse.KEEP_ALIVE, UpstreamCut()), "upstream_cut", "open"),
-    "error event": (answer(sse.error_event()), "upstream_error", "open"),
-    "refused": (answer(sse.error_body("no"), status=400), "upstream_400", "half_open"),
-    "rate limit": (answer(status=429), "upstream_429", "half_open"),
-    "key refused": (answer(status=401), "upstream_401", "closed"),
+    "500": (response_of(status=500), "upstream_500", "open"),
+    "moved": (response_of(status=302), "upstream_302", "open"),
+    "cut": (response_of(sse.KEEP_ALIVE, UpstreamCut()), "upstream_cut", "open"),
+    "error event": (response_of(sse.error_event()), "upstream_error", "open"),
+    "refused": (response_of(sse.error_body("no"), status=400), "upstream_400", "half_open"),
+    "rate limit": (response_of(status=429), "upstream_429", "half_open"),
+    "key refused": (response_of(status=401), "upstream_401", "closed"),
 }
 
 
@@ -182,7 +182,7 @@ async def test_call_that_a_trial_would_cost_something_is_none(how: str) -> None:
 
 
 async def test_what_is_sold_by_the_piece_is_no_trial() -> None:
-    async with stage(a=[answer(made(1))], b=[answer(made(1))]) as w:
+    async with stage(a=[response_of(made(1))], b=[response_of(made(1))]) as w:
         make_due(w, "b")
         assert (await generate(w)).status == ("success", None)
         assert (w.http.tried, state(w, "b")) == (["a"], "open")

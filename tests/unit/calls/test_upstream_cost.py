@@ -25,14 +25,14 @@ from tests.unit.calls.world import (
     Head,
     Script,
     World,
-    answer,
     in_order,
+    response_of,
     world,
 )
 
 KNOWN, OTHER, STRANGE = "gpt-5.4-mini", "gpt-5.4-nano", "nowhere-listed"
-STREAM = answer(sse.delta("Hi"), sse.usage_event(1000, 10, 400), sse.DONE)
-WHOLE = answer(sse.whole(usage=sse.usage_of(1000, 10, 400)))
+STREAM = response_of(sse.delta("Hi"), sse.usage_event(1000, 10, 400), sse.DONE)
+WHOLE = response_of(sse.whole(usage=sse.usage_of(1000, 10, 400)))
 SERVED = 600 * 750 + 400 * 75 + 10 * 4500  # 0.75, 0.075 and 4.5 USD per million
 # 200, and an error where the content would be: nothing of it is used.
 EMPTY = json.dumps(
@@ -62,21 +62,21 @@ async def call(names: tuple[str, ...], *scripts: Script, **options: Any) -> Call
     ((KNOWN,), None, SERVED, "a"),
     ((STRANGE,), None, None, "a"),
     ((STRANGE, KNOWN), REFUSED, SERVED, "b"),  # who cannot be reached bills nothing
-    ((OTHER, KNOWN), answer(EMPTY), SERVED + LEFT, "b"),
-    ((STRANGE, KNOWN), answer(EMPTY), None, "b"),
-    ((OTHER, STRANGE), answer(EMPTY), None, "b"),
+    ((OTHER, KNOWN), response_of(EMPTY), SERVED + LEFT, "b"),
+    ((STRANGE, KNOWN), response_of(EMPTY), None, "b"),
+    ((OTHER, STRANGE), response_of(EMPTY), None, "b"),
     # Lost before its usage: it may be billed.
     ((OTHER, KNOWN), (UpstreamLost(),), None, "b"),
-    ((OTHER, KNOWN), answer(UpstreamCut()), None, "b"),
-    ((OTHER, KNOWN), answer(b"{"), None, "b"),
+    ((OTHER, KNOWN), response_of(UpstreamCut()), None, "b"),
+    ((OTHER, KNOWN), response_of(b"{"), None, "b"),
 )
 async def test_every_usage_that_was_stated_is_paid_for(
     names: tuple[str, ...], first: Script | None, cost: int | None, channel: str, stream: bool
 ) -> None:
     served = STREAM if stream else WHOLE
-    if stream and first == answer(EMPTY):
+    if stream and first == response_of(EMPTY):
         broken = {"error": {"message": "lost"}, "usage": sse.usage_of(500, 100)}
-        first = answer(sse.event(broken), UpstreamCut())
+        first = response_of(sse.event(broken), UpstreamCut())
     scripts = [served] if first is None else [first, served]
     result = await call(names, *scripts, stream=stream)
     assert result.status == ("success", None)
@@ -85,14 +85,14 @@ async def test_every_usage_that_was_stated_is_paid_for(
 
 
 async def test_call_that_no_channel_took_costs_nothing() -> None:
-    result = await call((STRANGE,), answer(sse.error_body("no"), status=400))
+    result = await call((STRANGE,), response_of(sse.error_body("no"), status=400))
     assert (result.cost, result.logged["upstream_cost_nano_usd"]) == (0, 0)
 
 
 async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() -> None:
     channels, model = shop(OTHER, KNOWN)
     quiet = replace(channels[0], health=HealthSpec(first_event_seconds=0.02))
-    began = answer(sse.event({"choices": [], "usage": sse.usage_of(500, 100)}), FOR_EVER)
+    began = response_of(sse.event({"choices": [], "usage": sse.usage_of(500, 100)}), FOR_EVER)
     scripts = {"a": [began], "b": [STREAM]}
     async with world(scripts, channels=[quiet, channels[1]], model=model) as w:
         result = await w.call(stream=True)
@@ -104,15 +104,15 @@ async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() ->
         ]
 
 
-BEGUN = answer(sse.event({"choices": [], "usage": sse.usage_of(1000, 0)}), FOR_EVER)
+BEGUN = response_of(sse.event({"choices": [], "usage": sse.usage_of(1000, 0)}), FOR_EVER)
 
 
 @cases(
     "script, cost",
     ((CONNECTING,), 0),
     ((FOR_EVER,), None),
-    (answer(FOR_EVER), None),
-    (answer(FOR_EVER, status=400), 0),  # of a refusal the head is enough
+    (response_of(FOR_EVER), None),
+    (response_of(FOR_EVER, status=400), 0),  # of a refusal the head is enough
     (BEGUN, 750_000),  # its upstream has stated the input
 )
 async def test_client_that_leaves_during_an_attempt_cancels_it_and_the_operator_may_pay(
@@ -151,8 +151,8 @@ async def test_cost_that_a_channel_states_goes_before_the_list(
 
 
 BODY = json.dumps({"model": "alias", "messages": [{"role": "user", "content": "Hello"}]}).encode()
-COUNTED = answer(b'{"input_tokens":12,"more":1}')
-NO_ENDPOINT = answer(b'{"error":{"message":"no such path"}}', status=404)
+COUNTED = response_of(b'{"input_tokens":12,"more":1}')
+NO_ENDPOINT = response_of(b'{"error":{"message":"no such path"}}', status=404)
 
 
 def speaking(*names: str, **changes: Any) -> list[ChannelSpec]:
@@ -191,9 +191,9 @@ async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model(
 
 @cases(
     "failed",
-    answer(b"{}", status=500),
+    response_of(b"{}", status=500),
     REFUSED,
-    answer(b'{"error":{"type":"authentication_error","message":"bad key"}}', status=401),
+    response_of(b'{"error":{"type":"authentication_error","message":"bad key"}}', status=401),
 )
 async def test_the_next_channel_is_asked_after_a_failure(
     failed: Any, expect_log: ExpectLog
@@ -217,7 +217,7 @@ async def test_an_upstream_without_the_endpoint_is_not_asked_again_for_a_while()
 
 
 async def test_a_refusal_of_the_request_is_the_clients() -> None:
-    refused = answer(b'{"error":{"message":"messages: too long"}}', status=400)
+    refused = response_of(b'{"error":{"message":"messages: too long"}}', status=400)
     async with world(a=[refused], b=[COUNTED], channels=speaking("a", "b")) as w:
         with pytest.raises(GatewayError) as raised:
             await count(w)
@@ -242,7 +242,7 @@ async def test_channels_that_are_down_or_silent_leave_an_estimate(
     monkeypatch.setattr("gw.calls.counting.COUNT_SECONDS", 0.01)
     async with world(a=[(FOR_EVER,)], channels=speaking("a")) as w:
         assert (await count(w)).is_estimate
-    async with world(a=[answer(b"{}", status=503)], channels=speaking("a")) as w:
+    async with world(a=[response_of(b"{}", status=503)], channels=speaking("a")) as w:
         assert (await count(w)).is_estimate
         assert w.verdict("a") is None  # it shows nothing of how calls fare
 
@@ -253,7 +253,7 @@ async def test_native_content_counts_a_whole_request_under_the_upstreams_name() 
     model = make_model(Binding("a", "up"))
     inner = {"model": "models/m", "contents": [{"parts": [{"text": "Hello"}]}]}
     body = json.dumps({"generateContentRequest": inner}).encode()
-    async with world(a=[answer(b'{"totalTokens":3}')], channels=[native], model=model) as w:
+    async with world(a=[response_of(b'{"totalTokens":3}')], channels=[native], model=model) as w:
         assert (await count(w, body, protocol="native")).body == b'{"totalTokens":3}'
         (request,) = w.http.requests
         assert request.url == "http://a.example/v1beta/models/up:countTokens"

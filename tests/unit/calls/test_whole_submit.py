@@ -37,8 +37,8 @@ from tests.unit.calls.world import (
     Head,
     Script,
     World,
-    answer,
     in_order,
+    response_of,
     world,
 )
 from tests.unit.images.stage import claim_of
@@ -46,7 +46,7 @@ from tests.unit.images.stage import claim_of
 Deliver = Callable[[SubmitResult], Awaitable[Delivery]]
 TEXT = "Hello 👋"
 COST = len(TEXT) * 30_000
-SOUND = answer(b"ID3 sound", content_type="audio/mpeg")
+SOUND = response_of(b"ID3 sound", content_type="audio/mpeg")
 
 
 async def delivered(made: SubmitResult) -> Delivery:
@@ -145,9 +145,9 @@ async def test_what_cannot_be_kept_is_not_paid_for_and_reported(
 NEXT: dict[str, Script] = {
     "no connection": (UpstreamUnreachable("refused"), Head()),
     "lost": (UpstreamLost("reset"), Head()),
-    "cut": answer(b"ID3", UpstreamCut("reset"), content_type="audio/mpeg"),
-    "504": answer(b"", status=504),
-    "500": answer(b"", status=500),
+    "cut": response_of(b"ID3", UpstreamCut("reset"), content_type="audio/mpeg"),
+    "504": response_of(b"", status=504),
+    "500": response_of(b"", status=500),
 }
 
 

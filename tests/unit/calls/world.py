@@ -64,7 +64,7 @@ Step = Head | bytes | int | float | asyncio.Event | Exception
 Script = Sequence[Step]
 
 
-def answer(*steps: Step, status: int = 200, **headers: str) -> Script:
+def response_of(*steps: Step, status: int = 200, **headers: str) -> Script:
     """An answer: its head at once, then these steps."""
     return (Head(status, {k.replace("_", "-"): v for k, v in headers.items()}), *steps)
 

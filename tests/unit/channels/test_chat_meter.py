@@ -196,7 +196,7 @@ def test_characters_are_code_points(texts: list[str]) -> None:
     assert meter.characters == sum(map(len, texts))
 
 
-def answer(message: object, **more: object) -> ChatMeter:
+def response_of(message: object, **more: object) -> ChatMeter:
     meter = ChatMeter()
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     meter.take_body(json.dumps({"id": "a", "model": "m", "choices": [choice], **more}).encode())
@@ -205,7 +205,7 @@ def answer(message: object, **more: object) -> ChatMeter:
 
 def test_whole_answer_is_read() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "fn", "arguments": '{"a":1}'}}
-    meter = answer(
+    meter = response_of(
         {"role": "assistant", "content": "Grüße", "tool_calls": [call], "reasoning_content": "hm"},
         usage={"prompt_tokens": 3, "completion_tokens": 9, "total_tokens": 12},
     )
@@ -216,7 +216,7 @@ def test_whole_answer_is_read() -> None:
 
 
 def test_whole_answer_in_odd_shapes_is_read_loosely() -> None:
-    meter = answer({"content": [{"type": "text", "text": "abc"}]}, id=7, usage={})
+    meter = response_of({"content": [{"type": "text", "text": "abc"}]}, id=7, usage={})
     assert (meter.characters, meter.finished, meter.malformed_events) == (3, True, 1)
 
 

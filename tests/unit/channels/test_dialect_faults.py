@@ -116,12 +116,12 @@ FAULTS: dict[str, Faults] = {
 }
 
 
-def said(part: Any) -> dict[str, Any]:
+def message_of(part: Any) -> dict[str, Any]:
     """Members of a messages request with this block in its content."""
     return {"messages": [{"role": "user", "content": [part]}]}
 
 
-def asked(item: Any) -> dict[str, Any]:
+def request_of(item: Any) -> dict[str, Any]:
     """Members of a responses request with this piece in its content."""
     return {"input": [{"role": "user", "content": [item]}]}
 
@@ -134,12 +134,12 @@ def put(part: Any) -> dict[str, Any]:
 # Faults that only an upstream can judge: forwarded to one of this protocol.
 JUDGED_UPSTREAM: dict[str, Faults] = {
     "messages": [
-        (said("Hi"), "messages[0].content[0]"),
-        (said({}), "messages[0].content[0].type"),
-        (said({"type": "text", "text": 7}), "messages[0].content[0].text"),
-        (said({"type": "tool_use", "input": "{}"}), "messages[0].content[0].input"),
-        (said({"type": "image", "source": "a.png"}), "messages[0].content[0].source"),
-        (said({"type": "search_result", "source": 7}), "messages[0].content[0].source"),
+        (message_of("Hi"), "messages[0].content[0]"),
+        (message_of({}), "messages[0].content[0].type"),
+        (message_of({"type": "text", "text": 7}), "messages[0].content[0].text"),
+        (message_of({"type": "tool_use", "input": "{}"}), "messages[0].content[0].input"),
+        (message_of({"type": "image", "source": "a.png"}), "messages[0].content[0].source"),
+        (message_of({"type": "search_result", "source": 7}), "messages[0].content[0].source"),
         ({"system": [{"text": "Hi"}]}, "system[0].type"),
         ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
         ({"tools": [{"name": "", "input_schema": {}}]}, "tools[0].name"),
@@ -158,10 +158,10 @@ JUDGED_UPSTREAM: dict[str, Faults] = {
     ],
     "responses": [
         ({"input": [{"role": "tool", "content": "Hi"}]}, "input[0].role"),
-        (asked("Hi"), "input[0].content[0]"),
-        (asked({"type": 7}), "input[0].content[0].type"),
-        (asked({"type": "input_text", "text": 7}), "input[0].content[0].text"),
-        (asked({"image_url": {"url": "x"}}), "input[0].content[0].image_url"),
+        (request_of("Hi"), "input[0].content[0]"),
+        (request_of({"type": 7}), "input[0].content[0].type"),
+        (request_of({"type": "input_text", "text": 7}), "input[0].content[0].text"),
+        (request_of({"image_url": {"url": "x"}}), "input[0].content[0].image_url"),
         ({"reasoning": {"effort": 3}}, "reasoning.effort"),
         ({"tools": [{}]}, "tools[0].type"),
         ({"tools": [{"type": "function", "name": "f", "parameters": "{}"}]}, "tools[0].parameters"),

@@ -149,7 +149,7 @@ UNASKED = {
 }
 
 
-def answer(body: bytes) -> bytes:
+def response_of(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
@@ -223,7 +223,9 @@ def serving(tls: ssl.SSLContext | None, body: bytes = b"{}") -> Iterator[Blockin
             server.close()
 
 
-async def asked(http: HttpClient, server: BlockingServer, sends: bytes, *, dials: bool) -> bytes:
+async def request_of(
+    http: HttpClient, server: BlockingServer, sends: bytes, *, dials: bool
+) -> bytes:
     """Make a request that the server answers with this, and read the answer."""
 
     def play() -> None:
@@ -249,14 +251,14 @@ async def test_next_request_gets_its_own_answer_on_another_connection(
     with serving(served) as server:
         tls = None if trusting is None else lambda: trusting
         http = HttpClient(connect_seconds=5, tls=tls)
-        first = answer(b"first") + (unrequested if comes == "with the answer" else b"")
-        assert await asked(http, server, first, dials=True) == b"first"
+        first = response_of(b"first") + (unrequested if comes == "with the answer" else b"")
+        assert await request_of(http, server, first, dials=True) == b"first"
         if comes != "with the answer":
             server.say(unrequested)
             wait_for_bytes(http)  # and the loop has no turn to read them
         if comes == "while idle":
             assert await asyncio.to_thread(server.is_closed)
-        assert await asked(http, server, answer(b"second"), dials=True) == b"second"
+        assert await request_of(http, server, response_of(b"second"), dials=True) == b"second"
         assert server.connections == 2
         await http.close()
 
@@ -268,7 +270,7 @@ async def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
     with serving(None, b"x" * size) as server:
         http = HttpClient(connect_seconds=5)
         for _ in range(3):
-            assert await asked(http, server, OK, dials=True) == b"{}"
+            assert await request_of(http, server, OK, dials=True) == b"{}"
             server.close(resets=resets)
         assert server.connections == 3
         await http.close()

@@ -108,7 +108,7 @@ GEMINI = {
 }
 
 
-def told(dialect: str, body: dict[str, Any]) -> dict[str, str]:
+def report_of(dialect: str, body: dict[str, Any]) -> dict[str, str]:
     """The parameters as a request of this dialect tells them."""
     text = json.dumps(body).encode()
     if dialect == "native":
@@ -189,16 +189,16 @@ TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 @each("dialect", TOLD)
 def test_settings_and_counts_are_told_and_nothing_that_was_written(dialect: str) -> None:
     body, expected = TOLD[dialect]
-    assert told(dialect, body) == expected
+    assert report_of(dialect, body) == expected
 
 
 def test_input_that_is_a_string_is_no_number_of_items() -> None:
-    assert told("responses", {"model": "m", "input": SECRET}) == {"input": "a string"}
+    assert report_of("responses", {"model": "m", "input": SECRET}) == {"input": "a string"}
 
 
 @cases("value", SECRET, {"type": SECRET}, {"type": 1}, {}, 10**60, [SECRET] * 3)
 def test_what_is_no_setting_is_told_by_its_size(value: Any) -> None:
-    (_, text), (_, _) = told(
+    (_, text), (_, _) = report_of(
         "chat",
         {"model": "m", "service_tier": value, "messages": [{"role": "user", "content": "x"}]},
     ).items()
@@ -207,7 +207,7 @@ def test_what_is_no_setting_is_told_by_its_size(value: Any) -> None:
 
 def test_many_tools_are_counted_and_the_first_named() -> None:
     tools = [{"type": "function", "function": {"name": f"f{n}"}} for n in range(99)]
-    text = told("chat", {**CHAT, "tools": tools})["tools"]
+    text = report_of("chat", {**CHAT, "tools": tools})["tools"]
     assert text.startswith("99: f0, f1, ")
     assert text.endswith("f19, …")
 
@@ -229,7 +229,7 @@ def test_many_tools_are_counted_and_the_first_named() -> None:
 def test_whatever_passes_the_reader_is_told_in_few_characters(members: dict[str, Any]) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **members}
     try:
-        found = told("chat", body)
+        found = report_of("chat", body)
     except InvalidRequest:
         return
     assert all(len(text) <= 60 for text in found.values())

@@ -20,7 +20,7 @@ from tests.support.specs import make_model
 FREE = Usage(0, 0)
 
 
-def asked(response_format: str, model: str) -> bytes:
+def request_of(response_format: str, model: str) -> bytes:
     """The form that an upstream is sent for a recording of unknown length."""
     body = form(
         part("file", b"ID3" + bytes(100), "a.mp3"),
@@ -41,7 +41,7 @@ def asked(response_format: str, model: str) -> bytes:
 def test_a_plain_text_is_asked_for_with_its_length(
     response_format: str, model: str, sent: bytes
 ) -> None:
-    assert b'name="response_format"\r\n\r\n' + sent + b"\r\n" in asked(response_format, model)
+    assert b'name="response_format"\r\n\r\n' + sent + b"\r\n" in request_of(response_format, model)
 
 
 @cases(

@@ -31,7 +31,7 @@ def matrix_config(tmp_path: Path) -> str:
     return str(path)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def message_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["matrix", *arguments]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -41,7 +41,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_people_get_a_table_and_the_models_of_its_rows(
     matrix_config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = said(capsys, "--config", matrix_config).splitlines()
+    lines = message_of(capsys, "--config", matrix_config).splitlines()
     assert lines[0].split() == [
         *("row", "chat_completions", "messages", "responses", "native_content"),
         *("built-in", "tools"),
@@ -56,7 +56,7 @@ def test_people_get_a_table_and_the_models_of_its_rows(
 
 
 def test_programs_get_one_object(matrix_config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    record = json.loads(said(capsys, "--config", matrix_config, "--json"))
+    record = json.loads(message_of(capsys, "--config", matrix_config, "--json"))
     assert record["file"] == matrix_config
     assert record["translations"] == ["chat_to_messages"]
     first, second = record["rows"]
@@ -78,7 +78,7 @@ def test_programs_get_one_object(matrix_config: str, capsys: pytest.CaptureFixtu
 def test_documents_get_a_markdown_table(
     matrix_config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = said(capsys, "--config", matrix_config, "--markdown").splitlines()
+    lines = message_of(capsys, "--config", matrix_config, "--markdown").splitlines()
     assert lines[0].startswith("| Models | chat_completions |")
     assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
     assert lines[2] == "| `one`, `uno` | native | no channel | native | no channel | web_search |"

@@ -18,7 +18,7 @@ models:
 """
 
 
-def told(text: str) -> list[tuple[int | None, str, str]]:
+def report_of(text: str) -> list[tuple[int | None, str, str]]:
     """Line, path and message of each caution."""
     return [(one.line, one.path, one.message) for one in read(text).cautions]
 
@@ -26,7 +26,7 @@ def told(text: str) -> list[tuple[int | None, str, str]]:
 @cases("address", "0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0")
 def test_inner_listener_on_every_interface(address: str) -> None:
     for name in ("admin_listen", "console_listen"):
-        ((line, path, message),) = told(f"{name}: {address}{GOOD}")
+        ((line, path, message),) = report_of(f"{name}: {address}{GOOD}")
         assert (line, path) == (1, name)
         assert "every interface" in message
 
@@ -49,14 +49,14 @@ def test_inner_listener_on_every_interface(address: str) -> None:
 )
 def test_address_that_ends_in_an_endpoint(end: str) -> None:
     text = GOOD.replace("https://a.example", f"https://a.example{end}")
-    assert [path for _, path, _ in told(text)] == ["channels[0].base_url"]
+    assert [path for _, path, _ in report_of(text)] == ["channels[0].base_url"]
     whole = text.replace("    api_key", "    paths: {chat: /v1/chat/completions}\n    api_key")
-    assert told(whole) == []
+    assert report_of(whole) == []
 
 
 @cases("end", "", "/api", "/openai", "/chat", "/messages-api", "/v1/gateways/completions-of-ours")
 def test_address_with_another_prefix_is_fine(end: str) -> None:
-    assert told(GOOD.replace("https://a.example", f"https://a.example{end}")) == []
+    assert report_of(GOOD.replace("https://a.example", f"https://a.example{end}")) == []
 
 
 @cases(
@@ -78,22 +78,22 @@ def test_key_with_quotes_of_an_env_file_is_warned_and_not_shown(key: str, is_war
 
 @cases("address", "127.0.0.1:9090", '"[::1]:9090"', "localhost:9090")
 def test_inner_listener_on_one_interface_is_fine(address: str) -> None:
-    assert told(f"admin_listen: {address}{GOOD}") == []
-    assert told(f"console_listen: {address.replace('9090', '9080')}{GOOD}") == []
+    assert report_of(f"admin_listen: {address}{GOOD}") == []
+    assert report_of(f"console_listen: {address.replace('9090', '9080')}{GOOD}") == []
 
 
 def test_public_listener_on_every_interface_is_meant() -> None:
-    assert told(f"listen: 0.0.0.0:8080{GOOD}") == []
+    assert report_of(f"listen: 0.0.0.0:8080{GOOD}") == []
 
 
 def test_channel_that_no_model_uses() -> None:
-    ((line, path, message),) = told(GOOD.replace("[one]", "[]"))
+    ((line, path, message),) = report_of(GOOD.replace("[one]", "[]"))
     assert (line, path, message) == (3, "channels[0].id", "no model uses this channel")
 
 
 @cases("name, is_warned", ("a", True), ("ab", True), ("abc", False))
 def test_channel_id_that_is_too_short_to_be_masked(name: str, is_warned: bool) -> None:
-    found = told(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
+    found = report_of(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
     assert [path for _, path, _ in found] == ["channels[0].id"] * is_warned
 
 
@@ -101,7 +101,7 @@ def test_channel_id_that_is_too_short_to_be_masked(name: str, is_warned: bool) -
 def test_key_that_is_too_short_to_be_masked_is_warned_and_not_shown(
     key: str, is_warned: bool
 ) -> None:
-    found = told(GOOD.replace("key-of-one", key))
+    found = report_of(GOOD.replace("key-of-one", key))
     assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_warned
     assert not any("abcde" in message for _, _, message in found)
 

@@ -57,7 +57,7 @@ async def silence(of: Client) -> bytes:
     return await ended
 
 
-async def answers(wire: bytes, size: int, count: int) -> list[Response]:
+async def responses_of(wire: bytes, size: int, count: int) -> list[Response]:
     """So many answers to bytes that come in pieces of this size."""
     async with front(World()) as (_, port), client(port) as one:
         for start in range(0, len(wire), size):
@@ -68,7 +68,7 @@ async def answers(wire: bytes, size: int, count: int) -> list[Response]:
 @cases("size", 1, 7, 1000, 10**6)
 async def test_requests_are_answered_in_their_order_however_they_were_cut(size: int) -> None:
     wire = b"".join(echo(b"%d" % number) for number in range(PIPELINED)) + FREE
-    *echoes, free = await answers(wire, size, PIPELINED + 1)
+    *echoes, free = await responses_of(wire, size, PIPELINED + 1)
     assert [one.json["text"] for one in echoes] == [str(number) for number in range(PIPELINED)]
     assert free.status == 200
 
@@ -83,7 +83,7 @@ async def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request
     line: str, body: bytes, size: int
 ) -> None:
     wire = echo(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", line) + FREE
-    first, second = await answers(wire, size, 2)
+    first, second = await responses_of(wire, size, 2)
     assert (first.json["text"], second.body) == ("hello", b"{}")
 
 

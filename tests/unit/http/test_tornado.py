@@ -131,7 +131,7 @@ def test_target_and_host_are_read_as_tornado_does(
 
 
 def handler(world: World) -> ApiHandler:
-    return ApiHandler(make_app(world), asked("/v1/free"), FREE_ROW)
+    return ApiHandler(make_app(world), request_of("/v1/free"), FREE_ROW)
 
 
 @cases("value", "a\nb", "a\rb", "a\0b", "\x7f", "\u20ac")
@@ -167,7 +167,7 @@ def test_date_is_the_second_that_it_is() -> None:
 NOWHERE = RouteTarget(Endpoint("nowhere", "", (), NotFoundHandler))
 
 
-def asked(path: str) -> TornadoRequest:
+def request_of(path: str) -> TornadoRequest:
     request = TornadoRequest("GET", path, "HTTP/1.1", RequestHeaders({"Host": ["gateway"]}), "")
     request.read_target()
     return request
@@ -197,7 +197,7 @@ def of(*rules: tuple[str, str]) -> Routes:
 )
 def test_path_finds_its_endpoint(path: str, handler: str, parts: list[bytes]) -> None:
     application = GatewayApplication(list(routes()), services=World().services)
-    target = application.routes.find_target(asked(path))
+    target = application.routes.find_target(request_of(path))
     assert (target.endpoint.handler.__name__, list(target.path_args)) == (handler, parts)
 
 
@@ -210,7 +210,7 @@ def test_every_path_without_a_part_of_its_own_has_the_short_way() -> None:
 
 def test_earlier_rule_goes_before_an_exact_one() -> None:
     def found(path: str, *rules: tuple[str, str]) -> str:
-        return of(*rules).find_target(asked(path)).endpoint.route
+        return of(*rules).find_target(request_of(path)).endpoint.route
 
     assert found("/a/b", (r"/a/.*", "any"), (r"/a/b", "exact")) == "any"
     assert found("/a/b", (r"/a/b", "exact"), (r"/a/.*", "any")) == "exact"

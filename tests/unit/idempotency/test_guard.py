@@ -226,20 +226,20 @@ SUCCESS = Ending("success", None, None)
 FAILED = Ending("error", "upstream_error", "it failed")
 
 
-def answer(size: int = 2, status: int = 200) -> KeptResponse:
+def response_of(size: int = 2, status: int = 200) -> KeptResponse:
     return KeptResponse(status=status, headers=(("Content-Type", "text/plain"),), body=b"x" * size)
 
 
 ENDS: dict[str, tuple[Ending, int, KeptResponse | None, ClaimEnd]] = {
-    "answered": (SUCCESS, 40, answer(), answer()),
-    "answered free of charge": (SUCCESS, 0, answer(), answer()),
-    "accepted": (SUCCESS, 40, answer(status=202), answer(status=202)),
-    "as large as may be": (SUCCESS, 40, answer(10), answer(10)),
-    "too large": (SUCCESS, 40, answer(11), ResponseTooLarge()),
-    "partly failed, and paid for": (FAILED, 40, answer(), answer()),
-    "failed with status 200": (FAILED, 0, answer(), Free()),
+    "answered": (SUCCESS, 40, response_of(), response_of()),
+    "answered free of charge": (SUCCESS, 0, response_of(), response_of()),
+    "accepted": (SUCCESS, 40, response_of(status=202), response_of(status=202)),
+    "as large as may be": (SUCCESS, 40, response_of(10), response_of(10)),
+    "too large": (SUCCESS, 40, response_of(11), ResponseTooLarge()),
+    "partly failed, and paid for": (FAILED, 40, response_of(), response_of()),
+    "failed with status 200": (FAILED, 0, response_of(), Free()),
     "failed": (FAILED, 0, None, Free()),
-    "answered with an error": (FAILED, 0, answer(status=400), Free()),
+    "answered with an error": (FAILED, 0, response_of(status=400), Free()),
     "timed out": (Ending("interrupted", "upstream_timeout", "late"), 0, None, Free()),
     "gateway stopped": (STOPPING, 0, None, Free()),
     "client left": (CLIENT_GONE, 0, None, None),

@@ -21,7 +21,7 @@ from tests.unit.calls.world import (
     TOTAL_SECONDS,
     RecordingWriter,
     Script,
-    answer,
+    response_of,
 )
 from tests.unit.images.stage import AREA, EACH, generate, made, prepare, stage
 
@@ -37,7 +37,7 @@ ODD_ERROR = b'{"error":{"message":"no such size", "code": "Bad.Size"}, "request_
 
 async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> None:
     body = b' {"data" : [{"url":"https://p.example/1?Expires=1"},{"b64_json":"aGk="}],"x":1}\n'
-    async with stage(a=[answer(body)]) as w:
+    async with stage(a=[response_of(body)]) as w:
         result = await generate(w, n=2)
         assert (result.writer.sent, result.writer.http_status) == (body, 200)
         assert result.writer.content_type == "application/json"
@@ -51,9 +51,9 @@ async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> 
 
 @cases("count", 1, 10)
 async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
-    async with stage(a=[answer(made(count))], balance=count * EACH) as w:
+    async with stage(a=[response_of(made(count))], balance=count * EACH) as w:
         assert (await generate(w, n=count)).cost == count * EACH
-    async with stage(a=[answer(made(count))], balance=count * EACH - 1) as w:
+    async with stage(a=[response_of(made(count))], balance=count * EACH - 1) as w:
         result = await generate(w, n=count)
         assert (result.refusal.http_status, result.refusal.kind.code) == (402, "quota_exceeded")
         assert "fewer images" in result.refusal.message
@@ -76,18 +76,18 @@ async def test_area_and_references_are_priced(
     asked: dict[str, Any], sizes: list[str], cost: int
 ) -> None:
     data = [{"url": "https://p.example/1", "size": size} for size in sizes]
-    async with stage(price=AREA, a=[answer(json.dumps({"data": data}).encode())]) as w:
+    async with stage(price=AREA, a=[response_of(json.dumps({"data": data}).encode())]) as w:
         assert (await generate(w, **asked)).cost == cost * 1_000_000
     async with stage(
-        price=AREA, multiplier="0.3", a=[answer(json.dumps({"data": data}).encode())]
+        price=AREA, multiplier="0.3", a=[response_of(json.dumps({"data": data}).encode())]
     ) as w:
         assert (await generate(w, **asked)).cost == cost * 300_000
 
 
 @cases("status", 400, 401, 403, 404, 409, 422, 429)
 async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None:
-    scripts = [answer(ODD_ERROR, status=status, content_type="application/problem+json")]
-    async with stage(a=scripts, b=[answer(made(1))]) as w:
+    scripts = [response_of(ODD_ERROR, status=status, content_type="application/problem+json")]
+    async with stage(a=scripts, b=[response_of(made(1))]) as w:
         result = await generate(w)
         assert (result.writer.http_status, result.writer.sent) == (status, ODD_ERROR)
         assert result.writer.content_type == "application/problem+json"
@@ -98,19 +98,19 @@ async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None
 
 
 async def test_retry_after_of_a_refusal_is_passed_on() -> None:
-    async with stage(a=[answer(ODD_ERROR, status=429, retry_after="7")]) as w:
+    async with stage(a=[response_of(ODD_ERROR, status=429, retry_after="7")]) as w:
         assert (await generate(w)).writer.headers == {"Retry-After": "7"}
 
 
 @cases("body", b"", b" \n", b"x" * 2_000_000)
 async def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
-    async with stage(a=[answer(body, status=400)]) as w:
+    async with stage(a=[response_of(body, status=400)]) as w:
         result = await generate(w)
         assert (result.refusal.http_status, result.refusal.kind.code) == (400, "invalid_request")
 
 
 async def test_error_that_is_compressed_gets_ours() -> None:
-    packed = answer(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
+    packed = response_of(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
     async with stage(a=[packed]) as w:
         result = await generate(w)
         assert (result.refusal.http_status, result.writer.blocks) == (422, [])
@@ -118,7 +118,7 @@ async def test_error_that_is_compressed_gets_ours() -> None:
 
 async def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
     body = b'{"error":{"message":"key api-key-of-a is no good at http://a.example/v1"}}'
-    async with stage(a=[answer(body, status=401)]) as w:
+    async with stage(a=[response_of(body, status=401)]) as w:
         result = await generate(w)
         assert result.writer.sent == (
             b'{"error":{"message":"key [redacted] is no good at http://[host]/v1"}}'
@@ -128,7 +128,7 @@ async def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
 
 async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_elsewhere() -> None:
     body = b'{"error": {"message": "content policy"}}'
-    async with stage(a=[answer(body)], b=[answer(made(1))]) as w:
+    async with stage(a=[response_of(body)], b=[response_of(made(1))]) as w:
         result = await generate(w)
         assert (result.refusal.http_status, result.refusal.message) == (502, "content policy")
         assert (result.status, result.cost) == (("error", "upstream_error"), 0)
@@ -138,14 +138,14 @@ async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_els
 
 @logs("answer_unusable")
 async def test_answer_beyond_the_bound_is_not_read_to_its_end() -> None:
-    async with stage(a=[answer(made(1, padding="x" * 1_000_000))]) as w:
+    async with stage(a=[response_of(made(1, padding="x" * 1_000_000))]) as w:
         result = await generate(w)
         assert result.refusal.http_status == 502
 
 
-@cases("where", (FOR_EVER,), answer(b'{"data"', FOR_EVER))
+@cases("where", (FOR_EVER,), response_of(b'{"data"', FOR_EVER))
 async def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) -> None:
-    async with stage(a=[where], b=[answer(made(1))]) as w:
+    async with stage(a=[where], b=[response_of(made(1))]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: w.http.tried == ["a"])
@@ -161,7 +161,7 @@ async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
 
     refuses, responses = asyncio.Event(), asyncio.Event()
     refused: Script = (refuses, UpstreamUnreachable())
-    async with stage(a=[refused], b=[(responses, *answer(made(1)))]) as w:
+    async with stage(a=[refused], b=[(responses, *response_of(made(1)))]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
         half = (ATTEMPT_SECONDS + TOTAL_SECONDS) / 4
@@ -180,7 +180,7 @@ async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
 async def test_all_attempts_together_have_their_own_bound() -> None:
     gate = asyncio.Event()
     refused: Script = (gate, UpstreamUnreachable())
-    async with stage(a=[refused], b=[(FOR_EVER,)], c=[answer(made(1))]) as w:
+    async with stage(a=[refused], b=[(FOR_EVER,)], c=[response_of(made(1))]) as w:
         call, writer = prepare(w), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: w.http.tried == ["a"])
@@ -192,7 +192,7 @@ async def test_all_attempts_together_have_their_own_bound() -> None:
         assert result.refusal.http_status == 504
 
 
-@cases("where", (FOR_EVER,), answer(made(1)[:20], FOR_EVER))
+@cases("where", (FOR_EVER,), response_of(made(1)[:20], FOR_EVER))
 async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_once(
     where: Script,
 ) -> None:
@@ -209,7 +209,7 @@ async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_onc
 
 async def test_row_keeps_the_price_and_the_pieces() -> None:
     body = json.dumps({"data": [{"url": "https://p.example/1"}], "model": "v/p"}).encode()
-    async with stage(price=AREA, multiplier="0.6", a=[answer(body)]) as w:
+    async with stage(price=AREA, multiplier="0.6", a=[response_of(body)]) as w:
         detail = (await generate(w, image=["https://a.example/1"])).logged["detail"]
         assert detail["price"] == {
             "per_image": "0.04",
@@ -225,7 +225,7 @@ async def test_row_keeps_the_price_and_the_pieces() -> None:
 
 
 async def test_request_on_the_wire_has_the_channels_key_and_nothing_of_the_clients() -> None:
-    async with stage(a=[answer(made(1))]) as w:
+    async with stage(a=[response_of(made(1))]) as w:
         await generate(w)
         (request,) = w.http.requests
         assert request.url == "http://a.example/v1/images/generations"
@@ -241,17 +241,17 @@ PAGE = b"<html><title>Welcome to nginx</title></html>"
 BEGUN: dict[str, tuple[Script, str]] = {
     "lost within the head": ((UpstreamCut(),), "upstream_cut"),
     "no HTTP, or compressed": ((UpstreamMalformed(),), "upstream_malformed"),
-    "nothing": (answer(), "upstream_malformed"),
-    "a web page": (answer(PAGE), "upstream_malformed"),
-    "broken JSON": (answer(b'{"data": [{"url": "https://pic'), "upstream_malformed"),
-    "no data": (answer(b'{"created": 1}'), "upstream_malformed"),
-    "data of another form": (answer(b'{"data": {"url": "x"}}'), "upstream_malformed"),
-    "lost within the body": (answer(made(1)[:30], UpstreamCut()), "upstream_cut"),
-    "broken on its way": (answer(made(1)[:30], UpstreamMalformed()), "upstream_malformed"),
-    "a body without an end": (answer(made(1, x="x" * 1_000_000)), "upstream_malformed"),
-    "204": (answer(status=204), "upstream_204"),
-    "302": (answer(PAGE, status=302, location="https://elsewhere.example/"), "upstream_302"),
-    "308": (answer(status=308, location="https://elsewhere.example/"), "upstream_308"),
+    "nothing": (response_of(), "upstream_malformed"),
+    "a web page": (response_of(PAGE), "upstream_malformed"),
+    "broken JSON": (response_of(b'{"data": [{"url": "https://pic'), "upstream_malformed"),
+    "no data": (response_of(b'{"created": 1}'), "upstream_malformed"),
+    "data of another form": (response_of(b'{"data": {"url": "x"}}'), "upstream_malformed"),
+    "lost within the body": (response_of(made(1)[:30], UpstreamCut()), "upstream_cut"),
+    "broken on its way": (response_of(made(1)[:30], UpstreamMalformed()), "upstream_malformed"),
+    "a body without an end": (response_of(made(1, x="x" * 1_000_000)), "upstream_malformed"),
+    "204": (response_of(status=204), "upstream_204"),
+    "302": (response_of(PAGE, status=302, location="https://elsewhere.example/"), "upstream_302"),
+    "308": (response_of(status=308, location="https://elsewhere.example/"), "upstream_308"),
 }
 
 
@@ -261,7 +261,7 @@ async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_els
 ) -> None:
     log_watch.expect("answer_unusable")
 
-    async with stage(a=[script], b=[answer(made(1))]) as w:
+    async with stage(a=[script], b=[response_of(made(1))]) as w:
         result = await generate(w)
         assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
         assert result.refusal.headers == {}
@@ -290,12 +290,12 @@ class Fate:
 
 def images(count: int) -> Fate:
     body = made(count)
-    return Fate(answer(body), images=count, http_status=200, body=body)
+    return Fate(response_of(body), images=count, http_status=200, body=body)
 
 
 def refused(status: int) -> Fate:
     body = b'{"error": {"message": "status %d"}}' % status
-    return Fate(answer(body, status=status), http_status=status, body=body)
+    return Fate(response_of(body, status=status), http_status=status, body=body)
 
 
 FATES = st.one_of(
@@ -306,11 +306,11 @@ FATES = st.one_of(
             Fate((UpstreamUnreachable(),)),
             Fate((UpstreamCut(),), has_begun=True),
             Fate((UpstreamMalformed(),), has_begun=True),
-            Fate(answer(b"<html>"), has_begun=True),
-            Fate(answer(b'{"data": {}}'), has_begun=True),
-            Fate(answer(b'{"data": [', UpstreamCut()), has_begun=True),
-            Fate(answer(b"", status=307), has_begun=True),
-            Fate(answer(b"", status=204), has_begun=True),
+            Fate(response_of(b"<html>"), has_begun=True),
+            Fate(response_of(b'{"data": {}}'), has_begun=True),
+            Fate(response_of(b'{"data": [', UpstreamCut()), has_begun=True),
+            Fate(response_of(b"", status=307), has_begun=True),
+            Fate(response_of(b"", status=204), has_begun=True),
         ]
     ),
 )

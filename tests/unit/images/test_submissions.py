@@ -20,7 +20,7 @@ from tests.unit.calls.world import (
     Script,
     Step,
     World,
-    answer,
+    response_of,
 )
 from tests.unit.images.stage import EACH, generate, made, prepare, stage
 
@@ -40,7 +40,7 @@ async def served_and_unsettled(
 ) -> AsyncIterator[tuple[World, RecordingWriter]]:
     """A call whose settlement is on its way to a ledger that does not answer for now."""
     ready, client = asyncio.Event(), RecordingWriter()
-    async with stage(a=[(ready, *(upstream or answer(made(1))))]) as w:
+    async with stage(a=[(ready, *(upstream or response_of(made(1))))]) as w:
         w.begin(prepare(w, key=key), client)
         await eventually(lambda: w.http.tried == ["a"], what="the attempt")
         gate = w.ledger.gate = asyncio.Event()
@@ -55,7 +55,7 @@ async def served_and_unsettled(
 
 
 async def test_answer_is_kept_as_it_went_out() -> None:
-    async with stage(a=[answer(made(1))]) as w:
+    async with stage(a=[response_of(made(1))]) as w:
         result = await generate(w, key="k")
         row = row_of(w)
         assert (row.state, row.status, row.body) == ("stored", 200, result.writer.sent)
@@ -73,7 +73,7 @@ async def test_answer_with_a_key_is_seen_only_when_it_is_kept() -> None:
 
 
 ERRORS: dict[str, Script] = {
-    "passed on": answer(b'{"error": {"message": "no"}}', status=400),
+    "passed on": response_of(b'{"error": {"message": "no"}}', status=400),
     "our own": (UpstreamUnreachable(),),
 }
 
@@ -128,7 +128,7 @@ async def test_unanswered_call_leaves_its_key_free_unless_its_client_left(
 
 
 async def test_client_that_leaves_before_its_hold_leaves_its_key_free() -> None:
-    async with stage(a=[answer(made(1))]) as w:
+    async with stage(a=[response_of(made(1))]) as w:
         gate = w.ledger.gate = asyncio.Event()
         call, client = prepare(w, key="k"), RecordingWriter()
         w.begin(call, client)

@@ -12,11 +12,11 @@ from channels.media.requests import ContentItem, GeneralVideo
 from channels.media.results import SpeechAudio, VideoResult
 
 
-def asked(path: str) -> MediaRequest:
+def request_of(path: str) -> MediaRequest:
     return MediaRequest(method="GET", path=path)
 
 
-def answered(body: bytes) -> MediaResponse:
+def response_to(body: bytes) -> MediaResponse:
     return MediaResponse(status=200, headers={}, body=body, received_at=0.0)
 
 
@@ -32,7 +32,7 @@ class Upstream:
         reply = self._answers.pop(0)
         if isinstance(reply, UpstreamError):
             raise reply
-        return answered(reply)
+        return response_to(reply)
 
     async def sleep(self, seconds: float) -> None:
         self.log.append(seconds)
@@ -40,7 +40,7 @@ class Upstream:
 
 def ends_with_its_body(path: str, *, after: float = 0.0, repeats: bool = False) -> Exchange[bytes]:
     return Exchange(
-        request=asked(path),
+        request=request_of(path),
         read=lambda response: response.body,
         response_bytes_max=7,
         after_seconds=after,
@@ -51,7 +51,7 @@ def ends_with_its_body(path: str, *, after: float = 0.0, repeats: bool = False) 
 async def test_exchange_goes_on_where_its_response_says_so() -> None:
     upstream = Upstream(b"first", b"second")
     first: Exchange[bytes] = Exchange(
-        request=asked("/a"), read=lambda _: ends_with_its_body("/b", after=1.5)
+        request=request_of("/a"), read=lambda _: ends_with_its_body("/b", after=1.5)
     )
     assert await perform(first, upstream.send, upstream.sleep, body_bytes_max=9) == b"second"
     assert upstream.log == ["/a 9", 1.5, "/b 7"]

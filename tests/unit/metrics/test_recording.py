@@ -60,7 +60,7 @@ def attempt_of(call: RecordedCall, **attributes: str) -> RecordedChild:
     return call.attempt("chat up", began=call.now(), attributes=attributes)
 
 
-def told(call: RecordedCall) -> TraceParent | None:
+def report_of(call: RecordedCall) -> TraceParent | None:
     """What a request of the open attempt tells its upstream."""
     trace = call.request_trace(propagates=True)
     if trace is None:
@@ -181,11 +181,11 @@ def test_callers_trace_is_continued(calls: CallWorld) -> None:
 
 def test_upstream_is_told_of_the_attempt_it_serves(calls: CallWorld) -> None:
     call = calls.call(CALLER)
-    assert told(call) is None
+    assert report_of(call) is None
     attempt = attempt_of(call)
-    during = told(call)
+    during = report_of(call)
     attempt.end()
-    assert told(call) is None
+    assert report_of(call) is None
     call.end()
     tried, _ = calls.spans()
     assert during == TraceParent(0xABC, context_of(tried).span_id, is_sampled=True)
@@ -249,7 +249,7 @@ async def test_calls_side_by_side_keep_their_own_attempts(calls: CallWorld) -> N
         await asyncio.sleep(0)
         attempt = attempt_of(call)
         await asyncio.sleep(0)
-        of_this = told(call)
+        of_this = report_of(call)
         assert of_this is not None
         assert of_this.trace_id == parent
         attempt.end()
@@ -370,7 +370,7 @@ class Pool:
     idle: int = 0
 
 
-def answers(world: World) -> list[tuple[str, str, str]]:
+def responses_of(world: World) -> list[tuple[str, str, str]]:
     """The names under which answers are counted."""
     found = world.labels("gw_response_models_total")
     return [(one["requested"], one["model"], one["answered"]) for one in found]
@@ -388,7 +388,7 @@ def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -
     for number in range(10 * PAIRS_PER_MODEL_MAX):
         world.metrics.models.responded("m", "m", f"m-{number}")
     world.metrics.models.responded("n", "n", "n")
-    found = answers(world)
+    found = responses_of(world)
     assert len(found) == PAIRS_PER_MODEL_MAX + 2
     assert ("n", "n", "n") in found
     others = world.value("gw_response_models_total", requested="other", model="m", answered="other")
@@ -398,7 +398,7 @@ def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -
 @pytest.mark.parametrize("length", [NAME_CHARACTERS_MAX, NAME_CHARACTERS_MAX + 1])
 def test_name_of_unusual_length_is_not_kept(world: World, length: int) -> None:
     world.metrics.models.responded("m", "m", "x" * length)
-    (found,) = answers(world)
+    (found,) = responses_of(world)
     assert (found[2] == "other") == (length > NAME_CHARACTERS_MAX)
 
 

@@ -20,7 +20,7 @@ CALL = call("c", "{}", name="f")
 SIGNED = {"google": {"thought_signature": "c2ln"}}
 
 
-def said(**part: Any) -> dict[str, Any]:
+def message_of(**part: Any) -> dict[str, Any]:
     return {"messages": [user([text("hi"), part])]}
 
 
@@ -70,46 +70,46 @@ FIELDS: list[tuple[Any, ...]] = [
     ("messages.prefix", assistant(prefix=True), DROPPED),
     (
         "messages.image_url",
-        said(type="image_url", image_url={"url": PNG}),
+        message_of(type="image_url", image_url={"url": PNG}),
         'image = "iVBORw0KGgoAAAAN"',
     ),
     (
         "messages.image_url.detail",
-        said(type="image_url", image_url={"url": PNG, "detail": "high"}),
+        message_of(type="image_url", image_url={"url": PNG, "detail": "high"}),
         "- "
         'generationConfig.mediaResolution="MEDIA_RESOLUTION_HIGH" '
         'input.0.content.1.detail="high"',
     ),
     (
         "messages.input_audio",
-        said(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
+        message_of(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
         '- contents.0.parts.1.inlineData.data - = "UklGRg=="',
     ),
     (
         "messages.video_url",
-        said(type="video_url", video_url={"url": "https://a.example"}),
+        message_of(type="video_url", video_url={"url": "https://a.example"}),
         '- contents.0.parts.1.fileData.fileUri - = "https://a.example"',
     ),
     (
         "messages.file",
-        said(type="file", file={"file_data": "data:application/pdf;base64,JVBERi0x"}),
+        message_of(type="file", file={"file_data": "data:application/pdf;base64,JVBERi0x"}),
         'pdf = "JVBERi0x"',
     ),
     (
         "messages.file.filename",
-        said(
+        message_of(
             type="file",
             file={"file_data": "data:application/pdf;base64,JVBERi0x", "filename": "a.pdf"},
         ),
         'file_name = "a.pdf"',
     ),
-    ("messages.file.file_id", said(type="file", file={"file_id": "f"}), DROPPED),
+    ("messages.file.file_id", message_of(type="file", file={"file_id": "f"}), DROPPED),
     (
         "messages.prompt_cache_breakpoint",
-        said(type="text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
+        message_of(type="text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
         '- - input.0.content.1.prompt_cache_breakpoint.mode = "explicit"',
     ),
-    ("messages.telepathy", said(type="telepathy", telepathy="x"), DROPPED),
+    ("messages.telepathy", message_of(type="telepathy", telepathy="x"), DROPPED),
     ("audio", {"audio": {"voice": "v", "format": "mp3"}}, DROPPED),
     ("frequency_penalty", {"frequency_penalty": 0.5}, "frequency_penalty = 0.5"),
     (

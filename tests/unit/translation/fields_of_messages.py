@@ -27,7 +27,7 @@ PROVIDER_RESULTS = (
 )
 
 
-def said(**part: Any) -> dict[str, Any]:
+def message_of(**part: Any) -> dict[str, Any]:
     return {"messages": [user([text("hi"), part])]}
 
 
@@ -40,7 +40,7 @@ def modelled(**block: Any) -> dict[str, Any]:
     return {"messages": [USER, assistant(content), USER]}
 
 
-def answered(**members: Any) -> dict[str, Any]:
+def response_to(**members: Any) -> dict[str, Any]:
     use = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "t", **members}
     return {"messages": [assistant([use]), user([result])]}
@@ -55,57 +55,65 @@ FIELDS: list[tuple[Any, ...]] = [
         {"messages": [USER, system("s")]},
         'messages.1.role="system" - input.1.role="developer"',
     ),
-    ("messages.image", said(type="image", source=SOURCE), 'image = "iVBORw0KGgoAAAAN"'),
+    ("messages.image", message_of(type="image", source=SOURCE), 'image = "iVBORw0KGgoAAAAN"'),
     (
         "messages.image.source.file",
-        said(type="image", source={"type": "file", "file_id": "f"}),
+        message_of(type="image", source={"type": "file", "file_id": "f"}),
         DROPPED,
     ),
     (
         "messages.transformations",
-        said(type="image", source=SOURCE, transformations={"oversized_image": "error"}),
+        message_of(type="image", source=SOURCE, transformations={"oversized_image": "error"}),
         DROPPED,
     ),
-    ("messages.document", said(type="document", source=PDF), 'pdf = "JVBERi0x"'),
-    ("messages.document.title", said(type="document", source=PDF, title="t"), 'file_name = "t"'),
+    ("messages.document", message_of(type="document", source=PDF), 'pdf = "JVBERi0x"'),
     (
         "messages.document.title",
-        said(
+        message_of(type="document", source=PDF, title="t"),
+        'file_name = "t"',
+    ),
+    (
+        "messages.document.title",
+        message_of(
             type="document",
             source={"type": "text", "media_type": "text/plain", "data": "x"},
             title="t",
         ),
         DROPPED,
     ),
-    ("messages.context", said(type="document", source=PDF, context="c"), DROPPED),
-    ("messages.citations", said(type="document", source=PDF, citations={"enabled": True}), DROPPED),
+    ("messages.context", message_of(type="document", source=PDF, context="c"), DROPPED),
+    (
+        "messages.citations",
+        message_of(type="document", source=PDF, citations={"enabled": True}),
+        DROPPED,
+    ),
     (
         "messages.document",
-        said(type="document", source={"type": "url", "url": "https://a.example"}),
+        message_of(type="document", source={"type": "url", "url": "https://a.example"}),
         'file_url = "https://a.example"',
     ),
     (
         "messages.document.source.file",
-        said(type="document", source={"type": "file", "file_id": "f"}),
+        message_of(type="document", source={"type": "file", "file_id": "f"}),
         DROPPED,
     ),
     (
         "messages.document.source",
-        said(type="document", source={"type": "content", "content": "x"}),
+        message_of(type="document", source={"type": "content", "content": "x"}),
         DROPPED,
     ),
     (
         "messages.search_result",
-        said(type="search_result", source="s", title="t", content=[]),
+        message_of(type="search_result", source="s", title="t", content=[]),
         DROPPED,
     ),
-    ("messages.container_upload", said(type="container_upload", file_id="f"), DROPPED),
+    ("messages.container_upload", message_of(type="container_upload", file_id="f"), DROPPED),
     (
         "system.x-anthropic-billing-header",
         {"system": "x-anthropic-billing-header: cch=1;"},
         DROPPED,
     ),
-    ("messages.cache_control", said(type="text", text="x", cache_control=CACHED), DROPPED),
+    ("messages.cache_control", message_of(type="text", text="x", cache_control=CACHED), DROPPED),
     ("messages.thinking", modelled(type="thinking", thinking="hm", signature="s"), DROPPED),
     ("messages.thinking", modelled(type="redacted_thinking", data="x"), DROPPED),
     (
@@ -142,15 +150,15 @@ FIELDS: list[tuple[Any, ...]] = [
     ("messages.mcp_tool_use", modelled(type="mcp_tool_use", id="s", name="x", input={}), DROPPED),
     (
         "messages.tool_result",
-        answered(content="42"),
+        response_to(content="42"),
         "messages.1.content contents.2.parts.0.functionResponse.response.output input.1.output = "
         '"42"',
     ),
-    ("messages.tool_result.is_error", answered(is_error=True), 'result.error = ""'),
-    ("messages.cache_control", answered(cache_control=CACHED), DROPPED),
+    ("messages.tool_result.is_error", response_to(is_error=True), 'result.error = ""'),
+    ("messages.cache_control", response_to(cache_control=CACHED), DROPPED),
     (
         "messages.tool_reference",
-        answered(content=[{"type": "tool_reference", "tool_name": "f"}]),
+        response_to(content=[{"type": "tool_reference", "tool_name": "f"}]),
         DROPPED,
     ),
     ("system", {"system": "s"}, 'system = "s"'),

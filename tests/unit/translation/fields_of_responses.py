@@ -25,7 +25,7 @@ def items(*more: dict[str, Any]) -> dict[str, Any]:
     return {"input": [USER, *more]}
 
 
-def said(**part: Any) -> dict[str, Any]:
+def message_of(**part: Any) -> dict[str, Any]:
     return {"input": [user([{"type": "input_text", "text": "hi"}, part])]}
 
 
@@ -68,38 +68,46 @@ FIELDS: list[tuple[Any, ...]] = [
     ("input.phase", items({"role": "assistant", "content": "x", "phase": "commentary"}), DROPPED),
     (
         "input.content.input_image",
-        said(type="input_image", image_url=PNG),
+        message_of(type="input_image", image_url=PNG),
         'image = "iVBORw0KGgoAAAAN"',
     ),
-    ("input.content.detail", said(type="input_image", image_url=PNG, detail="low"), "low_detail"),
-    ("input.content.input_image.file_id", said(type="input_image", file_id="file_1"), DROPPED),
+    (
+        "input.content.detail",
+        message_of(type="input_image", image_url=PNG, detail="low"),
+        "low_detail",
+    ),
+    (
+        "input.content.input_image.file_id",
+        message_of(type="input_image", file_id="file_1"),
+        DROPPED,
+    ),
     (
         "input.content.input_file",
-        said(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
+        message_of(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
         'pdf = "JVBERi0xLjc="',
     ),
     (
         "input.content.filename",
-        said(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
+        message_of(type="input_file", filename="a.pdf", file_data="JVBERi0xLjc="),
         'file_name = "a.pdf"',
     ),
-    ("input.content.input_file.file_id", said(type="input_file", file_id="file_1"), DROPPED),
+    ("input.content.input_file.file_id", message_of(type="input_file", file_id="file_1"), DROPPED),
     (
         "input.content.input_file",
-        said(type="input_file", file_url="https://a.example/a.pdf"),
+        message_of(type="input_file", file_url="https://a.example/a.pdf"),
         'file_url = "https://a.example/a.pdf"',
     ),
     (
         "input.content.input_audio",
-        said(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
+        message_of(type="input_audio", input_audio={"data": "UklGRg==", "format": "wav"}),
         '- contents.0.parts.1.inlineData.data messages.0.content.1.input_audio.data = "UklGRg=="',
     ),
     (
         "input.content.prompt_cache_breakpoint",
-        said(type="input_text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
+        message_of(type="input_text", text="x", prompt_cache_breakpoint={"mode": "explicit"}),
         DROPPED,
     ),
-    ("input.content.telepathy", said(type="telepathy"), DROPPED),
+    ("input.content.telepathy", message_of(type="telepathy"), DROPPED),
     (
         "input.function_call",
         items(CALL, RESULT),

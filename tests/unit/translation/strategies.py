@@ -329,7 +329,7 @@ usages = st.builds(
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> Response:
+def responses_of(draw: st.DrawFn) -> Response:
     """An answer as either protocol may give it: thinking, text, refusal, calls, in this order."""
     signed = st.builds(lambda text, sign: Thinking(text, sign, "messages"), words, names)
     hidden = names.map(lambda data: Thinking("", redacted=data, signer="messages"))

@@ -90,7 +90,7 @@ def test_a_word_that_is_no_tier_is_left_to_the_upstream(tier: Any) -> None:
     assert json.loads(HOSTINGS["bedrock"].body(body, ()))["service_tier"] == tier
 
 
-def said(*blocks: Any, role: str = "user") -> dict[str, Any]:
+def message_of(*blocks: Any, role: str = "user") -> dict[str, Any]:
     return request(messages=[{"role": role, "content": list(blocks)}])
 
 
@@ -210,7 +210,7 @@ def test_conversation_is_the_same_under_other_names() -> None:
 def test_documents_have_a_name_that_the_service_takes(
     source: dict[str, Any], form: str, data: str, title: str | None, name: str
 ) -> None:
-    body = said({"type": "document", "source": source, "title": title})
+    body = message_of({"type": "document", "source": source, "title": title})
     (block,) = sent(body)["messages"][0]["content"]
     assert block == {"document": {"format": form, "name": name, "source": {"bytes": data}}}
 
@@ -230,20 +230,20 @@ def test_tools_that_must_not_be_called_are_left_out_unless_there_were_calls() ->
     none = {"type": "none"}
     assert "toolConfig" not in sent(request(tools=[TOOL], tool_choice=none))
     with pytest.raises(InvalidRequest):
-        converse_body({**said(CALL, role="assistant"), "tools": [TOOL], "tool_choice": none})
+        converse_body({**message_of(CALL, role="assistant"), "tools": [TOOL], "tool_choice": none})
 
 
 UNSAYABLE = [
     (
-        said({"type": "image", "source": {"type": "url", "url": "u"}}),
+        message_of({"type": "image", "source": {"type": "url", "url": "u"}}),
         "messages[0].content[0].source",
     ),
     (
-        said({"type": "image", "source": {**PNG, "media_type": "image/tiff"}}),
+        message_of({"type": "image", "source": {**PNG, "media_type": "image/tiff"}}),
         "messages[0].content[0].source.media_type",
     ),
-    (said(text("a"), {"type": "search_result"}), "messages[0].content[1].type"),
-    (said({"type": None}), "messages[0].content[0].type"),
+    (message_of(text("a"), {"type": "search_result"}), "messages[0].content[1].type"),
+    (message_of({"type": None}), "messages[0].content[0].type"),
     (request(tools=[{"type": "web_search_20250305", "name": "w"}]), "tools[0].type"),
     (
         request(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True}),
@@ -266,9 +266,9 @@ def test_what_cannot_be_said_is_refused_with_its_place(body: dict[str, Any], par
     (request(messages=[{"role": "user"}]), "messages[0].content"),
     (request(messages=[7]), "messages[0]"),
     (request(messages=[user([7])]), "messages[0].content[0]"),
-    (said({"type": "text"}), "messages[0].content[0].text"),
+    (message_of({"type": "text"}), "messages[0].content[0].text"),
     (
-        said({**RESULT, "content": [{**text("a"), "text": 7}]}),
+        message_of({**RESULT, "content": [{**text("a"), "text": 7}]}),
         "messages[0].content[0].content[0].text",
     ),
     (request(tools=[7]), "tools[0]"),

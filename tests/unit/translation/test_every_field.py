@@ -12,7 +12,7 @@ from channels.translation.model import Protocol
 from tests.support.rows import each
 from tests.unit.translation import dropping, fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
-from tests.unit.translation.gemini.pieces import asked
+from tests.unit.translation.gemini.pieces import request_of
 from tests.unit.translation.pieces import user
 from tests.unit.translation.translated import translated
 
@@ -175,7 +175,7 @@ def at(body: Any, path: str) -> Any:
 def test_field_arrives_where_it_belongs_or_is_listed(
     client: Protocol, upstream: Protocol, field: str, fragment: dict[str, Any], message: str | None
 ) -> None:
-    body = asked(**fragment) if client == "native" else {**PLAIN[client], **fragment}
+    body = request_of(**fragment) if client == "native" else {**PLAIN[client], **fragment}
     is_own = (client, upstream) == ("chat", "responses")
     if is_own:  # the way of the built-in tools, which are streamed
         body["tools"] = [*body.get("tools", ()), {"type": "web_search"}]
@@ -192,7 +192,7 @@ def test_field_arrives_where_it_belongs_or_is_listed(
 
 
 def test_what_happens_anyway_is_not_listed() -> None:
-    body = asked(
+    body = request_of(
         safetySettings=[],
         generationConfig={
             "candidateCount": 1,

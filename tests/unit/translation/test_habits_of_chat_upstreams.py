@@ -17,12 +17,12 @@ from tests.unit.channels.replay import new_meter
 from tests.unit.translation.pieces import assistant
 from tests.unit.translation.response import Response
 from tests.unit.translation.translated import (
-    answered,
     body_of,
     data_of,
     events_from,
     folded,
     response_in,
+    response_to,
     sse,
     translated,
     whole,
@@ -46,7 +46,7 @@ def read(said: dict[str, Any] | None, finish: str | None, *, is_stream: bool) ->
         "usage": USAGE,
     }
     if not is_stream:
-        return answered("chat", body)
+        return response_to("chat", body)
     return folded(events_from("chat", sse(body, b"[DONE]")))
 
 
@@ -174,12 +174,12 @@ def test_withheld_answer_is_a_refusal_with_its_usage(
 
 def test_message_that_is_null_is_none_at_all() -> None:
     filtered = {"choices": [{"message": None, "finish_reason": "content_filter"}]}
-    assert answered("chat", filtered).finish == "refusal"
+    assert response_to("chat", filtered).finish == "refusal"
 
 
 def test_message_withheld_without_content_is_a_refusal() -> None:
     message = {"type": "message", "stop_reason": "refusal", "usage": {"output_tokens": 1}}
-    assert answered("messages", message).finish == "refusal"
+    assert response_to("messages", message).finish == "refusal"
 
 
 THOUGHTS: dict[str, list[Any]] = {

@@ -207,7 +207,7 @@ def format_of(schema: Any) -> dict[str, Any]:
     return {"type": "json_schema", "schema": schema}
 
 
-def asked(name: str, schema: Any, *, strict: bool) -> dict[str, Any]:
+def request_of(name: str, schema: Any, *, strict: bool) -> dict[str, Any]:
     return {
         "type": "json_schema",
         "json_schema": {"name": name, "schema": schema, "strict": strict},
@@ -271,15 +271,15 @@ MEMBERS: dict[str, tuple[Any, ...]] = {
     ),
     "a schema": (
         {"output_config": {"format": format_of({**SCHEMA, "title": "Answer"})}},
-        {"response_format": asked("Answer", {**SCHEMA, "title": "Answer"}, strict=True)},
+        {"response_format": request_of("Answer", {**SCHEMA, "title": "Answer"}, strict=True)},
     ),
     "a schema in its older place, without a name": (
         {"output_format": format_of(SCHEMA)},
-        {"response_format": asked("response", SCHEMA, strict=True)},
+        {"response_format": request_of("response", SCHEMA, strict=True)},
     ),
     "a schema with optional properties cannot be enforced": (
         {"output_config": {"format": format_of(OPEN)}},
-        {"response_format": asked("response", OPEN, strict=False)},
+        {"response_format": request_of("response", OPEN, strict=False)},
         "output_config.format",
     ),
     "what is the default loses nothing": (

@@ -123,7 +123,7 @@ PLACES: list[tuple[Protocol, Protocol, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-def asked(client: Protocol, *parts: dict[str, Any]) -> dict[str, Any]:
+def request_of(client: Protocol, *parts: dict[str, Any]) -> dict[str, Any]:
     label = "input_text" if client == "responses" else "text"
     content = [{"type": label, "text": "See:"}, *parts]
     return {
@@ -141,7 +141,7 @@ def placed(upstream: Protocol, body: dict[str, Any]) -> Any:
 def test_medium_is_placed_by_its_type(
     client: Protocol, upstream: Protocol, part: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    body, dropped = translated(client, upstream, asked(client, part))
+    body, dropped = translated(client, upstream, request_of(client, part))
     assert placed(upstream, body) == expected
     assert dropped == []
 
@@ -162,12 +162,12 @@ def test_medium_without_a_place_is_refused_by_name(
     client: Protocol, upstream: Protocol, part: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=f"^{path}: .* no place for") as refused:
-        translated(client, upstream, asked(client, part))
+        translated(client, upstream, request_of(client, part))
     assert refused.value.param == path
 
 
 def test_medium_in_a_result_is_placed_by_its_type() -> None:
-    body = {"messages": [*asked("chat")["messages"], calls(call("c1")), result("c1", [])]}
+    body = {"messages": [*request_of("chat")["messages"], calls(call("c1")), result("c1", [])]}
     body["messages"][-1]["content"] = [image_url(PDF_URI)]
     found, _ = translated("chat", "messages", body)
     assert found["messages"][2]["content"] == [given("c1", [PDF_BLOCK])]
@@ -181,6 +181,8 @@ def test_medium_in_a_result_is_placed_by_its_type() -> None:
 
 
 def test_medium_of_no_known_type_is_what_its_member_says() -> None:
-    body, dropped = translated("chat", "responses", asked("chat", image_url("data:;base64,AAAA")))
+    body, dropped = translated(
+        "chat", "responses", request_of("chat", image_url("data:;base64,AAAA"))
+    )
     assert placed("responses", body)["type"] == "input_image"
     assert dropped == []

@@ -20,7 +20,12 @@ from channels.translation.turns import EMPTY
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
 from tests.unit.translation.gemini.request_strategies import gemini_requests
 from tests.unit.translation.response import Response
-from tests.unit.translation.strategies import answers, chat_requests, events_of, messages_requests
+from tests.unit.translation.strategies import (
+    chat_requests,
+    events_of,
+    messages_requests,
+    responses_of,
+)
 from tests.unit.translation.translated import (
     body_of,
     comparable,
@@ -92,7 +97,7 @@ def normal(protocol: Protocol, answer: Response) -> Response:
 @slow
 @given(data=st.data())
 def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:
-    response = data.draw(answers())
+    response = data.draw(responses_of())
     body = body_of(protocol, response, id="x", created=1, model="m")
     assert comparable(response_in(protocol, body)) == comparable(normal(protocol, response))
 
@@ -101,7 +106,7 @@ def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObjec
 @slow
 @given(data=st.data())
 def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.DataObject) -> None:
-    response = data.draw(answers())
+    response = data.draw(responses_of())
     events = data.draw(events_of(response))
     stream = written(protocol, events)
     sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
@@ -116,7 +121,7 @@ def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.Dat
 def test_translated_stream_says_what_the_translated_answer_says(
     client: Protocol, upstream: Protocol, data: st.DataObject
 ) -> None:
-    response = data.draw(answers())
+    response = data.draw(responses_of())
     sent = written(upstream, data.draw(events_of(response)))
     got = written(client, events_in(upstream, sent))
     streamed = folded(events_in(client, got))
@@ -129,7 +134,7 @@ def test_translated_stream_says_what_the_translated_answer_says(
 @slow
 @given(data=st.data())
 def test_stream_cut_anywhere_has_no_end(protocol: Protocol, data: st.DataObject) -> None:
-    response = data.draw(answers())
+    response = data.draw(responses_of())
     events = data.draw(events_of(response))
     at = data.draw(st.integers(0, len(events) - 1))
     stream = written(protocol, events[:at])
@@ -144,7 +149,7 @@ def test_stream_cut_anywhere_has_no_end(protocol: Protocol, data: st.DataObject)
 @slow
 @given(data=st.data())
 def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
-    response = data.draw(answers())
+    response = data.draw(responses_of())
     stream = bytearray(written(protocol, data.draw(events_of(response))))
     for at in data.draw(st.lists(st.integers(0, max(0, len(stream) - 1)), max_size=8)):
         stream[at] = data.draw(st.integers(0, 255))
@@ -220,7 +225,7 @@ def opened(answer: Response) -> Response:
 
 
 @slow
-@given(answers())
+@given(responses_of())
 def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
     again = opened(answer)
     texts = [part.text for part in again.parts if isinstance(part, Text) and part != EMPTY]
@@ -234,7 +239,7 @@ def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
 
 
 @slow
-@given(answers())
+@given(responses_of())
 def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
     found = response_in("native", body_of("native", answer, id="x", created=1, model="m"))
     has_refusal = any(isinstance(part, Refusal) for part in answer.parts)

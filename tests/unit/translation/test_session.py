@@ -308,7 +308,7 @@ def path_of(client: Protocol, index: int) -> str:
     return f"{TURNS.get(client, 'messages')}[{index}].content"
 
 
-def said(upstream: Protocol, sent: dict[str, Any]) -> list[tuple[str, Any]]:
+def message_of(upstream: Protocol, sent: dict[str, Any]) -> list[tuple[str, Any]]:
     """Roles and contents of a chat or responses body, a lone empty part as the text it is."""
     found = []
     for one in sent["input" if upstream == "responses" else "messages"]:
@@ -349,7 +349,7 @@ def check(
     sent, _ = translated(client, upstream, body)
     turns = body[TURNS.get(client, "messages")]
     roles = ["assistant" if turn["role"] == "model" else turn["role"] for turn in turns]
-    assert said(upstream, sent) == list(zip(roles, words, strict=True))
+    assert message_of(upstream, sent) == list(zip(roles, words, strict=True))
 
 
 @each("client, upstream, content", CASES)
@@ -368,7 +368,7 @@ def test_empty_message_beside_one_of_its_role(
             translated(client, upstream, body)
         assert refusal.value.param == path_of(client, 1)
     else:
-        assert said(upstream, translated(client, upstream, body)[0]) == [("user", "A")]
+        assert message_of(upstream, translated(client, upstream, body)[0]) == [("user", "A")]
 
 
 @each("client, upstream", PATHS)
@@ -452,5 +452,5 @@ def test_thinking_alone_leaves_an_empty_turn_where_there_may_be_one() -> None:
         message("messages", "user", "B"),
     )
     sent, dropped = translated("messages", "chat", body)
-    assert said("chat", sent) == [("user", "A"), ("assistant", ""), ("user", "B")]
+    assert message_of("chat", sent) == [("user", "A"), ("assistant", ""), ("user", "B")]
     assert dropped == ["messages.thinking"]

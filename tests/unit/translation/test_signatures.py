@@ -18,11 +18,11 @@ from tests.unit.translation.gemini.pieces import user as asking
 from tests.unit.translation.pieces import assistant, text, use, user
 from tests.unit.translation.response import Response
 from tests.unit.translation.translated import (
-    answered,
     body_of,
     data_of,
     decoded,
     events_from,
+    response_to,
     sse,
     translated,
     whole,
@@ -91,7 +91,7 @@ def kept_by_a_client(stream: bytes) -> dict[str, Any]:
 
 def whole_message() -> dict[str, Any]:
     body = {"content": CONTENT, "stop_reason": "tool_use"}
-    stated: dict[str, Any] = whole("chat", answered("messages", body))["choices"][0]["message"]
+    stated: dict[str, Any] = whole("chat", response_to("messages", body))["choices"][0]["message"]
     return stated
 
 

@@ -8,9 +8,9 @@ from tests.unit.translation.gemini.pieces import result as native_result
 from tests.unit.translation.gemini.pieces import thought
 from tests.unit.translation.pieces import USER, assistant, call, given, text, tool, use, user
 from tests.unit.translation.translated import (
-    answered,
     data_of,
     events_from,
+    response_to,
     sse,
     translated,
     whole,
@@ -60,7 +60,7 @@ def test_thought_before_a_call_comes_back_by_a_messages_client(
         content = kept(streamed({member: "Need "}, {member: "the tool."}, called()))
     else:
         message = {"content": None, member: "Need the tool.", "tool_calls": [call("c1")]}
-        response = answered("chat", {"choices": [{"message": message}]})
+        response = response_to("chat", {"choices": [{"message": message}]})
         content = whole("messages", response)["content"]
     assert content == [THOUGHT, use("c1")]
     turns = [USER, assistant(content), user([given("c1", "4")])]
@@ -166,7 +166,7 @@ def test_thought_of_a_chat_upstream_is_not_sent_to_responses() -> None:
 
 def test_thought_before_a_call_comes_back_by_a_native_client() -> None:
     message = {"reasoning": "Need the tool.", "tool_calls": [call("c1")]}
-    response = answered("chat", {"choices": [{"message": message}]})
+    response = response_to("chat", {"choices": [{"message": message}]})
     content = whole("native", response)["candidates"][0]["content"]
     results = {"role": "user", "parts": [native_result("f", {"output": "4"}, id="c1")]}
     sent, dropped = translated("native", "chat", {"contents": [NATIVE_HI, content, results]})
@@ -194,7 +194,7 @@ def test_summary_of_what_a_native_upstream_signed_stays_behind(parts: list[Any])
 
 def test_thought_before_a_call_comes_back_by_a_responses_client() -> None:
     message = {"reasoning_content": "Need the tool.", "tool_calls": [call("c1")]}
-    output = whole("responses", answered("chat", {"choices": [{"message": message}]}))["output"]
+    output = whole("responses", response_to("chat", {"choices": [{"message": message}]}))["output"]
     result = {"type": "function_call_output", "call_id": "c1", "output": "4"}
     body = {"input": [USER, *output, result], "tools": [tool()["function"] | {"type": "function"}]}
     sent, dropped = translated("responses", "chat", body)

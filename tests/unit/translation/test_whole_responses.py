@@ -12,7 +12,14 @@ from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import call, chunk, inline, thought, usage
 from tests.unit.translation.pieces import PNG, assistant
 from tests.unit.translation.response import Response
-from tests.unit.translation.translated import answered, events_from, folded, response_in, sse, whole
+from tests.unit.translation.translated import (
+    events_from,
+    folded,
+    response_in,
+    response_to,
+    sse,
+    whole,
+)
 
 
 def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -45,7 +52,7 @@ def text(words: str) -> dict[str, Any]:
 
 
 def test_message_becomes_a_completion() -> None:
-    response = answered("messages", message(text("Hello"), text(" there")))
+    response = response_to("messages", message(text("Hello"), text(" there")))
     assert whole("chat", response) == {
         "id": "answer-1",
         "object": "chat.completion",
@@ -70,7 +77,7 @@ def test_message_becomes_a_completion() -> None:
 
 
 def test_completion_becomes_a_message() -> None:
-    response = answered("chat", completion(content="Hello"))
+    response = response_to("chat", completion(content="Hello"))
     assert whole("messages", response) == {
         "id": "answer-1",
         "type": "message",
@@ -91,7 +98,7 @@ def test_completion_becomes_a_message() -> None:
 def test_call_without_an_id_is_given_one_that_stays() -> None:
     calls = [{"function": {"name": "f", "arguments": "{}"}}] * 2
     ids = [
-        [part.id for part in answered("chat", completion(tool_calls=calls)).parts]  # type: ignore[union-attr]
+        [part.id for part in response_to("chat", completion(tool_calls=calls)).parts]  # type: ignore[union-attr]
         for _ in range(2)
     ]
     assert ids[0] == ids[1]
@@ -111,9 +118,9 @@ FINISHES: list[tuple[FinishReason, str, str]] = [
 def test_finish_means_the_same_both_ways(
     reason: FinishReason, of_messages: str, of_chat: str
 ) -> None:
-    assert answered("messages", message(stop_reason=of_messages)).finish == reason
+    assert response_to("messages", message(stop_reason=of_messages)).finish == reason
     calls = [{"function": {"name": "f"}}] if reason == "tool_calls" else None
-    assert answered("chat", completion(of_chat, content="", tool_calls=calls)).finish == reason
+    assert response_to("chat", completion(of_chat, content="", tool_calls=calls)).finish == reason
     response = Response(id=None, model=None, parts=(), finish=reason)
     assert whole("messages", response)["stop_reason"] == of_messages
     assert whole("chat", response)["choices"][0]["finish_reason"] == of_chat
@@ -127,7 +134,7 @@ def test_finish_means_the_same_both_ways(
     ("a_reason_to_come", "stop"),
 )
 def test_finish_that_only_messages_has(stated: str, in_chat: str) -> None:
-    response = answered("messages", message(text("x"), stop_reason=stated))
+    response = response_to("messages", message(text("x"), stop_reason=stated))
     assert whole("chat", response)["choices"][0]["finish_reason"] == in_chat
 
 
@@ -144,7 +151,7 @@ def test_no_finish_is_an_end_like_any_other() -> None:
 
 def test_refusal_of_the_provider_is_explained() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
-    response = answered("messages", message(stop_reason="refusal", stop_details=details))
+    response = response_to("messages", message(stop_reason="refusal", stop_details=details))
     choice = whole("chat", response)["choices"][0]
     assert choice["finish_reason"] == "content_filter"
     assert choice["message"] == assistant(None, refusal="Not this.")
@@ -152,7 +159,7 @@ def test_refusal_of_the_provider_is_explained() -> None:
 
 
 def test_refusal_in_the_models_words_is_said() -> None:
-    response = answered("chat", completion("stop", content=None, refusal="I won't."))
+    response = response_to("chat", completion("stop", content=None, refusal="I won't."))
     assert response.parts == (Refusal("I won't."),)
     output = whole("messages", response)
     assert output["content"] == [text("I won't.")]
@@ -162,10 +169,10 @@ def test_refusal_in_the_models_words_is_said() -> None:
 def test_usage_of_zero_is_stated_and_none_is_not() -> None:
     zero = completion(content="")
     zero["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
-    assert answered("chat", zero).usage == Usage(input_tokens=0, output_tokens=0)
+    assert response_to("chat", zero).usage == Usage(input_tokens=0, output_tokens=0)
     none = completion(content="")
     del none["usage"]
-    response = answered("chat", none)
+    response = response_to("chat", none)
     assert response.usage is None
     assert "usage" not in whole("chat", response)
 
@@ -179,7 +186,7 @@ def test_images_the_model_made_are_links_in_text() -> None:
 
 
 def test_thinking_without_proof_has_the_mark_of_the_gateway() -> None:
-    response = answered("chat", completion(content="4", reasoning_content="2 and 2"))
+    response = response_to("chat", completion(content="4", reasoning_content="2 and 2"))
     assert response.parts == (Thinking("2 and 2"), Text("4"))
     thought = {"type": "thinking", "thinking": "2 and 2", "signature": "translated:unsigned"}
     assert whole("messages", response)["content"] == [thought, text("4")]
@@ -262,7 +269,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
 @each("name", ANSWERS)
 def test_answer_is_read(name: str) -> None:
     body, expected = ANSWERS[name]
-    assert answered("native", body) == expected
+    assert response_to("native", body) == expected
 
 
 @each("name", ANSWERS)

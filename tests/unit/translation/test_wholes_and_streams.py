@@ -276,7 +276,7 @@ def response(*output: Body, **members: Any) -> Body:
     return {**named, "output": list(output), "usage": usage, **members}
 
 
-def said(text: str, *annotations: Body, kind: str = "output_text") -> Body:
+def message_of(text: str, *annotations: Body, kind: str = "output_text") -> Body:
     name = "refusal" if kind == "refusal" else "text"
     part = {"type": kind, name: text, "annotations": list(annotations)}
     return {"type": "message", "id": "m", "content": [part]}
@@ -284,11 +284,11 @@ def said(text: str, *annotations: Body, kind: str = "output_text") -> Body:
 
 CITED = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 1}
 RESPONSES: dict[str, Body] = {
-    "texts": response(said("ab"), said("c")),
+    "texts": response(message_of("ab"), message_of("c")),
     "nothing": response(),
-    "refusal": response(said("No.", kind="refusal")),
+    "refusal": response(message_of("No.", kind="refusal")),
     "cut": response(
-        said("ab"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+        message_of("ab"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
     ),
     "withheld": response(status="incomplete", incomplete_details={"reason": "content_filter"}),
     "all": response(
@@ -303,9 +303,9 @@ RESPONSES: dict[str, Body] = {
             "content": [{"type": "reasoning_text", "text": "aloud"}],
         },
         {"type": "web_search_call", "status": "completed", "action": {"type": "search"}},
-        said("I see.", CITED, {**CITED, "end_index": 3}),
+        message_of("I see.", CITED, {**CITED, "end_index": 3}),
         {"type": "image_generation_call", "result": PNG, "output_format": "png"},
-        said("There.", CITED),
+        message_of("There.", CITED),
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": 1}'},
         {"type": "function_call", "name": "f", "arguments": ""},
     ),

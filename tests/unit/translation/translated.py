@@ -176,7 +176,7 @@ def body_of(
     return b"".join(encoder.encode_event(event) for event in events_saying(response))
 
 
-def answered(protocol: Protocol, body: Mapping[str, Any]) -> Response:
+def response_to(protocol: Protocol, body: Mapping[str, Any]) -> Response:
     """An upstream's whole answer as the canonical one."""
     return response_in(protocol, json.dumps(body).encode())
 

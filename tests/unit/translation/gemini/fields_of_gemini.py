@@ -14,7 +14,7 @@ SCHEMA = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required":
 CLIP = {"mimeType": "video/mp4", "data": "AAAA"}
 
 
-def said(part: dict[str, Any]) -> dict[str, Any]:
+def message_of(part: dict[str, Any]) -> dict[str, Any]:
     return {"contents": [user("hi", part)]}
 
 
@@ -22,7 +22,7 @@ def modelled(part: dict[str, Any]) -> dict[str, Any]:
     return {"contents": [HI, model("x", part), HI]}
 
 
-def answered(**members: Any) -> dict[str, Any]:
+def response_to(**members: Any) -> dict[str, Any]:
     return {"contents": [HI, model(call(id="x")), user(result(id="x", **members))]}
 
 
@@ -52,7 +52,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("contents.somethingNew", {"contents": [{**HI, "somethingNew": 1}]}, DROPPED),
     (
         "contents.parts.text",
-        said({"text": "x"}),
+        message_of({"text": "x"}),
         'messages.0.content.1.text messages.0.content.1.text input.0.content.1.text = "x"',
     ),
     (
@@ -77,30 +77,30 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     (
         "contents.parts.inlineData",
-        said(inline("image/png", PNG)),
+        message_of(inline("image/png", PNG)),
         'image = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
     ),
     (
         "contents.parts.inlineData",
-        said(inline("application/pdf", PDF)),
+        message_of(inline("application/pdf", PDF)),
         'pdf = "JVBERi0xLjQKJcOkw7zDtsOf"',
     ),
-    ("contents.parts.inlineData", said({"inlineData": CLIP}), DROPPED),
+    ("contents.parts.inlineData", message_of({"inlineData": CLIP}), DROPPED),
     (
         "contents.parts.inlineData.displayName",
-        said(inline("application/pdf", PDF, displayName="a.pdf")),
+        message_of(inline("application/pdf", PDF, displayName="a.pdf")),
         'file_name = "a.pdf"',
     ),
     (
         "contents.parts.fileData",
-        said(file("https://a.example/x.png")),
+        message_of(file("https://a.example/x.png")),
         "messages.0.content.1.image_url.url messages.0.content.1.source.url "
         'input.0.content.1.image_url = "https://a.example/x.png"',
     ),
-    ("contents.parts.fileData", said(file("gs://bucket/x.png")), DROPPED),
+    ("contents.parts.fileData", message_of(file("gs://bucket/x.png")), DROPPED),
     (
         "contents.parts.fileData",
-        said(file("https://generativelanguage.googleapis.com/v1beta/files/x")),
+        message_of(file("https://generativelanguage.googleapis.com/v1beta/files/x")),
         DROPPED,
     ),
     ("contents.parts.functionCall", modelled(call(id="x")), 'call.name = "f"'),
@@ -114,10 +114,10 @@ FIELDS: list[tuple[Any, ...]] = [
         modelled(call(id="x", partialArgs=[{"jsonPath": "$.a"}])),
         DROPPED,
     ),
-    ("contents.parts.functionResponse", answered(response={"a": 1}), 'result = "{\\"a\\":1}"'),
+    ("contents.parts.functionResponse", response_to(response={"a": 1}), 'result = "{\\"a\\":1}"'),
     (
         "contents.parts.functionResponse.parts",
-        answered(parts=[inline("image/png", PNG)]),
+        response_to(parts=[inline("image/png", PNG)]),
         "messages.3.content.0.image_url.url="
         '"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
         'messages.2.content.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB" '
@@ -125,11 +125,11 @@ FIELDS: list[tuple[Any, ...]] = [
     ),
     (
         "contents.parts.functionResponse.response.error",
-        answered(response={"error": "no such city"}),
+        response_to(response={"error": "no such city"}),
         "result.error = true",
     ),
-    ("contents.parts.functionResponse.willContinue", answered(willContinue=True), DROPPED),
-    ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), DROPPED),
+    ("contents.parts.functionResponse.willContinue", response_to(willContinue=True), DROPPED),
+    ("contents.parts.functionResponse.scheduling", response_to(scheduling="SILENT"), DROPPED),
     ("contents.parts.executableCode", modelled({"executableCode": {"code": "1"}}), DROPPED),
     (
         "contents.parts.codeExecutionResult",
@@ -140,16 +140,24 @@ FIELDS: list[tuple[Any, ...]] = [
     ("contents.parts.toolResponse", modelled({"toolResponse": {"toolType": "X"}}), DROPPED),
     (
         "contents.parts.mediaResolution",
-        said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}),
+        message_of(
+            {**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
+        ),
         "low_detail",
     ),
     (
         "contents.parts.mediaResolution",
-        said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}),
+        message_of(
+            {**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}
+        ),
         DROPPED,
     ),
     *[
-        (f"contents.parts.{name}", said({**inline("image/png", PNG), name: {"x": 1}}), DROPPED)
+        (
+            f"contents.parts.{name}",
+            message_of({**inline("image/png", PNG), name: {"x": 1}}),
+            DROPPED,
+        )
         for name in (
             "videoMetadata",
             "partMetadata",
@@ -161,7 +169,7 @@ FIELDS: list[tuple[Any, ...]] = [
             "audioMetadata",
         )
     ],
-    ("contents.parts.telepathy", said({"telepathy": {"x": 1}}), DROPPED),
+    ("contents.parts.telepathy", message_of({"telepathy": {"x": 1}}), DROPPED),
     ("systemInstruction", {"systemInstruction": {"parts": [{"text": "s"}]}}, 'system = "s"'),
     (
         "systemInstruction.parts",

@@ -52,7 +52,7 @@ def called(*made: tuple[str, str, str], **members: Any) -> dict[str, Any]:
     return pieces.calls(*(pieces.call(one, text, name) for one, name, text in made), **members)
 
 
-def asked(*contents: dict[str, Any], **members: Any) -> dict[str, Any]:
+def request_of(*contents: dict[str, Any], **members: Any) -> dict[str, Any]:
     """A request's body."""
     return {"contents": list(contents) or [HI], **members}
 

@@ -21,12 +21,12 @@ from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
     ESCAPE,
     HI,
-    asked,
     call,
     called,
     file,
     inline,
     model,
+    request_of,
     result,
     text,
     thought,
@@ -178,7 +178,7 @@ CONVERSATIONS: dict[str, tuple[Any, ...]] = {
 @each("name", CONVERSATIONS)
 def test_conversation_of_gemini_arrives(name: str) -> None:
     contents, messages, *dropped = CONVERSATIONS[name]
-    body, found = translated("native", "chat", asked(*contents))
+    body, found = translated("native", "chat", request_of(*contents))
     assert body["messages"] == messages
     assert found == dropped
 
@@ -186,7 +186,7 @@ def test_conversation_of_gemini_arrives(name: str) -> None:
 def parts_of(*parts: Any, role: str = "model") -> tuple[Any, ...]:
     """The canonical parts of one turn."""
     request = codec("native").decode_request(
-        asked({"role": role, "parts": [text(one) for one in parts]})
+        request_of({"role": role, "parts": [text(one) for one in parts]})
     )
     return request.turns[0].parts
 
@@ -219,7 +219,7 @@ def test_media_in_a_result_and_an_error_are_read() -> None:
 def test_system_instruction_is_read_in_both_spellings_and_forms() -> None:
     for name in ("systemInstruction", "system_instruction"):
         for stated in (user({"text": "s"}), {"parts": [{"text": "s"}]}):
-            body, dropped = translated("native", "chat", asked(**{name: stated}))
+            body, dropped = translated("native", "chat", request_of(**{name: stated}))
             assert body["messages"][0] == system("s")
             assert dropped == []
 
@@ -257,7 +257,7 @@ CLOSED = {
 def test_choice_of_tools_is_read(
     calling: dict[str, Any], choice: ToolChoice | None, left_over: dict[str, Any]
 ) -> None:
-    body = asked(tools=[F], toolConfig={"functionCallingConfig": calling})
+    body = request_of(tools=[F], toolConfig={"functionCallingConfig": calling})
     request = codec("native").decode_request(body)
     assert request.tool_choice == choice
     assert request.extras == left_over
@@ -295,7 +295,7 @@ def test_choice_of_tools_is_read(
 def test_form_of_the_answer_is_read(
     config: dict[str, Any], form: Format | None, left_over: dict[str, Any]
 ) -> None:
-    request = codec("native").decode_request(asked(generationConfig=config))
+    request = codec("native").decode_request(request_of(generationConfig=config))
     assert request.format == form
     assert request.extras == left_over
 
@@ -312,7 +312,9 @@ def test_form_of_the_answer_is_read(
     ({"includeThoughts": True}, Reasoning(shows_thoughts=True)),
 )
 def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None) -> None:
-    request = codec("native").decode_request(asked(generationConfig={"thinkingConfig": thinking}))
+    request = codec("native").decode_request(
+        request_of(generationConfig={"thinkingConfig": thinking})
+    )
     assert request.reasoning == reasoning
 
 
@@ -337,5 +339,5 @@ def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None)
 )
 def test_wrong_member_is_refused_by_its_name(members: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        codec("native").decode_request(asked(**members))
+        codec("native").decode_request(request_of(**members))
     assert refused.value.param == param

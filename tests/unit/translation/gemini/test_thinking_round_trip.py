@@ -14,7 +14,7 @@ from tests.support.rows import cases
 from tests.unit.translation.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translation.pieces import text, use
 from tests.unit.translation.response import Response
-from tests.unit.translation.translated import answered, translated, whole
+from tests.unit.translation.translated import response_to, translated, whole
 
 USER = {"role": "user", "content": "hi"}
 
@@ -34,7 +34,7 @@ def test_signature_of_a_call_comes_back_by_a_chat_client() -> None:
     stated = chunk(
         thought("hm"), call("f", {"a": 1}, "sig", id="x"), call("g", id="y"), finishReason="STOP"
     )
-    message = whole("chat", answered("native", stated))["choices"][0]["message"]
+    message = whole("chat", response_to("native", stated))["choices"][0]["message"]
     assert sent_back(message) == [
         HI,
         model(call("f", {"a": 1}, "sig", id="x"), call("g", {}, id="y")),

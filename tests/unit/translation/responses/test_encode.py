@@ -36,7 +36,7 @@ def spoken(role: str, *content: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": list(content)}
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def message_of(text: str, role: str = "user") -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
     return spoken(role, {"type": kind, "text": text})
 
@@ -102,12 +102,16 @@ def test_instructions_first_and_in_the_middle() -> None:
         user("Well?"),
     )
     assert body["instructions"] == "Be kind.\n\nBe brief."
-    assert body["input"] == [said("Hi"), said("Now be rude.", "developer"), said("Well?")]
+    assert body["input"] == [
+        message_of("Hi"),
+        message_of("Now be rude.", "developer"),
+        message_of("Well?"),
+    ]
 
 
 def test_instructions_alone_are_said_as_such() -> None:
     body, _ = sent(system("Greet."))
-    assert (body["instructions"], body["input"]) == ("", [said("Greet.", "developer")])
+    assert (body["instructions"], body["input"]) == ("", [message_of("Greet.", "developer")])
 
 
 def test_a_whole_conversation_with_a_tool() -> None:
@@ -119,13 +123,13 @@ def test_a_whole_conversation_with_a_tool() -> None:
         {"role": "assistant", "content": None, "refusal": "No."},
         user([{"type": "text", "text": "Why?"}]),
     ) == [
-        said("Weather?"),
-        said("Let me see.", "assistant"),
+        message_of("Weather?"),
+        message_of("Let me see.", "assistant"),
         {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"a":1}'},
         {"type": "function_call_output", "call_id": "c1", "output": "wet"},
-        said("Thanks"),
+        message_of("Thanks"),
         spoken("assistant", {"type": "refusal", "refusal": "No."}),
-        said("Why?"),
+        message_of("Why?"),
     ]
 
 
@@ -135,7 +139,7 @@ def test_image_that_was_drawn_comes_back_as_an_image() -> None:
         spoken("assistant", {"type": "output_text", "text": "Look: "},
             {"type": "output_text",
              "text": " Nice? ![a](https://a.example/b.png) ![b](data:text/plain,x)"}),
-        spoken("user", {"type": "input_image", "image_url": PNG}), said("More"),
+        spoken("user", {"type": "input_image", "image_url": PNG}), message_of("More"),
     ]  # fmt: skip
     alone = items(user("Draw"), {"role": "assistant", "content": f"![image]({PNG})"}, user("More"))
     assert alone[1] == spoken("user", {"type": "input_image", "image_url": PNG})
@@ -158,7 +162,7 @@ def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
             "summary": [{"type": "summary_text", "text": "Hm."}],
             "encrypted_content": "gAAA",
         },
-        said("Yes.", "assistant"),
+        message_of("Yes.", "assistant"),
     ]
     bare = {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}
     body, dropped = sent(user("Hi"), bare, user("Sure?"))
