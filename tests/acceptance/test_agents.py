@@ -190,8 +190,6 @@ def test_what_an_agent_costs_is_its_accounts_and_added_up(h: Deployment, tenant:
     assert h.verify()["ok"]
 
 
-# --- Switches: on where a channel of the model runs the tool, else silently off ---
-
 BOTH = {"web_search": True, "image_generation": True}
 
 USAGE = {"input": 1000, "output": 100}

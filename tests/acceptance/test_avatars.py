@@ -96,9 +96,6 @@ def test_presets_are_shown_to_everybody(tenant: Tenant) -> None:
     assert [list(one) for one in presets] == [["id", "name"]] * 3
 
 
-# --- Templates ---
-
-
 def test_templates_of_a_scene_and_of_all_scenes(tenant: Tenant) -> None:
     one = tenant.client.get(f"{TEMPLATES}?scene=realMan").json["templates"]
     assert [list(item) for item in one] == [

@@ -165,9 +165,6 @@ def test_what_cannot_be_said_is_listed_or_refused(h: Deployment, tenant: Tenant)
     assert "seed" in strict.error["message"]
 
 
-# --- Who may have a tool ---
-
-
 @each("tool", [SEARCH, DRAW])
 @each("stream", [False, None])
 @each("of_model", ["gpt-5", "plain"])

@@ -33,9 +33,6 @@ def traces(tenant: Tenant, query: str = "") -> list[str]:
     return [row["request_id"] for row in logs(tenant, query)["data"]]
 
 
-# --- Rows ---
-
-
 def test_a_call_is_a_row_with_every_field_as_soon_as_it_has_ended(
     h: Deployment, tenant: Tenant
 ) -> None:
@@ -120,9 +117,6 @@ def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: Deployment, tenant:
         assert logs(tenant, "include=attempts,in_flight")["data"] == []
 
 
-# --- Pages ---
-
-
 @each("order", ["desc", "asc"])
 def test_pages_freeze_their_window_while_calls_go_on(h: Deployment, order: str) -> None:
     tenant = h.tenant()
@@ -146,8 +140,6 @@ def test_pages_freeze_their_window_while_calls_go_on(h: Deployment, order: str) 
     assert len(traces(tenant)) == 7
     assert traces(tenant, f"cursor={first['next_cursor']}&order={order}") == expected[2:]
 
-
-# --- The summary ---
 
 SUMMARY = "/v1/logs/summary"
 
@@ -192,8 +184,6 @@ def test_figures_are_those_of_the_calls(h: Deployment, tenant: Tenant) -> None:
         {"model": "nothing", "requests": 1, "cost": "0", "total_tokens": 0},
     ]
 
-
-# --- Who may read which rows, and how often ---
 
 LOGS, SUMMARY = "/v1/logs", "/v1/logs/summary"
 

@@ -90,9 +90,6 @@ def test_call_log_tells_of_images_made_and_not_made(h: Deployment, tenant: Tenan
     assert {"k": "n", "v": "2"} in detail["request"]
 
 
-# --- Images that do not come ---
-
-
 def test_client_that_leaves_cancels_the_upstream_and_pays_nothing(
     h: Deployment, tenant: Tenant
 ) -> None:

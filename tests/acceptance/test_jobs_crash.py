@@ -162,9 +162,6 @@ def test_job_is_cancelled_while_nobody_serves_and_stays_so(
         assert h.balance_nano_usd(tenant) == MONEY
 
 
-# --- Within submits: refunded, one row, asked of the upstream once ---
-
-
 def test_kill_within_submits_is_refunded_and_none_is_sent_again(
     database_url: str, tmp_path: Path
 ) -> None:

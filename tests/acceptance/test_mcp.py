@@ -84,9 +84,6 @@ def ids(entries: list[dict[str, Any]]) -> list[str]:
     return [entry["id"] for entry in entries]
 
 
-# --- Before the protocol ---
-
-
 def test_keys_come_in_two_headers(h: Deployment, reader: Tenant) -> None:
     nobody = Client(h.gateway.url, None)
     for header in ({"x-api-key": reader.key}, {"Authorization": f"Bearer {reader.key}"}):
@@ -125,9 +122,6 @@ def test_neither_origin_nor_session_matters(reader: Tenant) -> None:
     assert "mcp-session-id" not in reply.headers
     notified = post(reader.client, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     assert (notified.status, notified.body) == (202, b"")
-
-
-# --- The tools ---
 
 
 def test_a_search_is_the_one_of_rest_over_all_bases(reader: Tenant) -> None:
@@ -257,9 +251,6 @@ def test_what_is_not_readable_is_as_what_is_not_there(h: Deployment, tmp_path: P
     h.gw("kb", "grant", *of, "--to-account", stranger.account)
     assert found(stranger, "read_page", id="Herons")["kb_id"] == shared
     assert found(stranger, "read_page", id=f"{shared}/dam")["id"] == "Herons"
-
-
-# --- What it costs, and what operators see ---
 
 
 def test_operators_see_counts_and_no_text(h: Deployment, reader: Tenant) -> None:

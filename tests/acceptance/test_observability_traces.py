@@ -233,8 +233,6 @@ def test_translated_call_of_a_third_party_says_where_it_went_and_tells_it_nothin
     assert traceparents(h) == [None]
 
 
-# --- Which trace a call belongs to, and what names it ---
-
 # Refused before a channel is looked for: what is sent, and the error that its span names.
 EARLY: dict[str, tuple[dict[str, Any], str]] = {
     "no such key": ({"key": "sk-platform-" + "0" * 64}, "invalid_api_key"),
@@ -306,8 +304,6 @@ def test_log_lines_about_a_call_name_its_trace(h: Deployment, tenant: Tenant) ->
     (line,) = until(about_it, what="a line about the call")
     assert (line["action"], line["trace_id"]) == ("answer_unusable", TRACE)
 
-
-# --- A collector that hangs ---
 
 CALLS = 60
 

@@ -86,8 +86,6 @@ def test_upstream_429_is_tried_again_and_then_a_rate_limit_error(
     assert h.upstream.requested("one", "two") == [1 + openai.DEFAULT_MAX_RETRIES, 0]
 
 
-# --- The asynchronous client, alone and many at once ---
-
 CALLS = 40
 
 USAGE = {"input": 50, "output": 20, "cached": 30}

@@ -92,9 +92,6 @@ def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
         assert first_block["signature"]
 
 
-# --- Responses, on its own channel and on the others ---
-
-
 @TRANSLATED
 @WHOLE_AND_STREAMED
 def test_thought_comes_back_in_its_place_with_what_proves_it(

@@ -361,8 +361,6 @@ def test_every_face_of_a_preset_is_there() -> None:
         assert {face.dialect.name for face in provider.faces} == spoken
 
 
-# --- Failures ---
-
 # How a body is read depends on the provider and the status, how it is told on the way.
 FAILURES = covering(
     [(way, one) for way in WAYS for one in way.face.failures if one != "no_key"],

@@ -37,8 +37,6 @@ SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"
 ASYNC: dict[str, Any] = {"async": True}
 
-# --- Speech ---
-
 
 def test_library_gets_a_recording_that_plays_and_pays_by_the_character(
     h: Deployment, tenant: Tenant, sdk: OpenAI
@@ -118,9 +116,6 @@ def test_recording_is_made_paid_for_and_plays(h: Deployment, tenant: Tenant) -> 
     assert tenant.client.get(f"{SPEECH}?status=queued").refusal == (400, BAD, "invalid_request")
 
 
-# --- Voices ---
-
-
 def own(tenant: Tenant) -> list[str]:
     """The names of the account's own voices, as they are listed."""
     voices = tenant.client.get(VOICES).json["voices"]
@@ -164,9 +159,6 @@ def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_
     assert (own(tenant), h.spent_nano_usd(tenant)) == (["Late"], VOICE)
 
 
-# --- Scripts ---
-
-
 @each("later", [False, True])
 def test_script_comes_whole_and_is_paid_for_by_the_call(h: Deployment, later: bool) -> None:
     h.upstream.reset()
@@ -203,9 +195,6 @@ def test_script_that_is_not_there_in_time_is_a_504_and_one_that_fails_a_502(
     assert late.refusal == (504, "api_error", "upstream_timeout")
     assert h.row(late.trace)["status"] == "interrupted"
     assert h.spent_nano_usd(tenant) == 0
-
-
-# --- Songs ---
 
 
 def test_songs_are_made_paid_for_and_play(h: Deployment, tenant: Tenant) -> None:

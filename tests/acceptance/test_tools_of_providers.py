@@ -127,9 +127,6 @@ def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
     assert h.upstream.requested("lacks", "has") == [0, 1]
 
 
-# --- The responses protocol ---
-
-
 DRAW: Any = {"type": "image_generation", "size": "1024x1024", "partial_images": 1}
 
 

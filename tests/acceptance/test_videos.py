@@ -167,8 +167,6 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
     assert h.spent_nano_usd(tenant) == 0
 
 
-# --- To whom it is submitted ---
-
 FILM = {"model": "film", "content": [TEXT], "duration": 4}
 
 
@@ -213,8 +211,6 @@ def test_stopping_gateway_waits_for_submits_that_were_left_alone(
         assert ended(client, job["id"])["status"] == "succeeded"
         assert h.spent_nano_usd(tenant) == 4 * SECOND
 
-
-# --- Links: renewed after they have expired, our own where the upstream has none ---
 
 STUDIO: dict[str, Any] = {"model": "film-studio", "resolution": "720p", "ratio": "16:9"}
 WEEK = 7 * 86_400

@@ -175,8 +175,6 @@ def test_reading_is_free_and_no_agents(h: Deployment, tmp_path: Path) -> None:
     assert h.rows(poor) == []
 
 
-# --- Beside other work ---
-
 PROCESSES = 2
 
 READS = 12  # each on a connection of its own, so that every process has some

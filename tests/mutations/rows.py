@@ -558,14 +558,14 @@ MUTATIONS = (
         "channels",
         "            *self.keys,",
         "            self.api_key,",
-        "tests/unit/channels/test_registry.py::test_every_key_is_masked",
+        "tests/unit/channels/test_key_rings.py::test_every_key_is_masked",
     ),
     Mutation(
         "quoted-key-shown",
         "channels",
         'return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}',
         "return {*long}",
-        "tests/unit/channels/test_redaction.py::test_configured_texts_are_masked_however_they_are_spelled",
+        "tests/unit/channels/test_redacted_configuration.py::test_configured_texts_are_masked_however_they_are_spelled",
     ),
     # Keys, and what stands before endpoints.
     Mutation(
@@ -740,7 +740,7 @@ MUTATIONS = (
         "actors",
         "OR p.due_at > greatest(p.deadline_at, now()) + interval '1 hour'\n    OR",
         "OR",
-        "tests/integration/jobs/test_service.py::test_what_disagrees_is_found",
+        "tests/integration/jobs/test_retention.py::test_what_disagrees_is_found",
     ),
     # Requests and streams on their way.
     Mutation(

@@ -18,7 +18,6 @@ from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTo
 from actors.wallet.leases import CONFIRMED_SECONDS
 from actors.wallet.ledger import read_balance, top_up
 from actors.wallet.messages import CallFacts, Hold, LeaseChange
-from actors.wallet.neighbours import TIMEOUT_SECONDS, Neighbours
 from actors.wallet.rows import encode_settlement, encode_void
 from actors.wallet.verify import verify
 from actors.wallet.wallets import BalanceLeased, HoldRefused
@@ -36,7 +35,7 @@ from tests.integration.actors.process import (
     silence,
 )
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import eventually, jump
+from tests.support.aio import eventually
 from tests.support.ledger_values import facts, outcome
 from tests.support.logs import logs
 
@@ -477,74 +476,3 @@ async def test_claims_from_many_processes_at_once_grant_one(database_url: str) -
         assert sum(1 not in one for one in taken) == 0
         assert sum(2 not in one for one in taken) == 1
         assert {standing for one in taken for standing in one.values()} == {"in_flight"}
-
-
-# --- Processes that wait for each other's settlements, on a real database ---
-
-
-@dataclass
-class Neighbour:
-    """A neighbour that lives; what it knows of any account is written once `written` is set."""
-
-    neighbours: Neighbours
-    asked: list[str]
-    written: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@asynccontextmanager
-async def neighbour(url: str, process_id: str, *, answers: bool = True) -> AsyncIterator[Neighbour]:
-    async with Database(url) as database:
-
-        async def settled(account_id: str) -> None:
-            found.asked.append(account_id)
-            await found.written.wait()
-
-        who = ProcessIdentity(process_id, "host", "boot", 1)
-        neighbours = Neighbours(
-            database=database,
-            identity=who,
-            settled=settled,
-            give_back=settled,
-            stop_leasing=lambda _account: None,
-        )
-        found = Neighbour(neighbours, [])
-        await found.neighbours.start()
-        await register(database, who)
-        answering = asyncio.create_task(found.neighbours.run() if answers else asyncio.sleep(0))
-        try:
-            yield found
-        finally:
-            answering.cancel()
-            await asyncio.wait([answering])
-
-
-async def test_every_process_is_waited_for(database_url: str) -> None:
-    async with (
-        neighbour(database_url, "proc_a") as a,
-        neighbour(database_url, "proc_b") as b,
-        neighbour(database_url, "proc_c") as c,
-    ):
-        a.written.set()
-        waiting = [
-            asyncio.create_task(a.neighbours.settled(name)) for name in ("one", "two", "one")
-        ]
-        await eventually(lambda: bool(b.asked and c.asked), what="both asked")
-        c.written.set()
-        await eventually(lambda: set(c.asked) == {"one", "two"}, what="all asked")
-        assert not any(task.done() for task in waiting)
-        b.written.set()
-        await asyncio.gather(*waiting)
-        assert sorted(a.asked) == ["one", "one", "two"]  # for itself; nobody asks itself
-
-
-async def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:
-    async with (
-        neighbour(database_url, "proc_a") as a,
-        neighbour(database_url, "proc_b", answers=False),
-    ):
-        a.written.set()
-        waiting = asyncio.create_task(a.neighbours.settled("one"))
-        await eventually(lambda: "1 asked" in repr(a.neighbours), what="the question")
-        jump(TIMEOUT_SECONDS)
-        await waiting
-        assert "0 asked" in repr(a.neighbours)

@@ -284,8 +284,6 @@ async def test_gateway_of_the_release_before_settles_at_unknown_cost(database_ur
         ) == (1,)
 
 
-# --- `gw ledger verify --costs`: PostgreSQL works each cost out as the gateway did ---
-
 CALLS = 400
 
 
@@ -375,8 +373,6 @@ async def test_cost_other_than_price_by_count_is_found(database_url: str, assign
         faults = (await verify(database, with_costs=True)).faults
         assert "cost_is_price_times_counts" in {fault["invariant"] for fault in faults}
 
-
-# --- A call log in which calls have two rows, which no gateway writes: shown, repaired ---
 
 LATE, PAID, TWICE, PLAIN, OPEN = range(1, 6)
 

@@ -1,12 +1,10 @@
 """The log: its lines, its writer, what is hidden, and the libraries' loggers."""
 
-import asyncio
 import io
 import logging
 import os
 import re
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +15,8 @@ import ujson
 from loadtests.rig.waiting import PATIENCE_SECONDS, until
 from metrics.line_writer import ATOMIC_BYTES, QUEUE_BYTES_MAX, LineWriter, descriptor_sink
 from metrics.log_redaction import redact
-from metrics.logs import EventLog, JsonFormatter, configure, flush, lines_lost, write_line
-from tests.support.logs import ExpectLog, logs
+from metrics.logs import EventLog, configure, flush, lines_lost, write_line
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.metrics.worlds import Lines
 
@@ -277,50 +275,6 @@ def test_log_says_how_many_lines_it_lost(tmp_path: Path) -> None:
     assert ready == "ready"
     line = ujson.loads(result)
     assert (line["level"], line["action"], line["count"]) == ("warning", "log_lines_lost", 7)
-
-
-# --- What libraries and Python itself log comes out in the same form as our events ---
-
-
-@pytest.mark.parametrize("name", ["tornado.application", "redis", "aiopg", "asyncio"])
-def test_library_logs_through_the_same_form(lines: Lines, expect_log: ExpectLog, name: str) -> None:
-    expect_log(name)
-    logging.getLogger(name).warning("lost %s at\n%d with Bearer %s", "it", 3, "abcdef")
-    line = lines.one()
-    assert line["logger"] == name
-    assert line["action"] == "logged"
-    assert line["message"] == "lost it at\n3 with Bearer ***"
-
-
-def test_library_may_log_anything(lines: Lines) -> None:
-    record = logging.LogRecord("tornado", logging.INFO, "", 0, "%d of %d", ("some",), None)
-    assert ujson.loads(JsonFormatter().format(record))["message"] == "%d of %d ('some',)"
-    logging.getLogger("asyncio").info("slow", stack_info=True)
-    assert lines.one()["stack"].startswith("Stack (most recent call last)")
-
-
-@logs("asyncio")
-async def test_task_exception_nobody_retrieved_is_a_line(lines: Lines) -> None:
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(None)  # asyncio's own, which logs
-    loop.call_exception_handler({"message": "lost", "exception": ValueError("bad")})
-    line = lines.one()
-    assert (line["logger"], line["error"]) == ("asyncio", "ValueError: bad")
-
-
-@logs("py.warnings")
-def test_python_warning_is_a_line(lines: Lines) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        logging.captureWarnings(False)  # catch_warnings put the plain printer back
-        logging.captureWarnings(True)
-        warnings.warn("old habit", DeprecationWarning, stacklevel=1)
-    line = lines.one()
-    assert line["logger"] == "py.warnings"
-    assert "DeprecationWarning: old habit" in line["message"]
-
-
-# --- Secrets in text: what is masked, what is left as it is, and that it takes no time ---
 
 
 @cases(

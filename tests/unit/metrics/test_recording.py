@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from threading import Event
 from typing import Final
@@ -12,13 +11,9 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
-from opentelemetry.semconv.attributes import error_attributes, http_attributes, server_attributes
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
-from channels.kinds import KINDS
 from metrics import genai, recording
-from metrics.groups.response_models import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
 from metrics.recording import RecordedCall, RecordedChild, Recorder
 from metrics.spans import FIRST_CHUNK, REQUEST_READ, RESPONSE_HEAD
 from metrics.trace_context import TraceParent, parse_traceparent
@@ -356,111 +351,3 @@ def test_channel_that_comes_back_shows_the_state_it_is_in(world: World) -> None:
     assert states(world) == "half_open"
     world.metrics.attempt("a", "ok", 0.1)
     assert world.value("gw_attempts_total", channel="a", outcome="ok") == 1
-
-
-# --- How quickly models write, which of them answer, and what waits for the database ---
-
-
-@dataclass
-class Pool:
-    """A pool of connections."""
-
-    size: int = 4
-    in_use: int = 0
-    idle: int = 0
-
-
-def responses_of(world: World) -> list[tuple[str, str, str]]:
-    """The names under which answers are counted."""
-    found = world.labels("gw_response_models_total")
-    return [(one["requested"], one["model"], one["answered"]) for one in found]
-
-
-def test_answer_is_counted_by_the_names_it_has(world: World) -> None:
-    for named in ("gpt-5-2026", "gpt-5-2026", "gpt-5"):
-        world.metrics.models.responded("gpt-latest", "gpt-5", named)
-    names = {"requested": "gpt-latest", "model": "gpt-5"}
-    assert world.value("gw_response_models_total", **names, answered="gpt-5-2026") == 2
-    assert world.value("gw_response_models_total", **names, answered="gpt-5") == 1
-
-
-def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -> None:
-    for number in range(10 * PAIRS_PER_MODEL_MAX):
-        world.metrics.models.responded("m", "m", f"m-{number}")
-    world.metrics.models.responded("n", "n", "n")
-    found = responses_of(world)
-    assert len(found) == PAIRS_PER_MODEL_MAX + 2
-    assert ("n", "n", "n") in found
-    others = world.value("gw_response_models_total", requested="other", model="m", answered="other")
-    assert others == 9 * PAIRS_PER_MODEL_MAX
-
-
-@pytest.mark.parametrize("length", [NAME_CHARACTERS_MAX, NAME_CHARACTERS_MAX + 1])
-def test_name_of_unusual_length_is_not_kept(world: World, length: int) -> None:
-    world.metrics.models.responded("m", "m", "x" * length)
-    (found,) = responses_of(world)
-    assert (found[2] == "other") == (length > NAME_CHARACTERS_MAX)
-
-
-def test_pool_is_seen_as_it_is_at_the_scrape(world: World) -> None:
-    pool = Pool()
-    wait = world.metrics.database.waiting("calls")
-    world.metrics.database.watch("calls", pool)
-    assert world.value("gw_database_wait_seconds_count", pool="calls") == 0
-    pool.in_use, pool.idle = 3, 1
-    wait(0.3)
-    world.metrics.render("")
-    shown = {
-        state: world.value("gw_database_connections", pool="calls", state=state)
-        for state in ("in_use", "idle", "limit")
-    }
-    assert shown == {"in_use": 3, "idle": 1, "limit": 4}
-    assert world.value("gw_database_wait_seconds_count", pool="calls") == 1
-
-
-def test_version_and_proof_are_shown(world: World) -> None:
-    world.metrics.release("1.2.3")
-    world.metrics.ledger_proved(at=1_750_000_000.0, faults=2)
-    assert world.value("gw_build_info", version="1.2.3") == 1
-    assert world.value("gw_ledger_proof_timestamp_seconds") == 1_750_000_000.0
-    assert world.value("gw_ledger_proof_faults") == 2
-
-
-# --- The names of spans against those of OpenTelemetry's own package ---
-
-CONVENTIONS = {
-    value
-    for page in (gen_ai_attributes, error_attributes, http_attributes, server_attributes)
-    for value in vars(page).values()
-    if isinstance(value, str)
-}
-PROVIDERS = {one.value for one in gen_ai_attributes.GenAiProviderNameValues}
-OPERATIONS = {one.value for one in gen_ai_attributes.GenAiOperationNameValues}
-# Providers that the conventions name; the others keep the names that we have for them.
-NAMED = {
-    "openai": "openai",
-    "azure-openai": "azure.ai.openai",
-    "azure-openai-deployments": "azure.ai.openai",
-    "anthropic": "anthropic",
-    "gemini": "gcp.gemini",
-    "vertex": "gcp.vertex_ai",
-    "bedrock": "aws.bedrock",
-    "deepseek": "deepseek",
-    "groq": "groq",
-    "mistral": "mistral_ai",
-    "xai": "x_ai",
-}
-
-
-def test_attributes_are_the_conventions() -> None:
-    ours = {value for name, value in vars(genai).items() if name.isupper() and name[0] != "_"}
-    assert ours <= CONVENTIONS | OPERATIONS
-    assert {genai.CHAT, genai.GENERATE} <= OPERATIONS
-
-
-def test_kinds_of_channels_have_the_names_of_the_conventions() -> None:
-    assert set(NAMED) <= set(KINDS)
-    assert set(NAMED.values()) <= PROVIDERS
-    for kind in KINDS:
-        assert genai.provider_of(kind, "owner") == NAMED.get(kind, kind)
-    assert genai.provider_of("", "owner") == "owner"

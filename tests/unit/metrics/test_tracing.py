@@ -245,9 +245,6 @@ def test_opentelemetry_is_not_imported_where_it_is_not_used() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# --- The W3C header: what is read, what is ignored ---
-
-
 @cases(
     "header, is_sampled",
     (f"00-{TRACE}-{SPAN}-01", True),
@@ -365,8 +362,6 @@ def test_whatever_comes_what_is_sent_is_bounded_and_is_read_as_itself(members: l
     assert sent.isprintable()
     assert propagated_tracestate(sent) == sent
 
-
-# --- Spans as a collector gets them: a real OTLP POST over HTTP, read as protobuf ---
 
 CALLER = "00f067aa0ba902b7"
 

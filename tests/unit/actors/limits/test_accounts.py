@@ -1,17 +1,12 @@
 """Requests per minute and concurrency of accounts: the counts, and a machine over them."""
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
-
 import pytest
-from hypothesis import settings
 
 from actors.limits.accounts import AccountLimits, LimitExceeded, Permit
 from actors.limits.limiter import Limiter
 from metrics.prometheus import Metrics
 from tests.support.aio import run, waited
 from tests.support.clock import FakeClock
-from tests.support.limits_machine import LimitsMachine
 
 A = "acct_a"
 
@@ -98,34 +93,3 @@ async def test_window_of_one_name_is_not_that_of_another_use() -> None:
     standing, place = await waited(limiter.enter("key_1", rpm=1, concurrency=1))
     assert standing.refused is None
     limiter.leave("key_1", place)
-
-
-# --- The limits of one process under any sequence of requests ---
-
-T = TypeVar("T")
-
-
-class OneProcess(LimitsMachine):
-    """Nothing outside the process: no coroutine ever waits."""
-
-    def make(self) -> list[Limiter]:
-        self.clock = FakeClock()
-        return [Limiter(clock=self.clock)]
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        try:
-            coroutine.send(None)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
-        raise AssertionError("it waits for something")
-
-    def now(self) -> float:
-        return self.clock.monotonic()
-
-    def advance(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-
-
-TestOneProcess = OneProcess.TestCase
-TestOneProcess.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

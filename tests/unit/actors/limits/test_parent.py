@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from actors.clock import SystemClock
 from actors.limits.limiter import Limiter
@@ -20,7 +18,6 @@ from actors.parent.windows import SharedWindows
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run, waited
 from tests.support.clock import FakeClock
-from tests.support.limits_machine import SharedLimitsMachine
 from tests.support.logs import logs
 
 A = "acct_a"
@@ -161,38 +158,3 @@ def test_requests_said_late_take_their_place_in_the_window() -> None:
     assert (standing.refused, standing.retry_seconds) == ("rpm", 30.0)
     book.release("a", (1, 1), from_window=True)
     assert book.enter("a", (1, 3), rpm=2, concurrency=None, now=60.0).refused is None
-
-
-# --- The limits of three processes over their parent, under any sequence of requests ---
-
-METRICS = Metrics()
-
-
-class OverTheParent(SharedLimitsMachine):
-    """Real sockets."""
-
-    server: ParentServer | None = None
-
-    async def connect(self, number: int) -> SharedLimits:
-        self.server = self.server or ParentServer(self.clock)
-        ours, theirs = socket.socketpair()
-        await self.server.attach(ours)
-        link = ParentLink(theirs)
-        await link.open()
-        return SharedLimits(backend=ParentBackend(link), clock=self.clock, metrics=METRICS)
-
-    def advance(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-        assert self.server is not None
-        self.server.forget_idle()
-
-    async def end(self) -> None:
-        await super().end()
-        while self.server is not None and self.server.workers:
-            await asyncio.sleep(0)
-
-
-def test_several_processes_keep_the_rules_that_one_does() -> None:
-    run_state_machine_as_test(
-        OverTheParent, settings=settings(max_examples=50, stateful_step_count=30, deadline=None)
-    )

@@ -32,9 +32,6 @@ def test_lines_are_the_same_in_any_pieces(lines: list[bytes], data: st.DataObjec
     assert buffer.size == len(b"rest")
 
 
-# --- What the parent keeps for a minute, and how two workers come to the same answer ---
-
-
 @asynccontextmanager
 async def two_links(server: ParentServer) -> AsyncIterator[list[ParentLink]]:
     links = []

@@ -1,0 +1,94 @@
+"""The table of metrics against what is exposed, and against its snapshot."""
+
+import os
+import re
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from metrics.prometheus import Metrics
+from metrics.series import SERIES, MetricFamily
+from tests.support.rows import cases, each
+
+SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
+UNITS = ("seconds", "total", "messages")
+# Gauges that count what their name says, and flags.
+BARE = {
+    "gw_agent_pages_injected",
+    "gw_calls_in_flight",
+    "gw_channel_state",
+    "gw_channel_slots_in_use",
+    "gw_channel_slots_limit",
+    "gw_holds_open",
+    "gw_stray_source_accounts",
+    "gw_tasks_in_flight",
+    "gw_database_up",
+    "gw_recorder_up",
+    "gw_overloaded",
+    "gw_call_log_kept",
+    "gw_config_last_reload_successful",
+    "gw_limits_degraded",
+    "gw_ledger_proof_faults",
+    "gw_database_connections",
+    "gw_files",
+    "gw_http_connections",
+    "gw_build_info",
+}
+
+
+def table() -> str:
+    """Return the table as text, one metric a line."""
+    lines = []
+    for series in SERIES:
+        buckets = " ".join(f"{bound:g}" for bound in series.buckets)
+        line = f"{series.name} {series.kind} {','.join(series.labels) or '-'} {buckets}"
+        lines.append(line.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def test_table_equals_its_snapshot() -> None:
+    if os.environ.get("GW_SNAP"):
+        SNAPSHOT.write_text(table(), encoding="utf-8")
+    assert table() == SNAPSHOT.read_text(encoding="utf-8"), "see the top of this file"
+
+
+def test_every_series_of_the_table_is_exposed_and_no_other() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry)
+    exposed = [
+        (metric.name + ("_total" if metric.type == "counter" else ""), metric.type)
+        for metric in registry.collect()
+    ]
+    assert exposed == [(series.name, series.kind) for series in SERIES]
+
+
+def test_names_are_unique_and_follow_the_house_style() -> None:
+    names = [series.name for series in SERIES]
+    assert len(names) == len(set(names))
+    for series in SERIES:
+        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", series.name), series
+        assert series.name.endswith("_total") == (series.kind == "counter"), series
+        assert series.name.endswith(UNITS) or series.name in BARE, series
+
+
+@each("series", SERIES)
+def test_series_is_described_and_cheap(series: MetricFamily) -> None:
+    assert series.help.endswith(".")
+    assert len(series.labels) <= 4
+    assert bool(series.buckets) == (series.kind == "histogram")
+    assert list(series.buckets) == sorted(set(series.buckets))
+    assert len(series.buckets) <= 15
+
+
+@cases(
+    "name, lowest, highest",
+    ("gw_call_latency_seconds", 0.001, 280),
+    ("gw_first_byte_seconds", 0.01, 180),
+    ("gw_hold_latency_seconds", 0.0002, 1),
+    ("gw_settle_latency_seconds", 0.0002, 1),
+    ("gw_loop_lag_seconds", 0.001, 1),
+)
+def test_buckets_cover_what_can_happen(name: str, lowest: float, highest: float) -> None:
+    (series,) = (series for series in SERIES if series.name == name)
+    assert series.buckets[0] <= lowest
+    assert series.buckets[-1] >= highest
