@@ -37,27 +37,27 @@ def read_only(data_dir: Path, _database_url: str) -> Iterator[None]:
 
 
 @contextmanager
-def rights_revoked(_data_dir: Path, database_url: str) -> Iterator[None]:
+def _changed(database_url: str, change: str, back: str) -> Iterator[None]:
+    """The database after one statement, until another one takes it back."""
+    with transaction(database_url) as cursor:
+        cursor.execute(change)
+    try:
+        yield
+    finally:
+        with transaction(database_url) as cursor:
+            cursor.execute(back)
+
+
+def rights_revoked(_data_dir: Path, database_url: str) -> AbstractContextManager[None]:
     """The gateway's role has no right to any table (42501)."""
-    with transaction(database_url) as cursor:
-        cursor.execute(f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {ROLE}")
-    try:
-        yield
-    finally:
-        with transaction(database_url) as cursor:
-            cursor.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE}")
+    tables = "ALL ON ALL TABLES IN SCHEMA public"
+    return _changed(database_url, f"REVOKE {tables} FROM {ROLE}", f"GRANT {tables} TO {ROLE}")
 
 
-@contextmanager
-def without_function(database_url: str, name: str) -> Iterator[None]:
+def without_function(database_url: str, name: str) -> AbstractContextManager[None]:
     """A function has another name (42883)."""
-    with transaction(database_url) as cursor:
-        cursor.execute(f"ALTER FUNCTION {name} RENAME TO {name}_away")
-    try:
-        yield
-    finally:
-        with transaction(database_url) as cursor:
-            cursor.execute(f"ALTER FUNCTION {name}_away RENAME TO {name}")
+    rename = "ALTER FUNCTION {} RENAME TO {}".format
+    return _changed(database_url, rename(name, f"{name}_away"), rename(f"{name}_away", name))
 
 
 def function_missing(_data_dir: Path, database_url: str) -> AbstractContextManager[None]:
@@ -65,19 +65,11 @@ def function_missing(_data_dir: Path, database_url: str) -> AbstractContextManag
     return without_function(database_url, "ledger_batch")
 
 
-@contextmanager
-def disk_full(_data_dir: Path, database_url: str) -> Iterator[None]:
+def disk_full(_data_dir: Path, database_url: str) -> AbstractContextManager[None]:
     """The ledger's tables do not grow any more (53100); what is there is read and changed."""
-    with transaction(database_url) as cursor:
-        cursor.execute(FULL)
-        for table in FILLED:
-            event = f"BEFORE INSERT ON {table}"
-            cursor.execute(f"CREATE TRIGGER disk_is_full {event} EXECUTE FUNCTION disk_is_full()")
-    try:
-        yield
-    finally:
-        with transaction(database_url) as cursor:
-            cursor.execute("DROP FUNCTION disk_is_full CASCADE")
+    trigger = "CREATE TRIGGER disk_is_full BEFORE INSERT ON {} EXECUTE FUNCTION disk_is_full()"
+    change = ";".join([FULL, *map(trigger.format, FILLED)])
+    return _changed(database_url, change, "DROP FUNCTION disk_is_full CASCADE")
 
 
 REFUSALS: Mapping[str, Callable[[Path, str], AbstractContextManager[None]]] = {

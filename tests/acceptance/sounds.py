@@ -28,6 +28,15 @@ WRITTEN = {"endpoint_type": "transcripts_extract", "price": {"per_call": "0.02"}
 SUNG = {"endpoint_type": "music_generations", "price": {"per_generation": "0.12"}}
 SHOWN = {"endpoint_type": "videos_avatars", "price": {"per_call": "0.2"}}
 FILMED = {"endpoint_type": "videos_generations", "price": {"per_second": "0.1"}}
+# One model of each kind, on the one channel.
+ON_ONE = [
+    model("film", "one", **FILMED),
+    model("tts", "one", **SPOKEN),
+    model("clone", "one", **CLONED),
+    model("script", "one", **WRITTEN),
+    model("song", "one", **SUNG),
+    model("avatar-create", "one", **SHOWN),
+]
 _ALL = ["speech", "voices", "transcripts", "music", "avatars", "clips", "videos"]
 SETTINGS: dict[str, Any] = {
     "channels": [

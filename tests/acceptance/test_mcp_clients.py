@@ -1,6 +1,5 @@
 """Official clients of the Model Context Protocol, unmodified, on `/mcp`."""
 
-import json
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from gw.mcp.json_rpc import HANDSHAKE, STATELESS
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 from tests.acceptance.bases import imported
-from tests.support.javascript import installed
+from tests.support.javascript import installed, run
 
 JAVASCRIPT = Path(__file__).parent / "javascript_mcp"
 TOOLS = ["search_wiki", "read_page", "read_pages", "list_by_tag", "backlinks", "get_source"]
@@ -80,15 +79,7 @@ async def test_the_python_library(h: Deployment, reader: Tenant, mode: str, vers
 def test_the_javascript_libraries(
     h: Deployment, reader: Tenant, javascript: Path, library: str, way: str
 ) -> None:
-    done = node(
-        ["client.mjs", library, way],
-        cwd=javascript,
-        env={"GATEWAY_URL": h.gateway.url, "GATEWAY_KEY": reader.key},
-        check=True,
-        stdout=subprocess.PIPE,
-        return_completed_process=True,
-    )
-    printed: dict[str, Any] = json.loads(done.stdout)
+    printed: dict[str, Any] = run(javascript, reader.client, "client.mjs", library, way)
     found = printed.pop("found")
     assert printed.pop("instructions")
     assert printed == {

