@@ -28,7 +28,7 @@ WAYS = {
     GEMINI: ("native", "chat", "messages", "responses"),
     RESPONSES: ("responses", "chat", "messages", "native"),
 }
-ANSWERS = {
+REPLIES = {
     "chat": b'{"id":"a","choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}',
     "messages": b'{"id":"a","type":"message","content":[{"type":"text","text":"yes"}],'
     b'"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}',
@@ -175,7 +175,7 @@ FRAMED_ANSWERS: Mapping[str, tuple[str, Fill]] = {
     "answer in chunks of a byte": (
         "chat",
         lambda size: (
-            b"HTTP/1.1 200 OK\r\n" + _CHUNKED + in_chunks(ANSWERS["chat"] + b" " * (size // 6))
+            b"HTTP/1.1 200 OK\r\n" + _CHUNKED + in_chunks(REPLIES["chat"] + b" " * (size // 6))
         ),
     ),
     "error in chunks of a byte": (

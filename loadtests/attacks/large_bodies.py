@@ -25,12 +25,12 @@ from multiprocessing.sharedctypes import Synchronized
 from typing import Any, NamedTuple
 
 from loadtests.attacks.body_shapes import (
-    ANSWERS,
     FILMS,
     FRAMED_ANSWERS,
     FRAMED_REQUESTS,
     HEADS,
     HOSTILE_ANSWERS,
+    REPLIES,
     SHAPES,
     WAYS,
     body_of,
@@ -47,7 +47,7 @@ PROBE_SECONDS = 0.004
 SILENCE_SECONDS = 3.0
 FREE = {"input": "0", "output": "0"}
 FILM_WIRES = ("plain", "ark", "openai")
-FILM_ANSWER = b'{"id":"task","status":"queued"}'
+FILM_RESPONSE = b'{"id":"task","status":"queued"}'
 TRANSLATIONS = (
     "chat_to_messages",
     "chat_to_native",
@@ -74,7 +74,7 @@ class _Answering(BaseHTTPRequestHandler):
         if shape in FRAMED_ANSWERS:
             self.wfile.write(FRAMED_ANSWERS[shape][1](int(size)))
             return
-        response = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
+        response = FILM_RESPONSE if protocol == "videos" else REPLIES[protocol]
         if shape != "-":
             response = HOSTILE_ANSWERS[shape][1](int(size))
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -191,7 +191,7 @@ def attack(h: Deployment, only: str, size: int) -> Iterator[Found]:
 
 def settings(port: int, size: int) -> dict[str, Any]:
     """Channels whose key selects what their upstream answers, and a model for each."""
-    places = {name: (name, f"place:{name}:-:0") for name in ANSWERS}
+    places = {name: (name, f"place:{name}:-:0") for name in REPLIES}
     for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
         place = f"place:{protocol}:{shape.replace(' ', '_')}:{size}"
         places["hostile-" + shape.replace(" ", "-")] = (protocol, place)

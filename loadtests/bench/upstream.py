@@ -41,7 +41,7 @@ MESSAGE = {"id": "msg_bench", "type": "message", "role": "assistant", "model": "
 MESSAGE_USAGE = {"input_tokens": 42, "output_tokens": 40}
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """Pieces to write one by one; `pause_ms` between them, 0 for as fast as they are taken."""
 
     pieces: tuple[bytes, ...]
@@ -83,7 +83,7 @@ def requests(host: str, keys: Sequence[str], body: bytes) -> tuple[bytes, ...]:
     return tuple(one.encode() + body for one in heads)
 
 
-def response_to(path: bytes, body: bytes) -> Answer | None:
+def response_to(path: bytes, body: bytes) -> Response | None:
     """What is answered to a request; None when there is nothing of that name."""
     if path.startswith(POLLS):
         return POLLED
@@ -95,8 +95,8 @@ def response_to(path: bytes, body: bytes) -> Answer | None:
     return _stream(is_messages, int(found[1]), int(found[2]))
 
 
-def _whole(body: bytes) -> Answer:
-    return Answer(
+def _whole(body: bytes) -> Response:
+    return Response(
         (OK + b"application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body),), 0
     )
 
@@ -106,7 +106,7 @@ POLLED = _whole(b'{"status":"running","progress":50}')
 
 
 @lru_cache
-def _plain(is_messages: bool) -> Answer:
+def _plain(is_messages: bool) -> Response:
     output = {
         "index": 0,
         "message": {"role": "assistant", "content": TEXT},
@@ -117,24 +117,24 @@ def _plain(is_messages: bool) -> Answer:
 
 
 @lru_cache
-def _stream(is_messages: bool, events: int, pause_ms: int) -> Answer:
+def _stream(is_messages: bool, events: int, pause_ms: int) -> Response:
     made = _message_events(events) if is_messages else _chat_events(events)
     frames = [b"%x\r\n%b\r\n" % (len(event), event) for event in made]
     frames[0] = OK + b"text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + frames[0]
     frames[-1] += b"0\r\n\r\n"
-    return Answer(tuple(frames), pause_ms)
+    return Response(tuple(frames), pause_ms)
 
 
 def _chat_events(events: int) -> list[bytes]:
     def event(*choices: dict[str, Any], **usage: Any) -> bytes:
         return _data(**CHAT, object="chat.completion.chunk", choices=choices, **usage)
 
-    def said(finish_reason: str | None = None, **delta: str) -> bytes:
+    def stated(finish_reason: str | None = None, **delta: str) -> bytes:
         return event({"index": 0, "delta": delta, "finish_reason": finish_reason})
 
-    words = (said(content=f"word {number} ") for number in range(events - 3))
+    words = (stated(content=f"word {number} ") for number in range(events - 3))
     last = event(usage=CHAT_USAGE) + b"data: [DONE]\n\n"
-    return [said(role="assistant", content=""), *words, said("stop"), last]
+    return [stated(role="assistant", content=""), *words, stated("stop"), last]
 
 
 def _message(*texts: str) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _import_pages(config: Path, accounts: Sequence[str], *base: str) -> None:
 
 
 # What is handed over to the users, beside their keys.
-TOLD = ("shape", "seconds", "model", "families", "even", "p95_first_event_ms", "failure_ratio")
+REPORTED = ("shape", "seconds", "model", "families", "even", "p95_first_event_ms", "failure_ratio")
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
 # Calls under way when the users are taken away may end by themselves.
 STOP_SECONDS = 30
@@ -233,7 +233,7 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
         tempfile.NamedTemporaryFile("w", prefix="gw-load-") as run,
     ):
         environ[RUN_FILE] = run.name
-        result = {name: getattr(options, name) for name in TOLD}
+        result = {name: getattr(options, name) for name in REPORTED}
         result |= {name: getattr(target, name) for name in ("keys", "agent_keys", "has_simulator")}
         json.dump({**result, "summary": summary.name}, run)
         run.flush()

@@ -35,9 +35,9 @@ def within_one_window(ask: Callable[[], T]) -> T:
     On a slow machine it is called again: each time it asks for somebody who is new.
     """
 
-    def asked() -> tuple[T] | None:
+    def requested() -> tuple[T] | None:
         began = time.monotonic()
         responses = ask()
         return (responses,) if time.monotonic() - began < WINDOW_SECONDS else None
 
-    return until(asked, what="everything asked in one minute")[0]
+    return until(requested, what="everything asked in one minute")[0]

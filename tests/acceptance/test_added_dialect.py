@@ -73,7 +73,7 @@ SENT = [
     b'data: {"text":"lo"}\n\n',
     b'data: {"stop":true,"counts":[7,4]}\n\n',
 ]
-ASKED = {"text": "Hello STOP", "stream": True, "words": 50}
+REQUESTED = {"text": "Hello STOP", "stream": True, "words": 50}
 
 
 def add_dialect(tree: Path) -> None:
@@ -137,7 +137,7 @@ def shared(postgres: PostgresForTests, wire: str) -> Iterator[Deployment]:
 def test_telegram_passes_through_and_is_charged_by_its_own_meter(
     h: Deployment, tenant: Tenant
 ) -> None:
-    reply = tenant.client.send("POST", "/v1/telegraph", {"model": "morse", **ASKED})
+    reply = tenant.client.send("POST", "/v1/telegraph", {"model": "morse", **REQUESTED})
     assert (reply.status, reply.body) == (200, b"".join(SENT))
     row = h.row(reply.trace)
     assert (row["protocol"], row["status"]) == ("telegraph", "success")

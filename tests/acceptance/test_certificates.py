@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 
 NAME = "gateway.example"
 EXPIRY = "gw_certificate_expiry_timestamp_seconds"
-ANSWER: dict[str, Any] = {
+RESPONSE: dict[str, Any] = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "model": "sim-model",
@@ -94,7 +94,7 @@ class Answering(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps(ANSWER).encode()
+        body = json.dumps(RESPONSE).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

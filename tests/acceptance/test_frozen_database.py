@@ -16,11 +16,11 @@ from loadtests.rig.waiting import until
 
 pytestmark = pytest.mark.long
 
-ASKED = {"max_tokens": 5}
+REQUESTED = {"max_tokens": 5}
 # Every protocol: its path, a body, and the error's place and name in its shape.
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "chat": (CHAT, {"model": "sim-model", "messages": [HELLO], **ASKED}),
-    "messages": ("/v1/messages", {"model": "sim-model", "messages": [HELLO], **ASKED}),
+    "chat": (CHAT, {"model": "sim-model", "messages": [HELLO], **REQUESTED}),
+    "messages": ("/v1/messages", {"model": "sim-model", "messages": [HELLO], **REQUESTED}),
     "responses": ("/v1/responses", {"model": "sim-model", "input": "Hello"}),
     "native": (
         "/v1beta/models/sim-model:generateContent",

@@ -45,10 +45,10 @@ SETS = [
     ),
 ]
 # What each set is given of the specification's own members for one short question.
-ASKED = {"role": "user", "content": "Hello"}
+REQUESTED = {"role": "user", "content": "Hello"}
 BODIES: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": {"messages": [ASKED]},
-    "/v1/messages": {"messages": [ASKED], "max_tokens": 100},
+    "/v1/chat/completions": {"messages": [REQUESTED]},
+    "/v1/messages": {"messages": [REQUESTED], "max_tokens": 100},
     "/v1/responses": {"input": "Hello"},
 }
 GEMINI_BODY = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}

@@ -31,14 +31,14 @@ APP_SECRET = "secret/of the app"
 SECRETS = (TOKEN, WRITTEN, APP_SECRET, "secret%2Fof+the+app")
 PROTOCOLS = ["chat", "messages", "responses", "native"]
 MEDIA = ["videos", "music", "speech", "voices", "transcripts"]
-Answer = Callable[[str, dict[str, Any]], bytes]
+Reply = Callable[[str, dict[str, Any]], bytes]
 
 
 class LeakyUpstream:
     """Answers each request with the bytes that `answer` makes of what it repeats, and its body."""
 
     def __init__(self) -> None:
-        self.answer: Answer = lambda message, request: b""
+        self.answer: Reply = lambda message, request: b""
         self.has_tokens = True
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -162,7 +162,7 @@ WHOLE: dict[str, tuple[str, Callable[[str], Any]]] = {
         lambda message: {"candidates": [{"content": {"parts": [{"text": message}]}}]},
     ),
 }
-ASKED: dict[str, dict[str, Any]] = {
+REQUESTED: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "Hello"}]},
     "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9},
     "responses": {"input": "Hello"},
@@ -172,10 +172,10 @@ ASKED: dict[str, dict[str, Any]] = {
 
 def ask(tenant: Tenant, protocol: str, *, model: str = "leaky-cloud", **more: Any) -> Response:
     named = {} if protocol == "native" else {"model": model}
-    body = {**named, **ASKED[protocol], **more}
+    body = {**named, **REQUESTED[protocol], **more}
     path = WHOLE[protocol][0].replace("/leaky:", f"/{model}:")
     if more.get("stream") and protocol == "native":
-        path, body = path.replace(":generate", ":streamGenerate") + "?alt=sse", ASKED[protocol]
+        path, body = path.replace(":generate", ":streamGenerate") + "?alt=sse", REQUESTED[protocol]
     return tenant.client.send("POST", path, body)
 
 

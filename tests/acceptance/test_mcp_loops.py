@@ -29,7 +29,7 @@ __all__ = ["SETTINGS"]
 
 ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt"])
 QUESTION = "How fast is the search?"
-ANSWER = "Very fast, says the page."
+RESPONSE = "Very fast, says the page."
 # What the model wants, one after the other; the last id leads nowhere.
 CALLS = [
     ("search_wiki", {"q": "检索"}),
@@ -62,7 +62,7 @@ def turns(h: Deployment, of_model: str) -> Iterator[None]:
     for name, arguments in CALLS:
         direct(h, of_model, tool_calls=[{"name": name, "arguments": arguments}])
         yield
-    direct(h, of_model, text=ANSWER)
+    direct(h, of_model, text=RESPONSE)
     yield
 
 
@@ -100,7 +100,7 @@ async def test_the_tool_runner_of_the_anthropic_library(
             async for message in anthropic.beta.messages.tool_runner(**request):
                 last = message
                 next(turn, None)
-    assert [block.text for block in last.content if block.type == "text"] == [ANSWER]
+    assert [block.text for block in last.content if block.type == "text"] == [RESPONSE]
     check_results_were_seen(h)
 
 
@@ -138,5 +138,5 @@ async def test_a_loop_with_the_openai_library(h: Deployment, reader: Tenant, of_
                 (item,) = result.content
                 assert item.type == "text"
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": item.text})
-    assert message.content == ANSWER
+    assert message.content == RESPONSE
     check_results_were_seen(h)

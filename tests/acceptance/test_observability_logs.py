@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 NOBODY = "http://127.0.0.1:1"
 UNKNOWN_KEY = "sk-platform-" + "0123456789abcdef" * 4
 PROMPT = "what-the-client-said-is-nobody-elses"
-SAID = [{"role": "user", "content": PROMPT}]
+STATED = [{"role": "user", "content": PROMPT}]
 CHANNELS = ("one", "fragile", "away")
 SETTINGS: dict[str, Any] = {
     "channels": [
@@ -167,7 +167,7 @@ def trouble_from_clients(h: Deployment, client: Client) -> None:
     ):
         send_raw(h.gateway.url, raw)
     sim = {"text": PROMPT, "hang": 2}
-    with client.begin_chat(stream=True, messages=SAID, sim=sim) as call:
+    with client.begin_chat(stream=True, messages=STATED, sim=sim) as call:
         call.read_some()
     h.upstream.wait(active=0)
 
@@ -175,7 +175,7 @@ def trouble_from_clients(h: Deployment, client: Client) -> None:
 def trouble_from_upstreams(client: Client) -> None:
     """How each is answered is tested elsewhere."""
     for members in TROUBLES.values():
-        client.chat(messages=SAID, **members)
+        client.chat(messages=STATED, **members)
 
 
 def reload(h: Deployment) -> None:

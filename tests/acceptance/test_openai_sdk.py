@@ -102,11 +102,11 @@ def with_sdk(h: Deployment, tenant: Tenant, use: Callable[[AsyncOpenAI], Awaitab
     run(main())
 
 
-@pytest.mark.parametrize("is_asked", [True, False], ids=["usage asked", "usage not asked"])
+@pytest.mark.parametrize("is_requested", [True, False], ids=["usage asked", "usage not asked"])
 def test_streams_at_once_are_each_charged_once(
-    h: Deployment, tenant: Tenant, is_asked: bool
+    h: Deployment, tenant: Tenant, is_requested: bool
 ) -> None:
-    request: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_asked else {}
+    request: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_requested else {}
     sim = {"usage": USAGE, "chars_per_event": 3, "delay_event_ms": 1}
 
     async def use(sdk: AsyncOpenAI) -> None:
@@ -122,7 +122,7 @@ def test_streams_at_once_are_each_charged_once(
             text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
             assert f"Number {number}." in text
             stated = [chunk.usage.prompt_tokens for chunk in chunks if chunk.usage is not None]
-            assert stated == ([50] if is_asked else [])
+            assert stated == ([50] if is_requested else [])
 
         await asyncio.gather(*map(one, range(CALLS)))
 

@@ -12,7 +12,7 @@ from loadtests.rig.deployment import Deployment
 from loadtests.rig.tenants import Tenant
 from tests.support.rows import each
 
-ASKED: dict[str, Any] = {
+REQUESTED: dict[str, Any] = {
     "stream": True,
     "stream_options": {"include_usage": True},
     "max_tokens": 500,
@@ -31,14 +31,14 @@ FAITHFUL: list[dict[str, Any]] = [
 
 def upstreams_own(h: Deployment, sim: dict[str, Any]) -> bytes:
     """What the simulator answers to the very body that the gateway forwards."""
-    body = chat_body(**ASKED, sim=sim)
+    body = chat_body(**REQUESTED, sim=sim)
     return h.upstream.serve(json.dumps(body, separators=(",", ":")).encode())
 
 
 @each("sim", FAITHFUL)
 def test_stream_is_the_upstreams_byte_for_byte(h: Deployment, sim: dict[str, Any]) -> None:
     tenant = h.tenant()
-    reply = tenant.client.chat(**ASKED, sim=sim)
+    reply = tenant.client.chat(**REQUESTED, sim=sim)
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert reply.body == upstreams_own(h, sim)

@@ -71,7 +71,7 @@ FINISHES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-SAID = "Rain over the harbour, all day long."
+STATED = "Rain over the harbour, all day long."
 THOUGHT = "She asks for the weather: look it up."
 ZURICH = ("weather", {"city": "Zürich", "days": [1, 2.5, None], "deep": {"x": "}\n{"}})
 
@@ -256,10 +256,10 @@ def payer(shared: Deployment) -> Tenant:
 
 
 CASES: Mapping[str, tuple[dict[str, Any], Turn]] = {
-    "text": ({"text": SAID}, Turn()),
+    "text": ({"text": STATED}, Turn()),
     "calls": ({"tool_calls": stated(ZURICH, ZURICH)}, Turn(has_tools=True)),
-    "thoughts": ({"text": SAID, "reasoning_text": THOUGHT}, Turn(thinks=True)),
-    "results": ({"text": SAID}, Turn(has_results=True)),
+    "thoughts": ({"text": STATED, "reasoning_text": THOUGHT}, Turn(thinks=True)),
+    "results": ({"text": STATED}, Turn(has_results=True)),
 }
 
 
@@ -291,7 +291,7 @@ def counts_reasoning(way: Way) -> bool:
     return not isinstance(chat, ChatDialect) or "reasoning" in str(chat.traits.usage_of(tokens))
 
 
-ASKED = covering(
+REQUESTED = covering(
     [(way, case) for way in WAYS for case in CASES],
     lambda row: (row[0].provider.name, row[1]),
     lambda row: (row[0].provider.name, row[0].client),
@@ -299,7 +299,7 @@ ASKED = covering(
 )
 
 
-@each("way, case", ASKED)
+@each("way, case", REQUESTED)
 def test_answer_is_served_and_charged_as_stated(
     h: Deployment, payer: Tenant, way: Way, case: str
 ) -> None:

@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
         ),
     ],
 }
-WITHOUT_ANSWER: list[dict[str, Any]] = [
+WITHOUT_RESPONSE: list[dict[str, Any]] = [
     {"sim": {"hang": "headers"}},
     {"stream": True, "sim": {"hang": 0}},
     {"sim": {"endless": True, "delay_event_ms": 20}},
@@ -44,7 +44,7 @@ STREAMS: list[dict[str, Any]] = [
 
 
 def test_calls_that_run_out_of_time_end_alike_and_pay_for_what_they_got(h: Deployment) -> None:
-    request = [*WITHOUT_ANSWER, *STREAMS]
+    request = [*WITHOUT_RESPONSE, *STREAMS]
     tenants = [h.tenant() for _ in request]
     with ThreadPoolExecutor(len(request)) as pool:
         replies = list(
@@ -54,7 +54,9 @@ def test_calls_that_run_out_of_time_end_alike_and_pay_for_what_they_got(h: Deplo
         )
     h.upstream.wait(active=0, cancelled=len(request))
     assert h.upstream.requested("one", "two") == [len(request), 0]  # nobody else is tried
-    assert [reply.status for reply in replies] == [504] * len(WITHOUT_ANSWER) + [200] * len(STREAMS)
+    assert [reply.status for reply in replies] == [504] * len(WITHOUT_RESPONSE) + [200] * len(
+        STREAMS
+    )
     for tenant, reply in zip(tenants, replies, strict=True):
         row = h.row(reply.trace)
         assert (row["status"], row["error_code"]) == ("interrupted", "upstream_timeout")

@@ -83,7 +83,7 @@ def _loops(agents: Sequence[Agent], options: argparse.Namespace) -> int:
         for agent in (one for one in agents if one.read):
             for way in ways_of(agent):
                 place = Path(tempfile.mkdtemp(dir=folder))
-                loop = Loop(options.loop, is_asked=options.asked, is_shown=options.show)
+                loop = Loop(options.loop, is_requested=options.asked, is_shown=options.show)
                 result = loop.line_of(h, agent, way, place, options.folder)
                 failed += not result.endswith("| ok |")
                 print(result, flush=True)

@@ -186,9 +186,9 @@ def _attempts(call: Call, row: dict[str, Any]) -> list[str]:
     attempts = row.get("attempts") or []
     if isinstance(attempts, str):
         attempts = ujson.loads(attempts)
-    count, has_answer = len(attempts), row["status"] == "success" or call.has_begun
+    count, has_response = len(attempts), row["status"] == "success" or call.has_begun
     tried = len(call.asked)
-    usual = (tried - 1,) if has_answer and tried else (tried - 1, tried)
+    usual = (tried - 1,) if has_response and tried else (tried - 1, tried)
     if count in usual or (call.process.is_dead and count == 0):
         return []
     return [f"has {count} failed attempts after {call.asked}"]

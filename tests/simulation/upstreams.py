@@ -34,7 +34,7 @@ class Attempted(Protocol):
     def asks(self, channel_id: str) -> None:
         """It sends a request to a channel."""
 
-    def answered(self, reply: Answer) -> None:
+    def answered(self, reply: Response) -> None:
         """A channel takes it: the head of a response is here that says so."""
 
 
@@ -42,7 +42,7 @@ CALL: contextvars.ContextVar[Attempted | None] = contextvars.ContextVar("call", 
 
 
 @dataclass
-class Answer:
+class Response:
     """What one request is answered: steps, and what the upstream has really made.
 
     `use` are tokens of input, cached tokens among them and tokens of output, or a number of images.
@@ -98,7 +98,7 @@ class Upstreams:
             return self.chance.choice(("failing", "hanging", "cutting"))
         return mood
 
-    def script(self, channel: str, request: UpstreamRequest) -> Answer:
+    def script(self, channel: str, request: UpstreamRequest) -> Response:
         """What one request is answered."""
         url = urlsplit(request.url)
         mood = self.mood(channel)
@@ -108,19 +108,19 @@ class Upstreams:
             return self._chat(mood, is_stream=json.loads(bytes(request.body)).get("stream", False))
         if request.method == "POST":
             headers = {name.lower(): value for name, value in request.headers}
-            return Answer(self._submitted(mood, headers["idempotency-key"]))
+            return Response(self._submitted(mood, headers["idempotency-key"]))
         if request.method == "DELETE":
-            return Answer([Head(404), error_body("it cannot be stopped")])
-        return Answer(self._polled(mood, url.path.rpartition("/")[2]))
+            return Response([Head(404), error_body("it cannot be stopped")])
+        return Response(self._polled(mood, url.path.rpartition("/")[2]))
 
     # Chat
 
-    def _chat(self, mood: str, *, is_stream: bool) -> Answer:
+    def _chat(self, mood: str, *, is_stream: bool) -> Response:
         chance = self.chance
         if mood == "failing":
-            return Answer(self._failure())
+            return Response(self._failure())
         if mood == "hanging" and chance.random() < 0.5:
-            return Answer([FOR_EVER, Head()])
+            return Response([FOR_EVER, Head()])
         prompt, completion = chance.randint(1, 50), chance.randint(1, 60)
         if chance.random() < DEAR:
             prompt *= DEAR_FACTOR
@@ -144,7 +144,7 @@ class Upstreams:
             stated_in = None if usage is None else body[middle:]
         self._ended(mood, steps)
         use = (prompt, cached, completion)
-        return Answer(steps, use, stated_in, len(WORD) * completion)
+        return Response(steps, use, stated_in, len(WORD) * completion)
 
     def _ended(self, mood: str, steps: list[Step]) -> None:
         """Leave the steps up to where the mood lets them come."""
@@ -154,19 +154,19 @@ class Upstreams:
 
     # Images
 
-    def _images(self, mood: str, wanted: int) -> Answer:
+    def _images(self, mood: str, wanted: int) -> Response:
         chance = self.chance
         if mood == "failing":
-            return Answer(self._failure())
+            return Response(self._failure())
         if mood == "hanging" and chance.random() < 0.5:
-            return Answer([FOR_EVER, Head()])
+            return Response([FOR_EVER, Head()])
         made = chance.randint(1, wanted)
         body = image_response(made)
         middle = chance.randrange(len(body))
         steps: list[Step] = [chance.expovariate(1), Head()]
         steps += [body[:middle], chance.expovariate(5), body[middle:]]
         self._ended(mood, steps)
-        return Answer(steps, (made,), body[middle:])
+        return Response(steps, (made,), body[middle:])
 
     def _failure(self) -> list[Step]:
         chance = self.chance

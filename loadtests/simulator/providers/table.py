@@ -282,8 +282,8 @@ class FaceDialect(Dialect):
         """The directive with the situation it names, and the provider's headers. DirectiveError."""
         if directive.situation is None:
             headers = {**self._provider.headers, **(directive.headers or {})}
-            is_answer = (directive.status or 200) < 300
-            return msgspec.structs.replace(directive, headers=headers) if is_answer else directive
+            is_response = (directive.status or 200) < 300
+            return msgspec.structs.replace(directive, headers=headers) if is_response else directive
         failure = self.face.failures.get(directive.situation)
         if failure is None:
             known = ", ".join(self.face.failures)

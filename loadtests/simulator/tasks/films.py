@@ -54,7 +54,7 @@ def submit_ark(call: Call) -> Json:
         raise Refusal(400, "content: a text or an image is required")
     seconds = frames / FRAMES_PER_SECOND if frames else body.get("duration") or USUAL_SECONDS
     requested = {"resolution": body.get("resolution", "720p"), "ratio": body.get("ratio", "16:9")}
-    return {"id": call.begin("video", "cgt-", seconds, frames=frames, asked=requested).id}
+    return {"id": call.begin("video", "cgt-", seconds, frames=frames, sought=requested).id}
 
 
 @ARK.serves("poll", "GET /api/v3/contents/generations/tasks/*")
@@ -118,7 +118,7 @@ def submit_openai(call: Call) -> Json:
     body = call.body
     seconds, size = body.get("seconds", "4"), body.get("size", "720x1280")
     requested = {"prompt": body["prompt"], "size": size, "seconds": seconds}
-    return _shown(call.begin("video", "video_", float(seconds), asked=requested), call)
+    return _shown(call.begin("video", "video_", float(seconds), sought=requested), call)
 
 
 @OPENAI.serves("poll", "GET /v1/videos/*")

@@ -128,7 +128,7 @@ _MINIMAX_SPEECH = shape(
 )
 
 
-def _asked(call: Call) -> tuple[str, str, float]:
+def _requested(call: Call) -> tuple[str, str, float]:
     """Text, format and the seconds of its speech."""
     text, extension = call.body["text"], call.body.get("audio_setting", {}).get("format", "mp3")
     return text, extension, spoken_seconds(text, call.body["voice_setting"].get("speed", 1.0))
@@ -136,7 +136,7 @@ def _asked(call: Call) -> tuple[str, str, float]:
 
 @MINIMAX.serves(SUBMIT, "POST /v1/t2a_v2", _MINIMAX_SPEECH)
 def speak(call: Call) -> Json:
-    text, extension, seconds = _asked(call)
+    text, extension, seconds = _requested(call)
     sound = made(file_of(extension, seconds))[0]
     result = {
         "audio_length": round(seconds * 1000),
@@ -152,7 +152,7 @@ def speak(call: Call) -> Json:
 
 @MINIMAX.serves(SUBMIT, "POST /v1/t2a_async_v2", _MINIMAX_SPEECH)
 def submit_minimax(call: Call) -> Json:
-    text, extension, seconds = _asked(call)
+    text, extension, seconds = _requested(call)
     number = int(call.book.new_id()[:12], 16)  # its file has the next one
     call.begin("speech", "", seconds, task_id=str(number), format=extension)
     response = {"task_id": number, "task_token": f"token{number}", "file_id": number + 1}

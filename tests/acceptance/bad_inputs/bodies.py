@@ -11,8 +11,8 @@ from tests.acceptance.bad_inputs.case import (
     MALFORMED_KEY,
     NO_KEY,
     UNKNOWN_MODEL,
-    Answer,
     Case,
+    Reply,
     chat_json,
     invalid,
     request,
@@ -22,7 +22,7 @@ GOOD = chat_json()
 BODY = chat_json(model="no-such-model")
 MESSAGES = b'"messages":[{"role":"user","content":"Hello"}]'
 DEEP = b"[" * 400_000  # no version of Python reads it
-NO_MONEY = Answer(402, "quota_exceeded", "Top up")
+NO_MONEY = Reply(402, "quota_exceeded", "Top up")
 
 
 def with_members(text: bytes, *, model: bytes = b'"sim-model"') -> bytes:
@@ -30,7 +30,7 @@ def with_members(text: bytes, *, model: bytes = b'"sim-model"') -> bytes:
 
 
 # Well-formed and large ones are refused for their model, so that nothing goes upstream.
-_BODIES: dict[str, tuple[bytes, Answer]] = {
+_BODIES: dict[str, tuple[bytes, Reply]] = {
     "no object: empty": (b"", INVALID),
     "no object: the request in an array": (b"[" + GOOD + b"]", INVALID),
     "no object: null": (b"null", INVALID),
@@ -58,7 +58,7 @@ _BODIES: dict[str, tuple[bytes, Answer]] = {
     ),
     "key: as the model": (
         chat_json(model="sk-platform-" + "0a" * 32),
-        Answer(400, "model_not_found", "***"),
+        Reply(400, "model_not_found", "***"),
     ),
     "deep: an array nobody reads": (
         with_members(b'"x":' + DEEP + b"]" * len(DEEP)),
@@ -95,7 +95,7 @@ _ORDER = (
     Case(
         "order: embeddings",
         request(body=b"{", target="/v1/embeddings"),
-        (Answer(404, "model_not_found"),),
+        (Reply(404, "model_not_found"),),
     ),
 )
 

@@ -30,7 +30,7 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """One expected answer: its status and code; `says` is a piece of its message."""
 
     status: int
@@ -38,14 +38,14 @@ class Answer:
     says: str = ""
 
 
-INVALID = Answer(400, "invalid_request")
-UNKNOWN_MODEL = Answer(400, "model_not_found")
-NO_KEY = Answer(401, "invalid_api_key", "No API key")
-MALFORMED_KEY = Answer(401, "invalid_api_key", "malformed")
-NOT_FOUND = Answer(404, "not_found")
-WRONG_METHOD = Answer(405, "method_not_allowed")
-TOO_LARGE = Answer(413, "request_too_large", f"{MAX_BODY_MB} MB")
-GOOD = Answer(200, None)
+INVALID = Reply(400, "invalid_request")
+UNKNOWN_MODEL = Reply(400, "model_not_found")
+NO_KEY = Reply(401, "invalid_api_key", "No API key")
+MALFORMED_KEY = Reply(401, "invalid_api_key", "malformed")
+NOT_FOUND = Reply(404, "not_found")
+WRONG_METHOD = Reply(405, "method_not_allowed")
+TOO_LARGE = Reply(413, "request_too_large", f"{MAX_BODY_MB} MB")
+GOOD = Reply(200, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Case:
 
     name: str
     wire: bytes
-    answers: tuple[Answer, ...]
+    answers: tuple[Reply, ...]
     stays: bool = True
     is_head: bool = False
     is_recorded: bool = False
@@ -68,9 +68,9 @@ class Case:
         return self.name
 
 
-def invalid(says: str) -> Answer:
+def invalid(says: str) -> Reply:
     """400 `invalid_request` with this in its message."""
-    return Answer(400, "invalid_request", says)
+    return Reply(400, "invalid_request", says)
 
 
 def request(

@@ -10,8 +10,8 @@ from tests.acceptance.bad_inputs.case import (
     TOO_LARGE,
     UNKNOWN_MODEL,
     WRONG_METHOD,
-    Answer,
     Case,
+    Reply,
     chat_json,
     chunked,
     invalid,
@@ -34,7 +34,7 @@ _LENGTHS = {
 }
 
 _CODING = invalid("Only the transfer encoding")
-_ENCODINGS: dict[str, tuple[str, Answer]] = {
+_ENCODINGS: dict[str, tuple[str, Reply]] = {
     "identity": ("Transfer-Encoding: identity", _CODING),
     "gzip before": ("Transfer-Encoding: gzip, chunked", _CODING),
     "chunked twice": (f"{CHUNKED}\r\n{CHUNKED}", _CODING),

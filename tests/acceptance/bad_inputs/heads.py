@@ -5,8 +5,8 @@ from tests.acceptance.bad_inputs.case import (
     NOT_FOUND,
     UNKNOWN_MODEL,
     WRONG_METHOD,
-    Answer,
     Case,
+    Reply,
     chat_json,
     invalid,
     request,
@@ -93,7 +93,7 @@ CASES = (
         )
         for method in _ODD_METHODS
     ),
-    Case("method HEAD", request(method="HEAD"), (Answer(405, None),), is_head=True),
+    Case("method HEAD", request(method="HEAD"), (Reply(405, None),), is_head=True),
     *(
         Case(
             f"method {method} on the models", request(target=MODELS, method=method), (WRONG_METHOD,)

@@ -6,13 +6,13 @@ rest, or reads as the RFCs allow.
 
 from collections.abc import Mapping
 
-from tests.acceptance.bad_inputs.case import CHAT, GOOD, INVALID, UNKNOWN_MODEL, Answer, invalid
+from tests.acceptance.bad_inputs.case import CHAT, GOOD, INVALID, UNKNOWN_MODEL, Reply, invalid
 
 _CODING = invalid("only the transfer encoding")
 _BOTH = invalid("exclude each other")
 _LINE = invalid("request line")
 
-REFUSED: Mapping[str, Answer] = {
+REFUSED: Mapping[str, Reply] = {
     # Its parser looks at the encoding before anyone else does.
     "transfer encoding chunked twice": _CODING,
     "transfer encoding on a folded line": invalid("header value"),
@@ -28,7 +28,7 @@ REFUSED: Mapping[str, Answer] = {
     "HTTP/1.9": INVALID,
 }
 
-READ: Mapping[str, Answer] = {
+READ: Mapping[str, Reply] = {
     # Extensions and trailers are read and dropped (RFC 9112, 7.1).
     "chunks: an extension": invalid("not valid JSON"),
     "chunks: a trailer": UNKNOWN_MODEL,

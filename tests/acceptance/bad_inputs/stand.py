@@ -20,8 +20,8 @@ from tests.acceptance.bad_inputs.case import (
     OTHER_MODEL,
     PLACEHOLDER,
     TYPES,
-    Answer,
     Case,
+    Reply,
 )
 from tests.acceptance.bad_inputs.parser import READ, REFUSED, WAITED_FOR
 
@@ -47,7 +47,7 @@ class Stand:
     """One deployment for a module."""
 
     deployment: Deployment
-    traces: dict[str, Answer] = field(default_factory=dict)
+    traces: dict[str, Reply] = field(default_factory=dict)
     recorded: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Stand:
                 connection.end_sending()
             assert connection.rest() == b""
 
-    def _expected(self, case: Case) -> tuple[tuple[Answer, ...], bool]:
+    def _expected(self, case: Case) -> tuple[tuple[Reply, ...], bool]:
         """The answers, and whether the connection stays."""
         if case.name in WAITED_FOR:
             return (), False
@@ -104,7 +104,7 @@ class Stand:
             return (READ[case.name],), True
         return case.answers, case.stays
 
-    def check_response(self, response: Response, expected: Answer, *, has_body: bool = True) -> str:
+    def check_response(self, response: Response, expected: Reply, *, has_body: bool = True) -> str:
         """See that one answer is the expected one, in the first shape, and gives nothing away.
 
         Return its trace id.

@@ -86,10 +86,10 @@ async def test_echo_comes_to_its_process_alone_after_the_changes_before(database
         gateway(database_url, "proc_b", feeds=feeds) as b,
     ):
         account = await accounts.create(database, "tests")
-        said_at = FakeClock().monotonic()
+        stated_at = FakeClock().monotonic()
         for feed in feeds:
             await feed.send_echo()
-        expected = [f"account:{account.id}", f"heard {said_at}"]
+        expected = [f"account:{account.id}", f"heard {stated_at}"]
         await eventually(lambda: a == b == expected)
 
 

@@ -179,10 +179,10 @@ async def test_open_job_counts_for_its_keys_spend_cap(database_url: str) -> None
         await mine.hold(100, cap=150)
 
 
-ANSWER = KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=b"{}")
+RESPONSE = KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=b"{}")
 
 
-@pytest.mark.parametrize(("response", "found"), [(None, "in_flight"), (ANSWER, "stored")])
+@pytest.mark.parametrize(("response", "found"), [(None, "in_flight"), (RESPONSE, "stored")])
 async def test_key_of_an_open_job_stays_taken(
     response: KeptResponse | None, found: str, database_url: str
 ) -> None:

@@ -113,7 +113,7 @@ async def test_upstream_that_cannot_be_reached_or_fails_says_nothing() -> None:
 async def test_answer_is_read_up_to_the_limit_of_bodies_and_cannot_be_used_beyond() -> None:
     sizes = iter((BODY_BYTES_MAX, BODY_BYTES_MAX + 1))
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def response(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         size = next(sizes)
         body = b'{"status": "running", "log": "%b"}'
@@ -122,7 +122,7 @@ async def test_answer_is_read_up_to_the_limit_of_bodies_and_cannot_be_used_beyon
         writer.write(head + body)
         writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(response, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with upstreams(base_url=url) as (jobs, _):
             assert isinstance(await jobs.poll(At("vid_1")), Polled)

@@ -248,16 +248,16 @@ def expected_sums(rows: list[Row], parameters: dict[str, str]) -> dict[str, Any]
 )
 @given(
     rows=row_lists(),
-    asked=st.lists(windows.filter(lambda w: w.get("period") != "all"), min_size=8, max_size=8),
+    requested=st.lists(windows.filter(lambda w: w.get("period") != "all"), min_size=8, max_size=8),
     scope=st.sampled_from(("key", "account")),
 )
 def test_sums_are_those_of_the_rows(
-    table: Table, rows: list[Row], asked: list[dict[str, str]], scope: str
+    table: Table, rows: list[Row], requested: list[dict[str, str]], scope: str
 ) -> None:
     async def main() -> None:
         # Nothing has happened after now: `cover` reckons with that.
         written = await fill(table.database, [row for row in rows if row.created_at < NOW])
-        for window in asked:
+        for window in requested:
             parameters = {**window, "scope": scope}
             query = read_both(parameters)
             sums = await read_sums(table.database, query.visibility, query.window, NOW)

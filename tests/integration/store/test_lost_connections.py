@@ -155,14 +155,14 @@ async def test_address_that_refuses_late_is_followed_by_the_next(empty_url: str)
             url = make_dsn(empty_url, port=full.getsockname()[1], **two)
             database = Database(url, connect_seconds=30)
             opening = asyncio.create_task(database.open())
-            await eventually(lambda: _is_asked(full), what="the first attempt")
+            await eventually(lambda: _is_requested(full), what="the first attempt")
             full.close()
             await opening
             assert await database.fetch_one("SELECT 1") == (1,)
             await database.close()
 
 
-def _is_asked(listener: socket.socket) -> bool:
+def _is_requested(listener: socket.socket) -> bool:
     """Does a client wait to be let in, beside the one that is?"""
     host, port = listener.getsockname()
     address = f"{socket.htonl(struct.unpack('!I', socket.inet_aton(host))[0]):08X}:{port:04X}"

@@ -59,7 +59,7 @@ def running_pgbouncer(folder: Path, database_url: str, **settings: object) -> It
     )
     through = f"postgresql://{url.username}@/{name}?host={quote(str(own), safe='')}&port={PORT}"
 
-    def answers() -> bool:
+    def responses() -> bool:
         assert process.poll() is None, (own / "log").read_text()
         try:
             psycopg2.connect(through).close()
@@ -68,7 +68,7 @@ def running_pgbouncer(folder: Path, database_url: str, **settings: object) -> It
         return True
 
     try:
-        until(answers, what="a pooler that answers")
+        until(responses, what="a pooler that answers")
         yield through
     finally:
         process.kill()

@@ -21,7 +21,9 @@ class Neighbour:
 
 
 @asynccontextmanager
-async def neighbour(url: str, process_id: str, *, answers: bool = True) -> AsyncIterator[Neighbour]:
+async def neighbour(
+    url: str, process_id: str, *, responses: bool = True
+) -> AsyncIterator[Neighbour]:
     async with Database(url) as database:
 
         async def settled(account_id: str) -> None:
@@ -39,7 +41,7 @@ async def neighbour(url: str, process_id: str, *, answers: bool = True) -> Async
         found = Neighbour(neighbours, [])
         await found.neighbours.start()
         await register(database, who)
-        answering = asyncio.create_task(found.neighbours.run() if answers else asyncio.sleep(0))
+        answering = asyncio.create_task(found.neighbours.run() if responses else asyncio.sleep(0))
         try:
             yield found
         finally:
@@ -69,7 +71,7 @@ async def test_every_process_is_waited_for(database_url: str) -> None:
 async def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:
     async with (
         neighbour(database_url, "proc_a") as a,
-        neighbour(database_url, "proc_b", answers=False),
+        neighbour(database_url, "proc_b", responses=False),
     ):
         a.written.set()
         waiting = asyncio.create_task(a.neighbours.settled("one"))

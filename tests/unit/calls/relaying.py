@@ -22,7 +22,7 @@ from gw.calls.stream_events import Framing, SseFraming, TranslatedEvents
 NO_SECRETS = ExactRedaction(())
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")
-ASKED: dict[str, dict[str, Any]] = {
+REQUESTED: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "Hello"}]},
     "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100},
     "native": {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
@@ -73,7 +73,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     translated = None
     if way.client != way.upstream:
         translation = translation_between(way.client, way.upstream, runs_tools=way.runs_tools)
-        translated = TranslatedCall(translation, ASKED[way.client], redact=lambda text: text)
+        translated = TranslatedCall(translation, REQUESTED[way.client], redact=lambda text: text)
         stream = translated.stream(
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
@@ -120,7 +120,7 @@ def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], Upstre
 
     def plan(request: UpstreamRequest) -> UpstreamPlan:
         translation = translation_between(client, upstream)
-        call = TranslatedCall(translation, ASKED[client], redact=lambda text: text)
+        call = TranslatedCall(translation, REQUESTED[client], redact=lambda text: text)
         return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
 
     return plan

@@ -49,7 +49,7 @@ from tests.unit.images.stage import claim_of
 SUBMIT_SECONDS = 5.0
 SECONDS = 5
 HELD = 500_000_000  # nano-USD: five seconds at 0.1 USD
-ANSWER = b'{"id":"vid","status":"queued"}'
+RESPONSE = b'{"id":"vid","status":"queued"}'
 TAKEN = response_of(b'{"id": "up_1"}')
 
 
@@ -96,7 +96,7 @@ class Stage:
             w.model,
             self.jobs.new_job("video", price=price, quantity=SECONDS * 1000),
             hold_nano_usd=price.cost_nano_usd(SECONDS * 1000),
-            body=ANSWER,
+            body=RESPONSE,
             cap_nano_usd=None,
             request=request or film(),
             started=w.clock.monotonic(),
@@ -136,9 +136,9 @@ class Stage:
         name = f'gw_task_submit_unknown_total{{channel="{channel}"}} '
         return sum(int(float(line.split()[-1])) for line in text.splitlines() if name in line)
 
-    def state(self, told_or_call: Any) -> tuple[str, tuple[str, str] | None]:
+    def state(self, reported_or_call: Any) -> tuple[str, tuple[str, str] | None]:
         """A job's state, and its channel and id there."""
-        call = getattr(told_or_call, "call", told_or_call)
+        call = getattr(reported_or_call, "call", reported_or_call)
         job = self.world.ledger.jobs.rows[call.facts.job_id]
         return job.state, job.upstream
 

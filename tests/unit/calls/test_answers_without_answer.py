@@ -181,7 +181,7 @@ async def test_stream_that_may_be_cut_is_cut(script: Script, way: Translation | 
 
 # A messages stream, whose terminator some upstreams leave out.
 FROM_MESSAGES = [one for one in TRANSLATIONS.values() if one.upstream == "messages"]
-SAID = sse.event(
+STATED = sse.event(
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello"}}
 )
 WHY = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
@@ -192,7 +192,7 @@ WHY = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
 async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
     pieces: tuple[bytes, ...], way: Translation
 ) -> None:
-    result = await ended(response_of(SAID, *pieces), way)
+    result = await ended(response_of(STATED, *pieces), way)
     assert result.status == ("success", None)
     assert result.logged["output_tokens"] == 3
     assert ended_well(way.client, result.writer.sent, is_array=False)
@@ -200,9 +200,9 @@ async def test_messages_stream_that_said_why_it_stopped_needs_no_terminator(
 
 @cases(
     "script",
-    response_of(SAID, sse.event(WHY), UpstreamCut()),
-    response_of(SAID, sse.event(WHY), connection="ends the body"),
-    response_of(SAID, sse.event({**WHY, "delta": {"stop_reason": None}})),
+    response_of(STATED, sse.event(WHY), UpstreamCut()),
+    response_of(STATED, sse.event(WHY), connection="ends the body"),
+    response_of(STATED, sse.event({**WHY, "delta": {"stop_reason": None}})),
 )
 @each("way", FROM_MESSAGES)
 async def test_messages_stream_that_may_be_cut_is_cut(script: Script, way: Translation) -> None:

@@ -23,7 +23,7 @@ from tests.unit.calls.relaying import PASSTHROUGH, TRANSLATED, Relayed, Way, rel
 SHORT_BYTES = 800
 SIZES = (1, 2, 3, 7, 64)
 MEGABYTES = 3
-SAID = "Grüße 🌊"
+STATED = "Grüße 🌊"
 
 
 def names(way: Way, path: Path) -> str:
@@ -118,7 +118,7 @@ def text_stream(upstream: str, text: str) -> bytes:
 
 @each("way", [*PASSTHROUGH, *TRANSLATED])
 def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
-    text = SAID * (MEGABYTES * 1_000_000 // len(SAID.encode()))
+    text = STATED * (MEGABYTES * 1_000_000 // len(STATED.encode()))
     stream = text_stream(way.upstream, text)
     whole = relayed(way, [stream])
     assert whole.is_complete
@@ -128,12 +128,12 @@ def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
 
 @each("way", [*PASSTHROUGH, *TRANSLATED])
 def test_several_events_in_one_read_are_several(way: Way) -> None:
-    stream = text_stream(way.upstream, SAID)
+    stream = text_stream(way.upstream, STATED)
     ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
     by_event = relayed(way, [stream[a:b] for a, b in pairwise([0, *ends])])
     by_two = relayed(way, [stream[a:b] for a, b in pairwise([0, *ends[1::2], len(stream)])])
     assert by_event == by_two == relayed(way, [stream])
-    assert SAID.encode() in by_event.body
+    assert STATED.encode() in by_event.body
 
 
 # What no documented event looks like, for a protocol's stream at any place of it.
@@ -162,7 +162,7 @@ NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a 
 
 @each("way", [*PASSTHROUGH[:4], *WAYS])
 def test_unknown_event_anywhere_is_passed_on_or_passed_over(way: Way) -> None:
-    stream = text_stream(way.upstream, SAID)
+    stream = text_stream(way.upstream, STATED)
     usual = relayed(way, [stream])
     ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
     for unknown in (*UNKNOWN[way.upstream], *NONSENSE):

@@ -27,7 +27,7 @@ from gw.calls import chat_upstream, stream
 from gw.calls.chat_request import UpstreamPlan
 from gw.calls.stream import StreamPipeline
 from gw.calls.stream_events import Framing, SseFraming, TranslatedEvents
-from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, body_of
+from loadtests.attacks.body_shapes import HOSTILE_ANSWERS, REPLIES, SHAPES, body_of
 from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
 from tests.support.logs import logs
 from tests.support.rows import cases, each
@@ -353,9 +353,9 @@ def test_last_event_that_repeats_a_response_of_many_values_is_charged_by_what_it
     assert meter.malformed_events == (not is_read)
 
 
-@pytest.mark.parametrize("is_answer", [False, True])
+@pytest.mark.parametrize("is_response", [False, True])
 async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
-    is_answer: bool, monkeypatch: pytest.MonkeyPatch
+    is_response: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request is the client's error at once; an answer is none, and the next channel's turn."""
 
@@ -368,13 +368,13 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
     long = json.dumps({"choices": [[]] * (READ_VALUES_MAX + 1)}).encode()
     async with world(a=[response_of(long)] * 2, b=[response_of(long)] * 2) as w:
         call, writer = w.prepare(), RecordingWriter()
-        if not is_answer:
+        if not is_response:
             monkeypatch.setattr(call.request, "weight", READ_VALUES_MAX + 1)
         w.begin(call, writer)
         result = await w.end(call, writer)
         assert result.cost == 0
         assert w.ledger.held.get(ACCOUNT, 0) == 0
-        if is_answer:
+        if is_response:
             assert (result.refusal.http_status, result.refusal.kind.code) == (502, "upstream_error")
             assert w.http.tried == ["a", "b"]
         else:
@@ -383,7 +383,7 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
                 "invalid_request",
             )
             assert w.http.tried == []
-    assert len(runs) == (2 if is_answer else 1)
+    assert len(runs) == (2 if is_response else 1)
     assert all(f"<Helpers for {ACCOUNT} " in run for run in runs)
 
 
@@ -486,7 +486,7 @@ def test_stream_takes_steps_by_its_events(
 
 
 def test_every_protocol_of_a_channel_has_a_stream_and_an_answer() -> None:
-    assert STREAMS.keys() == ANSWERS.keys()
+    assert STREAMS.keys() == REPLIES.keys()
 
 
 def test_steps_of_a_search_within_a_search_are_seen() -> None:

@@ -22,7 +22,7 @@ from gw.media.videos import read_video
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases, each
-from tests.unit.calls.submitting import ANSWER, HELD, TAKEN, SubmittingWriter, portrait, stage
+from tests.unit.calls.submitting import HELD, RESPONSE, TAKEN, SubmittingWriter, portrait, stage
 from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, response_of
 
 DOWN: Script = (UpstreamUnreachable("refused"), Head())
@@ -34,7 +34,7 @@ async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> No
     async with stage(a=[TAKEN]) as s:
         result = await s.submit()
         assert result.error is None
-        assert result.writer.sent == ANSWER
+        assert result.writer.sent == RESPONSE
         assert s.state(result) == ("queued", ("a", "up_1"))
         assert s.world.ledger.held[ACCOUNT] == HELD
         assert result.row is None  # it has one when it ends
@@ -259,7 +259,7 @@ async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job() ->
             await eventually(lambda: s.world.clock.sleepers > 0)
             s.world.clock.advance(1.0)
         result = await s.world.end(call, writer)
-        assert result.writer.sent == ANSWER
+        assert result.writer.sent == RESPONSE
         assert s.state(result) == ("queued", ("a", "up_1"))
 
 

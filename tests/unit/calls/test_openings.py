@@ -70,7 +70,7 @@ TURN: list[Any] = [{"role": "user", "parts": [{"text": "hi"}]}]
 OTHER: list[Any] = [{"role": "user", "parts": [{"text": "Another question."}]}]
 BEFORE = native(TURN, 100)
 CHAT = {"tools": DECLARED, "messages": [{"role": "system", "content": "s" * 5000}, *OTHER]}
-TOLD = json.dumps(CHAT).encode()
+REPORTED = json.dumps(CHAT).encode()
 
 
 def repeats(before: bytes, now: bytes, account: str, candidate: Candidate, after: float) -> bool:
@@ -88,8 +88,8 @@ def repeats(before: bytes, now: bytes, account: str, candidate: Candidate, after
     (BEFORE, BEFORE, "account", Candidate("b", "up", "messages"), 1, False),
     (BEFORE, BEFORE, "account", Candidate("a", "down", "messages"), 1, False),
     (BEFORE, BEFORE.replace(b"ss", b"st", 1), "account", CHANNEL, 1, False),
-    (TOLD, TOLD.replace(b"Another", b"One more"), "account", CHANNEL, 1, True),
-    (TOLD, TOLD.replace(b'ss"', b'st"', 1), "account", CHANNEL, 1, False),
+    (REPORTED, REPORTED.replace(b"Another", b"One more"), "account", CHANNEL, 1, True),
+    (REPORTED, REPORTED.replace(b'ss"', b'st"', 1), "account", CHANNEL, 1, False),
     (*[native(TURN, 100, tools=[])] * 2, "account", CHANNEL, 1, True),
     (*[json.dumps({"contents": TURN}).encode()] * 2, "account", CHANNEL, 1, False),
     (*[native(TURN, OPENING_BYTES_MAX)] * 2, "account", CHANNEL, 1, False),

@@ -104,8 +104,8 @@ async def test_concurrent_calls_are_admitted_exactly_as_the_balance_covers() -> 
 
 
 async def test_settlement_may_dip_below_zero() -> None:
-    long_answer = response_of(sse.whole(usage=sse.usage_of(10, 500)))
-    async with world(a=[long_answer], balance=HOLD) as w:
+    long_response = response_of(sse.whole(usage=sse.usage_of(10, 500)))
+    async with world(a=[long_response], balance=HOLD) as w:
         result = await w.call()
         assert result.cost == 10 * 1000 + 500 * 10_000
         assert w.ledger.balances[ACCOUNT] == HOLD - result.cost < 0

@@ -36,7 +36,7 @@ from tests.unit.channels.replay import new_meter
 from tests.unit.translation.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
-ASKED_BODIES: dict[str, dict[str, Any]] = {
+REQUESTED_BODIES: dict[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
     "messages": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
     "native": {"contents": [{"parts": [{"text": "Hi"}]}]},
@@ -75,7 +75,7 @@ def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any]:
 
 
 def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPlan:
-    call = TranslatedCall(translation, ASKED_BODIES[translation.client], redact=str)
+    call = TranslatedCall(translation, REQUESTED_BODIES[translation.client], redact=str)
     call.upstream_body(model="m", stream=True, max_tokens=9)
     return UpstreamPlan(request, CHAT_DIALECTS[translation.upstream], call)
 
@@ -292,7 +292,7 @@ def test_client_is_shown_the_usage_that_it_is_charged(way: Way, data: st.DataObj
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 COMMENT = b": keep-alive\n\n"
 TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
-SAID: dict[Protocol, bytes] = {"chat": sse.delta("Hi"), "messages": sse.event(TEXT)}
+STATED: dict[Protocol, bytes] = {"chat": sse.delta("Hi"), "messages": sse.event(TEXT)}
 
 
 class Client:
@@ -334,14 +334,14 @@ def test_nothing_is_sent_before_the_answer_begins() -> None:
 
 def test_nothing_follows_an_error() -> None:
     result = Client("messages", "chat")
-    result.gets(SAID["chat"])
+    result.gets(STATED["chat"])
     assert b"event: error" in result.gets(sse.error_event())
     assert result.gets(COMMENT, after=100) == b""
 
 
 def test_array_holds_elements_only() -> None:
     result = Client("native", "chat", ArrayStream())
-    begun = result.gets(SAID["chat"])
+    begun = result.gets(STATED["chat"])
     assert result.gets(COMMENT, after=100) == b""
     found: Any = json.loads(begun + b"]")
     assert found[0]["candidates"]

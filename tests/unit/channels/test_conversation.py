@@ -16,7 +16,7 @@ ALL = {
     "metadata": {"session_id": "session", "conversation_id": "dialogue", "user_id": "inside"},
     "user": "somebody",
 }
-ASKED = [{"role": "user", "content": "Mend the parser."}]
+REQUESTED = [{"role": "user", "content": "Mend the parser."}]
 NAMED: list[tuple[dict[str, Any], str | None]] = [
     (ALL, "cache"),
     ({**ALL, "prompt_cache_key": ""}, "session"),
@@ -48,9 +48,9 @@ def test_first_name_of_the_table_counts(members: dict[str, Any], expected: str |
 
 
 SYSTEM = {"role": "system", "content": "You write code. " * 200}  # longer than what is hashed
-CHAT = {"messages": [SYSTEM, *ASKED], "tools": [{"type": "function"}]}
-MESSAGES = {"messages": ASKED, "system": "You write code.", "tools": [{"name": "read"}]}
-RESPONSES = {"input": ASKED, "instructions": "You write code.", "tools": [{"type": "custom"}]}
+CHAT = {"messages": [SYSTEM, *REQUESTED], "tools": [{"type": "function"}]}
+MESSAGES = {"messages": REQUESTED, "system": "You write code.", "tools": [{"name": "read"}]}
+RESPONSES = {"input": REQUESTED, "instructions": "You write code.", "tools": [{"type": "custom"}]}
 CONTENTS = [{"role": "user", "parts": [{"text": "Mend it."}]}]
 NATIVE = {"contents": CONTENTS, "systemInstruction": {"parts": [{"text": "You write code."}]}}
 TURNS = [(CHAT, "messages"), (MESSAGES, "messages"), (RESPONSES, "input"), (NATIVE, "contents")]
@@ -61,7 +61,7 @@ def test_later_turns_change_nothing_and_the_beginning_does(
     body: dict[str, Any], member: str
 ) -> None:
     first = prefix(**body)
-    later = [{"role": "assistant", "content": "x" * 300_000}, *ASKED]
+    later = [{"role": "assistant", "content": "x" * 300_000}, *REQUESTED]
     assert prefix(**{**body, member: [*body[member], *later]}) == first
     for name in body.keys() - {member}:
         assert prefix(**{**body, name: ["another"]}) != first
@@ -76,7 +76,7 @@ def test_moved_marks_of_a_cache_and_the_form_of_a_text_change_nothing() -> None:
     image = {"type": "image", "source": {"data": "AAAA"}}
     seen = [{"role": "user", "content": [image]}]
     again = [{"role": "user", "content": [{**image, "cache_control": {"type": "ephemeral"}}]}]
-    assert prefix(messages=seen) == prefix(messages=again) != prefix(messages=ASKED)
+    assert prefix(messages=seen) == prefix(messages=again) != prefix(messages=REQUESTED)
 
 
 def test_what_comes_after_long_instructions_is_found_and_what_is_too_long_is_not_read() -> None:

@@ -15,7 +15,7 @@ EVENTS = chunk(b"data: 1\n\n") + chunk(b"data: \xc3\xa9\n\n")
 CHUNKED = STREAM + EVENTS + b"0\r\n\r\n"
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
 LONG_HEAD = b"HTTP/1.1 200 OK\r\nX: %b\r\nContent-Length: 0\r\n\r\n"
-ANSWERS = (
+RESPONSES = (
     OK,
     CHUNKED,
     UNTIL_CLOSE,
@@ -123,23 +123,23 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@each("answer", ANSWERS + BROKEN)
-def test_answer_byte_by_byte_is_the_answer_in_one_piece(answer: bytes) -> None:
-    assert outcome([answer[i : i + 1] for i in range(len(answer))]) == outcome([answer])
+@each("reply", RESPONSES + BROKEN)
+def test_answer_byte_by_byte_is_the_answer_in_one_piece(reply: bytes) -> None:
+    assert outcome([reply[i : i + 1] for i in range(len(reply))]) == outcome([reply])
 
 
 @settings(max_examples=150)
 @given(
-    answer=st.sampled_from(ANSWERS + BROKEN),
+    reply=st.sampled_from(RESPONSES + BROKEN),
     damage=st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=3)), max_size=2),
     places=st.lists(st.integers(0, 250), max_size=6),
 )
 def test_damaged_answer_is_the_same_wherever_it_is_cut(
-    answer: bytes, damage: list[tuple[int, bytes]], places: list[int]
+    reply: bytes, damage: list[tuple[int, bytes]], places: list[int]
 ) -> None:
     for place, replacement in damage:
-        answer = answer[:place] + replacement + answer[place + 1 :]
-    assert outcome(cut(answer, places)) == outcome([answer])
+        reply = reply[:place] + replacement + reply[place + 1 :]
+    assert outcome(cut(reply, places)) == outcome([reply])
 
 
 @each("size", range(HEAD_BYTES_MAX - 2, HEAD_BYTES_MAX + 3))
@@ -152,13 +152,13 @@ def test_head_is_bounded_to_the_byte(size: int) -> None:
     assert outcome([response[:HEAD_BYTES_MAX], response[HEAD_BYTES_MAX:]]) == whole
 
 
-@each("answer", ANSWERS)
-def test_sound_answer_ends_without_a_fault(answer: bytes) -> None:
-    status, _, body, fault, _, is_kept = outcome([answer])
-    assert (status, fault) == (204 if b" 204 " in answer else 200, type(None))
+@each("reply", RESPONSES)
+def test_sound_answer_ends_without_a_fault(reply: bytes) -> None:
+    status, _, body, fault, _, is_kept = outcome([reply])
+    assert (status, fault) == (204 if b" 204 " in reply else 200, type(None))
     assert body or status == 204
     assert is_kept == (
-        answer is not UNTIL_CLOSE and b"HTTP/1.0" not in answer and b": close" not in answer
+        reply is not UNTIL_CLOSE and b"HTTP/1.0" not in reply and b": close" not in reply
     )
 
 

@@ -120,7 +120,7 @@ def report_of(dialect: str, body: dict[str, Any]) -> dict[str, str]:
     )
 
 
-TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+REPORTED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "chat": (
         CHAT,
         {
@@ -186,9 +186,9 @@ TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 }
 
 
-@each("dialect", TOLD)
+@each("dialect", REPORTED)
 def test_settings_and_counts_are_told_and_nothing_that_was_written(dialect: str) -> None:
-    body, expected = TOLD[dialect]
+    body, expected = REPORTED[dialect]
     assert report_of(dialect, body) == expected
 
 

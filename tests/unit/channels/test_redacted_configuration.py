@@ -26,13 +26,13 @@ CHANNELS = [
     make_channel("d", base_url="http://10.0.0.9", api_key="hunter22-long"),
 ]
 ERRORS = ExactRedaction(secrets_of(CHANNELS, is_response=False))
-ANSWERS = ExactRedaction(secrets_of(CHANNELS, is_response=True))
+RESPONSES = ExactRedaction(secrets_of(CHANNELS, is_response=True))
 
 
 def test_nothing_else_changes() -> None:
     body = 'see https://docs.example/x — "sk-other-99999" at 10.0.0.1, é EMPTY'.encode() + b"\xff"
     assert ERRORS.redacted(body) is body
-    assert ANSWERS.redacted(body) is body
+    assert RESPONSES.redacted(body) is body
 
 
 @cases(
@@ -52,13 +52,13 @@ def test_nothing_else_changes() -> None:
     ("vllm:8000 127.0.0.1:8081", "[host]:8000 [host]:8081"),
 )
 def test_configured_texts_are_masked_however_they_are_spelled(stated: str, redacted: str) -> None:
-    for mask in (ERRORS, ANSWERS):
+    for mask in (ERRORS, RESPONSES):
         assert mask.redacted(stated.encode()).decode() == redacted
 
 
 def test_ordinary_words_of_an_answer_stay() -> None:
     stated = b"run vllm on 127.0.0.1, see http://vllm/ and 127.0.0.1:80810"
-    assert ANSWERS.redacted(stated) is stated
+    assert RESPONSES.redacted(stated) is stated
     assert ERRORS.redacted(stated) == b"run [host] on [host], see http://[host]/ and [host]:80810"
 
 
@@ -71,14 +71,14 @@ def test_links_to_pictures_stay_and_keys_in_them_do_not() -> None:
         b'{"data": [{"url":"https:\\/\\/api.up.example\\/1.png?k=[redacted]"},'
         b' {"url" : "https://api.up.example/2.png", "note": "[host]"}]}'
     )
-    assert run(ANSWERS.redact_whole(body, keeps_links=True)) == expected
+    assert run(RESPONSES.redact_whole(body, keeps_links=True)) == expected
 
 
 def test_many_links_and_many_hosts_take_steps_by_their_number() -> None:
     def redacted(count: int) -> None:
         entry = b'{"url":"https://api.up.example/1.png","note":"api.up.example:8443"}'
         body = b"[" + b",".join([entry] * count) + b"]"
-        found = run(ANSWERS.redact_whole(body, keeps_links=True))
+        found = run(RESPONSES.redact_whole(body, keeps_links=True))
         assert found.count(b"https://api.up.example") == found.count(b"[host]") == count
 
     redacted(10)
@@ -114,8 +114,8 @@ def test_what_lies_across_two_windows_is_found(
     )
     body = f"{'.' * before}{key}{key if twice else ''}.{'.' * before}api.up.example".encode()
     expected = f"{'.' * before}[redacted]{'[redacted]' * twice}.{'.' * before}[host]".encode()
-    assert ANSWERS.redacted(body) == expected
-    assert run(ANSWERS.redact_whole(body)) == expected
+    assert RESPONSES.redacted(body) == expected
+    assert run(RESPONSES.redact_whole(body)) == expected
 
 
 @given(st.text(alphabet='ak-/\\u0f"n.', max_size=40), st.text(max_size=5))
@@ -125,7 +125,7 @@ def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
         json.dumps(start + EXACT_KEY + end),
         json.dumps(start + EXACT_KEY + end).replace("/", "\\/"),
     ):
-        value: Any = json.loads(ANSWERS.redacted(spelled.encode()))
+        value: Any = json.loads(RESPONSES.redacted(spelled.encode()))
         assert EXACT_KEY not in value
 
 
@@ -141,7 +141,7 @@ def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) 
 
     async def main() -> None:
         task = asyncio.ensure_future(others())
-        await ANSWERS.redact_whole(b"." * WINDOW_BYTES * 10)
+        await RESPONSES.redact_whole(b"." * WINDOW_BYTES * 10)
         task.cancel()
 
     run(main())

@@ -17,7 +17,7 @@ from tests.support.specs import make_channel
 KEY = "key-of-the-channel"
 LIST = {"object": "list", "data": [{"id": "gpt-5"}, {"id": "gpt-5-mini"}, {"id": 5}, "x"]}
 # What is answered to each path: a status and a body.
-ANSWERS: dict[str, tuple[int, Any]] = {
+RESPONSES: dict[str, tuple[int, Any]] = {
     "/good/v1/models": (200, LIST),
     "/gemini/v1beta/models": (200, {"models": [{"name": "models/gemini-3"}]}),
     "/refused/v1/models": (401, {"error": {"message": f"Incorrect API key: {KEY}"}}),
@@ -30,7 +30,7 @@ def upstream() -> Iterator[ThreadingHTTPServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             heads.append((self.path, dict(self.headers)))
-            status, body = ANSWERS.get(self.path.partition("?")[0], (404, {}))
+            status, body = RESPONSES.get(self.path.partition("?")[0], (404, {}))
             sent = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(sent)))

@@ -398,15 +398,15 @@ def test_public_url_that_cannot_be(text: str) -> None:
 
 
 def test_model_whose_channels_do_not_speak_what_it_needs() -> None:
-    def told(**changes: str) -> list[str]:
+    def notified(**changes: str) -> list[str]:
         return [one.message for one in read(media_written(**changes)).cautions]
 
-    assert told() == []
-    assert told(model_id="dh-avatar", wire="{}") == []
-    assert told(model_id="clip-news") == [
+    assert notified() == []
+    assert notified(model_id="dh-avatar", wire="{}") == []
+    assert notified(model_id="clip-news") == [
         "none of these channels speaks clips: every call is answered 503"
     ]
-    assert told(model_id="dh-motion", wire="{avatars: shanjian}") == [
+    assert notified(model_id="dh-motion", wire="{avatars: shanjian}") == [
         "the wire shanjian makes dh-avatar alone: every call is answered 503"
     ]
-    assert told(model_id="dh-avatar", wire="{avatars: shanjian}") == []
+    assert notified(model_id="dh-avatar", wire="{avatars: shanjian}") == []

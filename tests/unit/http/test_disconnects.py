@@ -146,7 +146,7 @@ async def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
     assert script.events == ["cancelled gone=True", "ended"]
 
 
-async def answer_to(
+async def response_to(
     raises: Callable[[], BaseException], *, head: str = WORK, world: World | None = None
 ) -> Response:
     """What a client gets of an endpoint that raises this while it works."""
@@ -170,7 +170,7 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
     error: BaseException, status: int, code: str, message: str, level: int, caplog: Any
 ) -> None:
     caplog.clear()
-    response = await answer_to(lambda: error)
+    response = await response_to(lambda: error)
     assert (response.status, response.code) == (status, code)
     assert response.json["error"]["message"] == message
     assert response.headers.get("retry-after") == ("1" if status == 503 else None)
@@ -182,7 +182,7 @@ async def test_a_fault_tells_its_kind_and_nothing_of_the_inside(
 @logs("request_failed")
 async def test_a_fault_in_a_stream_ends_it_and_is_logged() -> None:
     world = World()
-    response = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
+    response = await response_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
     assert (response.status, response.body, response.is_broken) == (200, b"data: 1\n\n", True)
     assert world.metrics.responses == [("/v1/stream", 200)]
 

@@ -61,7 +61,7 @@ async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
 
 
 @cases(
-    "asked, sizes, cost",
+    "requested, sizes, cost",
     ({"size": "1536x1536"}, ["1536x1536"], 40),
     ({"size": "1537x1537"}, ["1537x1537"], 80),
     ({}, ["1024x1024"], 80),  # spec: no size is the higher tier, whatever comes
@@ -73,15 +73,15 @@ async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
     ({"size": "4096x4096", "n": 2, "image": ["https://a.example/1"]}, ["4096x4096"] * 2, 165),
 )
 async def test_area_and_references_are_priced(
-    asked: dict[str, Any], sizes: list[str], cost: int
+    requested: dict[str, Any], sizes: list[str], cost: int
 ) -> None:
     data = [{"url": "https://p.example/1", "size": size} for size in sizes]
     async with stage(price=AREA, a=[response_of(json.dumps({"data": data}).encode())]) as w:
-        assert (await generate(w, **asked)).cost == cost * 1_000_000
+        assert (await generate(w, **requested)).cost == cost * 1_000_000
     async with stage(
         price=AREA, multiplier="0.3", a=[response_of(json.dumps({"data": data}).encode())]
     ) as w:
-        assert (await generate(w, **asked)).cost == cost * 300_000
+        assert (await generate(w, **requested)).cost == cost * 300_000
 
 
 @cases("status", 400, 401, 403, 404, 409, 422, 429)
@@ -321,11 +321,11 @@ FATES = st.one_of(
 )
 @given(
     fates=st.lists(FATES, min_size=1, max_size=4),
-    asked=st.integers(1, 10),
+    requested=st.integers(1, 10),
     price_of=st.integers(0, 9),
 )
 def test_client_gets_the_first_answer_and_pays_for_its_images(
-    expect_log: Any, fates: list[Fate], asked: int, price_of: int
+    expect_log: Any, fates: list[Fate], requested: int, price_of: int
 ) -> None:
     expect_log("answer_unusable", required=False)
 
@@ -333,8 +333,8 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
         scripts = {name: [fate.script] for name, fate in zip(CHANNELS, fates, strict=False)}
         balance = price_of * EACH or 1
         async with stage(scripts, balance=balance) as w:
-            result = await generate(w, n=asked)
-            if asked > price_of:
+            result = await generate(w, n=requested)
+            if requested > price_of:
                 assert result.refusal.http_status == 402
                 assert (w.http.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
                 return

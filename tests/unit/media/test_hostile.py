@@ -122,9 +122,9 @@ QUESTIONS: list[Callable[[Any], Exchange[Any] | None]] = [
 ]
 
 
-def after(exchange: Exchange[Any], answers: list[MediaResponse]) -> Any:
+def after(exchange: Exchange[Any], replies: list[MediaResponse]) -> Any:
     """The reply after some answers, or the exchange at which they end."""
-    for result in answers:
+    for result in replies:
         outcome = exchange.read(result)
         if not isinstance(outcome, Exchange):
             return outcome
@@ -145,10 +145,12 @@ def check_storable(reply: Any) -> None:
 
 
 @settings(max_examples=250, deadline=None)
-@given(asked=st.sampled_from(SUBMISSIONS), answers=st.lists(RESPONSES, min_size=1, max_size=3))
-def test_answers_to_a_submit(asked: tuple[str, Submission], answers: list[MediaResponse]) -> None:
-    name, submission = asked
-    reply = after(submit(DIALECTS[name], submission), answers)
+@given(requested=st.sampled_from(SUBMISSIONS), replies=st.lists(RESPONSES, min_size=1, max_size=3))
+def test_answers_to_a_submit(
+    requested: tuple[str, Submission], replies: list[MediaResponse]
+) -> None:
+    name, submission = requested
+    reply = after(submit(DIALECTS[name], submission), replies)
     assert isinstance(reply, Accepted | Done | Refused | Failed | Unknown | Exchange)
     if isinstance(reply, Refused):
         assert 400 <= reply.status < 500
@@ -165,10 +167,10 @@ def test_answers_to_a_submit(asked: tuple[str, Submission], answers: list[MediaR
 @given(
     name=st.sampled_from(sorted(DIALECTS)),
     kind=st.sampled_from(TASK_KINDS),
-    answers=st.lists(RESPONSES, min_size=2, max_size=2),
+    replies=st.lists(RESPONSES, min_size=2, max_size=2),
 )
-def test_answers_to_a_poll(name: str, kind: Any, answers: list[MediaResponse]) -> None:
-    reply = after(DIALECTS[name].poll(kind, "t"), answers)
+def test_answers_to_a_poll(name: str, kind: Any, replies: list[MediaResponse]) -> None:
+    reply = after(DIALECTS[name].poll(kind, "t"), replies)
     assert isinstance(reply, Polled | RateLimited | NotFound | Trouble | Unusable)
     if isinstance(reply, Polled):
         assert (reply.state == "succeeded") == (reply.result is not None)
@@ -183,14 +185,14 @@ def test_answers_to_a_poll(name: str, kind: Any, answers: list[MediaResponse]) -
 @given(
     name=st.sampled_from(["plain", "shanjian"]),
     ask=st.sampled_from(QUESTIONS),
-    answers=st.lists(RESPONSES, min_size=1, max_size=4),
+    replies=st.lists(RESPONSES, min_size=1, max_size=4),
 )
 def test_answers_to_a_question_for_a_list(
-    name: str, ask: Callable[[Any], Exchange[Any] | None], answers: list[MediaResponse]
+    name: str, ask: Callable[[Any], Exchange[Any] | None], replies: list[MediaResponse]
 ) -> None:
     exchange = ask(DIALECTS[name])
     assert exchange is not None
-    reply = after(exchange, answers)
+    reply = after(exchange, replies)
     assert isinstance(reply, CatalogValue | Refused | Failed | Exchange)
     if not isinstance(reply, Exchange):
         check_storable(reply)
@@ -210,7 +212,7 @@ LONG_BODIES: dict[str, Callable[[int], dict[str, Any]]] = {
     "a long link": lambda size: {"source_url": "http://" + "a." * size, "url": "1." * size},
     "members of an item": lambda size: {"content": [{f"m{n}": n for n in range(size)} | TEXT]},
 }
-ANSWERS: dict[str, Callable[[int], Any]] = {
+REPLIES: dict[str, Callable[[int], Any]] = {
     "lists": lambda size: (
         {
             name: [{"id": n, "name": "x"} for n in range(size)]
@@ -244,7 +246,7 @@ def test_bodies(kind: str, shape: str) -> None:
     assert grows(work) < GROWTH_MAX
 
 
-@each("shape", ANSWERS)
+@each("shape", REPLIES)
 @each("name", sorted(DIALECTS))
 def test_answers(name: str, shape: str) -> None:
     dialect = DIALECTS[name]
@@ -255,7 +257,7 @@ def test_answers(name: str, shape: str) -> None:
         dialect.preset_avatars(),
         dialect.preset_voices(),
     ]
-    responses = {n: response(body=msgspec.json.encode(ANSWERS[shape](n))) for n in (SIZE, 2 * SIZE)}
+    responses = {n: response(body=msgspec.json.encode(REPLIES[shape](n))) for n in (SIZE, 2 * SIZE)}
 
     def work(size: int) -> None:
         for exchange in exchanges:

@@ -83,7 +83,7 @@ def test_submit_sends_the_clients_own_fields(kind: str, stated: dict[str, Any], 
 
 
 # Status, body, what it means. The same for every submit of a task.
-ANSWERS: list[tuple[int, Any, SubmitReply]] = [
+RESPONSES: list[tuple[int, Any, SubmitReply]] = [
     (200, {"id": "t-1", "status": "queued"}, Accepted("t-1")),
     (201, {"id": 17}, Accepted("17")),
     (200, {"status": "queued"}, Unknown(status=502, reason="no id")),
@@ -104,7 +104,7 @@ ANSWERS: list[tuple[int, Any, SubmitReply]] = [
 ]
 
 
-@each("status, value, reply", ANSWERS)
+@each("status, value, reply", RESPONSES)
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
     headers = {"retry-after": "7"} if status in (429, 503) else {}
     assert end(submit(PLAIN, general()), response(value, status=status, headers=headers)) == reply

@@ -33,14 +33,14 @@ from tests.unit.translation.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 GEMINI_PATH = {"model": "m", "stream": False}
-SAID = [{"role": "user", "content": "Hello. " * 1000}]
+STATED = [{"role": "user", "content": "Hello. " * 1000}]
 REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "chat": (
-        {"model": "m", "messages": SAID, "stream": True, "stream_options": {"x": [1] * 999}},
+        {"model": "m", "messages": STATED, "stream": True, "stream_options": {"x": [1] * 999}},
         {},
         {"upstream_model": "u", "max_tokens_param": None, "default_max_tokens": 9},
     ),
-    "messages": ({"model": "m", "max_tokens": 5, "messages": SAID}, {}, {"upstream_model": "u"}),
+    "messages": ({"model": "m", "max_tokens": 5, "messages": STATED}, {}, {"upstream_model": "u"}),
     "responses": (
         {"model": "m", "input": "Hello. " * 1000},
         {},
@@ -79,7 +79,7 @@ def test_request_comes_back_without_its_body(protocol: str) -> None:
 
 
 def test_body_that_needs_no_change_does_not_come_back() -> None:
-    body = json.dumps({"model": "u", "max_tokens": 5, "messages": SAID}).encode()
+    body = json.dumps({"model": "u", "max_tokens": 5, "messages": STATED}).encode()
     assert jobs.passthrough_job(body, "messages", {}, {"upstream_model": "u"}) == (None, None)
 
 
@@ -168,7 +168,7 @@ async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, help
         schema["$defs"][f"a{step}"] = {"type": "object", "properties": both}
     schema["properties"] = {"x": {"$ref": f"#/$defs/a{steps - 1}"}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
-    body = dumps({"model": "m", "messages": SAID, "tools": tools})
+    body = dumps({"model": "m", "messages": STATED, "tools": tools})
     assert weight_of(body) == 0
     helpers = _Helpers(OffloadPool(), "a")
     helpers.done = []

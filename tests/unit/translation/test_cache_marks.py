@@ -76,7 +76,7 @@ def test_what_an_agent_sends_again_is_marked(
 
 LONG = [{"type": "function", "function": {"name": "f", "description": "d" * LONG_BYTES_MIN}}]
 WORDS = [{"role": "system", "content": "s" * LONG_BYTES_MIN}, CHAT[1]]
-ANSWERED = [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And?"}]
+SERVED = [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And?"}]
 HEAD = ["system.0", "tools.0"]
 
 
@@ -86,13 +86,13 @@ HEAD = ["system.0", "tools.0"]
     (False, {"messages": WORDS, "tools": TOOLS[:1]}, HEAD),
     (
         False,
-        {"messages": CHAT + ANSWERED, "tools": LONG},
+        {"messages": CHAT + SERVED, "tools": LONG},
         ["messages.0.content.0", "messages.2.content.0", *HEAD],
     ),
     (True, {"messages": CHAT, "tools": LONG}, ["messages.0.content.0", *HEAD]),
     (None, {"messages": CHAT, "tools": LONG}, []),
     (False, {"messages": WORDS}, []),
-    (False, {"messages": CHAT + ANSWERED, "tools": TOOLS}, []),
+    (False, {"messages": CHAT + SERVED, "tools": TOOLS}, []),
     (False, {"messages": CHAT, "tools": LONG, "prompt_cache_options": {"mode": "explicit"}}, []),
 )
 def test_long_tools_and_instructions_are_marked_for_whoever_comes_next(
@@ -107,7 +107,7 @@ TURNS = ["messages.0.content.0", "messages.2.content.0"]
 @cases(
     "members, marked",
     ({"messages": CHAT}, ["system.0", "tools.1"]),
-    ({"messages": CHAT + ANSWERED}, [*TURNS, "system.0", "tools.1"]),
+    ({"messages": CHAT + SERVED}, [*TURNS, "system.0", "tools.1"]),
     ({"messages": CHAT, "tools": []}, []),
     ({"messages": CHAT, "prompt_cache_options": {"mode": "explicit"}}, []),
 )

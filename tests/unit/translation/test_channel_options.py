@@ -113,7 +113,7 @@ def test_body_with_the_line_in_a_turn_keeps_its_bytes() -> None:
     assert sent == raw
 
 
-ASKED: dict[str, dict[str, Any]] = {
+REQUESTED: dict[str, dict[str, Any]] = {
     "messages": {"messages": [USER]},
     "responses": {"input": [USER]},
     "native": {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
@@ -125,7 +125,7 @@ DIGEST = "f39cdc2584758c99cf81c1f41d2572f54e17066afffc9d187aeafe5f7cbe2122"
 def test_key_goes_on_to_a_channel_that_takes_it(
     stated: str | None, beside: str, key: str | None
 ) -> None:
-    body = {**ASKED["responses"], **({} if stated is None else {"prompt_cache_key": stated})}
+    body = {**REQUESTED["responses"], **({} if stated is None else {"prompt_cache_key": stated})}
     sent, dropped = translated("responses", "chat", body, cache_key=beside)
     assert sent.get("prompt_cache_key") == key
     assert dropped == []
@@ -134,27 +134,27 @@ def test_key_goes_on_to_a_channel_that_takes_it(
 @cases("client", "messages", "native")
 @cases("upstream", "chat", "responses")
 def test_name_in_the_headers_goes_on_as_key(client: Protocol, upstream: Protocol) -> None:
-    sent, dropped = translated(client, upstream, ASKED[client], cache_key="session")
+    sent, dropped = translated(client, upstream, REQUESTED[client], cache_key="session")
     assert sent["prompt_cache_key"] == "session"
     assert dropped == []
-    sent, dropped = translated(client, upstream, ASKED[client])
+    sent, dropped = translated(client, upstream, REQUESTED[client])
     assert "prompt_cache_key" not in sent
     assert dropped == []
 
 
 def test_key_that_goes_nowhere_is_reported() -> None:
-    body = {**ASKED["responses"], "prompt_cache_key": "k"}
+    body = {**REQUESTED["responses"], "prompt_cache_key": "k"}
     sent, dropped = translated("responses", "chat", body)
     assert "prompt_cache_key" not in sent
     assert dropped == ["prompt_cache_key"]
 
 
 def test_long_key_becomes_its_digest() -> None:
-    body = {**ASKED["responses"], "prompt_cache_key": "k" * 65}
+    body = {**REQUESTED["responses"], "prompt_cache_key": "k" * 65}
     sent, dropped = translated("responses", "chat", body, cache_key="")
     assert sent["prompt_cache_key"] == DIGEST
     assert len(DIGEST) == 64
     assert dropped == ["prompt_cache_key"]
-    sent, dropped = translated("messages", "chat", ASKED["messages"], cache_key="k" * 65)
+    sent, dropped = translated("messages", "chat", REQUESTED["messages"], cache_key="k" * 65)
     assert sent["prompt_cache_key"] == DIGEST
     assert dropped == []

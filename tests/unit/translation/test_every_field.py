@@ -16,11 +16,11 @@ from tests.unit.translation.gemini.pieces import request_of
 from tests.unit.translation.pieces import user
 from tests.unit.translation.translated import translated
 
-SAID = [user("hi")]
+STATED = [user("hi")]
 PLAIN: dict[Protocol, dict[str, Any]] = {
-    "chat": {"model": "m", "max_tokens": 9, "messages": SAID},
-    "messages": {"model": "m", "max_tokens": 9, "messages": SAID},
-    "responses": {"model": "m", "input": SAID},
+    "chat": {"model": "m", "max_tokens": 9, "messages": STATED},
+    "messages": {"model": "m", "max_tokens": 9, "messages": STATED},
+    "responses": {"model": "m", "input": STATED},
 }
 # A client's fields, and the protocols that the columns behind them stand for.
 TABLES: dict[Protocol, tuple[list[Any], tuple[Protocol, ...]]] = {

@@ -29,13 +29,13 @@ from tests.unit.translation.odd_values import ODD, places, replaced
 from tests.unit.translation.pieces import user
 from tests.unit.translation.translated import body_of, read, read_body, response_in
 
-SAID = [user("hi")]
+STATED = [user("hi")]
 CONTENTS = [{"role": "user", "parts": [{"text": "hi"}]}]
 BODIES: dict[Protocol, tuple[dict[str, Any], list[Any]]] = {
-    "chat": ({"model": "m", "messages": SAID}, fields_of_chat.FIELDS),
-    "messages": ({"model": "m", "max_tokens": 9, "messages": SAID}, fields_of_messages.FIELDS),
+    "chat": ({"model": "m", "messages": STATED}, fields_of_chat.FIELDS),
+    "messages": ({"model": "m", "max_tokens": 9, "messages": STATED}, fields_of_messages.FIELDS),
     "native": ({"contents": CONTENTS}, fields_of_gemini.FIELDS),
-    "responses": ({"model": "m", "input": SAID}, fields_of_responses.FIELDS),
+    "responses": ({"model": "m", "input": STATED}, fields_of_responses.FIELDS),
 }
 READERS: dict[Protocol, Callable[[bytes], object]] = {
     "chat": chat.read_request,

@@ -72,25 +72,25 @@ def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) 
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
 
 
-def normal(protocol: Protocol, answer: Response) -> Response:
+def normal(protocol: Protocol, reply: Response) -> Response:
     """The answer in the words that this protocol has for it."""
     if protocol in ("chat", "responses"):
-        return answer
+        return reply
     parts: list[Part] = []
-    has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
-    for part in answer.parts:
+    has_refusal = any(isinstance(part, Refusal) for part in reply.parts)
+    for part in reply.parts:
         output = Text(part.text) if isinstance(part, Refusal) else part
         before = parts[-1] if parts else None
         if isinstance(output, Text) and isinstance(before, Text):
             parts[-1] = Text(before.text + output.text)
         else:
             parts.append(output)
-    finish = "refusal" if has_refusal and answer.finish == "stop" else answer.finish
+    finish = "refusal" if has_refusal and reply.finish == "stop" else reply.finish
     usage = (
-        answer.usage
-        or response_in("messages", body_of("messages", answer, id="x", created=0, model="m")).usage
+        reply.usage
+        or response_in("messages", body_of("messages", reply, id="x", created=0, model="m")).usage
     )
-    return replace(answer, parts=tuple(parts), finish=finish, usage=usage)
+    return replace(reply, parts=tuple(parts), finish=finish, usage=usage)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS[:3])  # gemini seals what another has signed
@@ -212,40 +212,40 @@ def test_upstream_is_given_what_its_protocol_allows_by_messages(body: dict[str, 
     check_upstream_body(translated_or_refused("messages", "native", body))
 
 
-def opened(answer: Response) -> Response:
+def opened(reply: Response) -> Response:
     """An answer as its client sends it back: foreign signatures taken out of their envelope."""
-    whole = body_of("native", answer, id="x", created=1, model="m")
+    whole = body_of("native", reply, id="x", created=1, model="m")
     candidate = json.loads(whole)["candidates"][0]
     turns = (
         codec("native")
         .decode_request({"contents": [candidate.get("content", {"parts": []})]})
         .turns
     )
-    return replace(answer, parts=turns[0].parts if turns else ())
+    return replace(reply, parts=turns[0].parts if turns else ())
 
 
 @slow
 @given(responses_of())
-def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
-    again = opened(answer)
+def test_whole_answer_comes_back_as_it_was_said(reply: Response) -> None:
+    again = opened(reply)
     texts = [part.text for part in again.parts if isinstance(part, Text) and part != EMPTY]
-    output = [part.text for part in answer.parts if isinstance(part, Text | Refusal)]
+    output = [part.text for part in reply.parts if isinstance(part, Text | Refusal)]
     assert texts == [text for text in output if text]
     kept = [part for part in again.parts if not isinstance(part, Text)]
-    expected = [part for part in answer.parts if not isinstance(part, Text | Refusal)]
+    expected = [part for part in reply.parts if not isinstance(part, Text | Refusal)]
     assert comparable(replace(again, parts=tuple(kept))) == comparable(
-        replace(answer, parts=tuple(expected))
+        replace(reply, parts=tuple(expected))
     )
 
 
 @slow
 @given(responses_of())
-def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
-    found = response_in("native", body_of("native", answer, id="x", created=1, model="m"))
-    has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
-    is_refused = has_refusal and answer.finish != "length"
-    assert found.finish == ("refusal" if is_refused else answer.finish)
-    usage = answer.usage  # the protocol has no count for what is written to a cache
+def test_whole_answer_ends_as_it_was_said(reply: Response) -> None:
+    found = response_in("native", body_of("native", reply, id="x", created=1, model="m"))
+    has_refusal = any(isinstance(part, Refusal) for part in reply.parts)
+    is_refused = has_refusal and reply.finish != "length"
+    assert found.finish == ("refusal" if is_refused else reply.finish)
+    usage = reply.usage  # the protocol has no count for what is written to a cache
     assert found.usage == (None if usage is None else replace(usage, cache_write_tokens=0))
 
 
@@ -264,17 +264,17 @@ def recorded(protocol: Protocol, path: Path) -> list[SseEvent]:
     return events[: ends[0] + 1] if ends else events
 
 
-def visible(answer: Response) -> list[object]:
+def visible(reply: Response) -> list[object]:
     """What a client sees: all text as one, and the calls."""
-    text = "".join(part.text for part in answer.parts if isinstance(part, Text))
-    calls = [part for part in answer.parts if isinstance(part, ToolCall)]
+    text = "".join(part.text for part in reply.parts if isinstance(part, Text))
+    calls = [part for part in reply.parts if isinstance(part, ToolCall)]
     return [text, *[(call.name, arguments_object(call.arguments)) for call in calls]]
 
 
-def usage_of(answer: Response) -> tuple[int, int]:
+def usage_of(reply: Response) -> tuple[int, int]:
     """Tokens in and out; every recording that is complete states them."""
-    assert answer.usage is not None
-    return answer.usage.input_tokens, answer.usage.output_tokens
+    assert reply.usage is not None
+    return reply.usage.input_tokens, reply.usage.output_tokens
 
 
 def test_recorded_stream_is_translated_to_its_end() -> None:

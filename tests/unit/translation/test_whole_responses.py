@@ -213,7 +213,7 @@ def test_what_is_no_message_is_malformed(body: bytes) -> None:
 
 
 # name: an answer's body, and what it says.
-ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
+RESPONSES: dict[str, tuple[dict[str, Any], Response]] = {
     "text": (
         chunk("a", "b", finishReason="STOP", **usage(3, 2)),
         Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2)),
@@ -266,15 +266,15 @@ ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
 }
 
 
-@each("name", ANSWERS)
+@each("name", RESPONSES)
 def test_answer_is_read(name: str) -> None:
-    body, expected = ANSWERS[name]
+    body, expected = RESPONSES[name]
     assert response_to("native", body) == expected
 
 
-@each("name", ANSWERS)
+@each("name", RESPONSES)
 def test_answer_says_what_its_stream_says(name: str) -> None:
-    body, expected = ANSWERS[name]
+    body, expected = RESPONSES[name]
     parts = body.get("candidates", [{}])[0].get("content", {}).get("parts", [])
     named = {name: body[name] for name in ("modelVersion", "responseId") if name in body}
     chunks = [{"candidates": [{"content": {"parts": [part]}}], **named} for part in parts]

@@ -47,7 +47,7 @@ def prices(draw: st.DrawFn) -> TokenPrice:
 
 
 @dataclass
-class Answer:
+class Response:
     """What a meter has read of an answer."""
 
     usage: Usage | None
@@ -62,7 +62,7 @@ class Answer:
 
 
 responses = st.builds(
-    Answer,
+    Response,
     usage=st.none() | usages,
     partial_usage=st.none()
     | st.builds(
@@ -79,11 +79,11 @@ responses = st.builds(
 
 @given(prices(), responses, st.none() | st.just(0.5), counts)
 def test_what_is_kept_of_a_call_comes_to_its_cost(
-    price: TokenPrice, answer: Answer, first_byte_seconds: float | None, estimate: int
+    price: TokenPrice, response: Response, first_byte_seconds: float | None, estimate: int
 ) -> None:
-    _: MeterReading = answer
+    _: MeterReading = response
     bill = TokenBill(price, estimate, 1, 1, is_stream=True, bounds=Bounds(10**6, 10**6, 10**6))
-    bill.meter = cast(Meter, answer)
+    bill.meter = cast(Meter, response)
     charged = bill.charged(first_byte_seconds=first_byte_seconds)
     # As the row keeps it, and as it comes back.
     detail = json.loads(json.dumps({**bill.terms, **charged.detail}))

@@ -19,7 +19,7 @@ _AVATAR = shape(name=Name, source_url=Link, source_kind=Literal["image", "video"
 @AVATARS.serves(SUBMIT, "POST /v1/videos/avatars", _AVATAR)
 def register_avatar(call: Call) -> Json:
     reported = {"name": call.body["name"], "source_kind": call.body.get("source_kind", "image")}
-    return _avatar(call.begin("avatar", "ava_", told=reported), call)
+    return _avatar(call.begin("avatar", "ava_", notified=reported), call)
 
 
 @AVATARS.serves("catalog", "GET /v1/videos/avatars")

@@ -73,20 +73,20 @@ async def test_two_workers_that_ask_at_once_give_the_same_answer() -> None:
         caches = [SummaryCache(clock, shared=link) for link in links]
         made: list[int] = []
 
-        async def answer() -> bytes:
+        async def response() -> bytes:
             made.append(len(made))
             await asyncio.sleep(0.01)
             return f"made {len(made)} ü".encode()
 
-        both = await asyncio.gather(*(cache.get_summary(("a", None), answer) for cache in caches))
+        both = await asyncio.gather(*(cache.get_summary(("a", None), response) for cache in caches))
         assert both[0] == both[1]
         count = len(made)
         third = SummaryCache(clock, shared=links[0])
-        assert await third.get_summary(("a", None), answer) == both[0]
+        assert await third.get_summary(("a", None), response) == both[0]
         assert len(made) == count
-        assert await third.get_summary(("b", None), answer) != both[0]
+        assert await third.get_summary(("b", None), response) != both[0]
         clock.advance(60)
-        assert await third.get_summary(("a", None), answer) != both[0]
+        assert await third.get_summary(("a", None), response) != both[0]
 
 
 async def test_answer_that_is_too_long_stays_with_its_worker() -> None:
@@ -106,8 +106,8 @@ async def test_worker_whose_parent_has_ended_answers_by_itself() -> None:
     with pytest.raises(ParentUnavailable):
         await link.find("q", 1)
 
-    async def answer() -> bytes:
+    async def response() -> bytes:
         return b"own"
 
-    assert await SummaryCache(FakeClock(), shared=link).get_summary("q", answer) == b"own"
+    assert await SummaryCache(FakeClock(), shared=link).get_summary("q", response) == b"own"
     await link.close()

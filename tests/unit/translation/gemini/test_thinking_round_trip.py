@@ -56,7 +56,7 @@ BLOCKS: list[dict[str, Any]] = [
     text("a"),
     use("x", {}, name="f"),
 ]
-ANSWER = Response(id="u", model="m", parts=THOUGHTS, finish="tool_calls")
+RESPONSE = Response(id="u", model="m", parts=THOUGHTS, finish="tool_calls")
 
 
 def given_back(parts: list[Any]) -> list[Any]:
@@ -69,7 +69,7 @@ def given_back(parts: list[Any]) -> list[Any]:
 
 
 def test_thoughts_of_another_provider_come_back_by_a_gemini_client() -> None:
-    parts = whole("native", ANSWER)["candidates"][0]["content"]["parts"]
+    parts = whole("native", RESPONSE)["candidates"][0]["content"]["parts"]
     assert given_back(parts) == BLOCKS
 
 

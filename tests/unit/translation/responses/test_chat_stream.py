@@ -33,7 +33,7 @@ from tests.unit.translation.strategies import chat_requests
 from tests.unit.translation.translated import data_of, decoded, events_from, folded, sse, translated
 
 RECORDINGS = Path(__file__).parents[5] / "shared" / "recordings" / "responses"
-ASKED = {
+REQUESTED = {
     "model": "m",
     "stream": True,
     "messages": [user("hi")],
@@ -45,7 +45,9 @@ PNG = "iVBORw0KGgoAAAAN"
 
 def opened(*, include_usage: bool = True) -> TranslatedStream:
     """A stream under way, whose upstream's secrets are hidden."""
-    call = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=lambda text: text.replace("host-7", "[…]"))
+    call = TranslatedCall(
+        BUILTIN_TOOLS, REQUESTED, redact=lambda text: text.replace("host-7", "[…]")
+    )
     call.upstream_body(model="up", stream=True, max_tokens=9)
     assert call.report.warning() is None
     return call.stream(id="answer-1", created=7, model="m", include_usage=include_usage)
@@ -94,7 +96,7 @@ def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
 
 def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
     stream = opened()
-    (name,) = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=str).names
+    (name,) = TranslatedCall(BUILTIN_TOOLS, REQUESTED, redact=str).names
     item = call(name=name, arguments="")
     sent = b"".join(
         stream.take_event(read_event(one.data or b""))
