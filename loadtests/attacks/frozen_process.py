@@ -84,7 +84,7 @@ class Found:
     """What an attack has found; costs are in nano-USD."""
 
     attack: str
-    answered: int
+    served: int
     free: int
     rows: Counter[tuple[str, int]]  # status and cost
     statuses: Counter[int]  # of the answers
@@ -95,7 +95,7 @@ class Found:
         rows = ", ".join(f"{n} {status} at {cost}" for (status, cost), n in self.rows.items())
         proof = "the ledger adds up" if self.verified else f"NOT so: {', '.join(self.faults)}"
         return (
-            f"{self.attack}: {self.answered} answered, {self.free} of them cost nothing;"
+            f"{self.attack}: {self.served} answered, {self.free} of them cost nothing;"
             f" rows: {rows}; {proof}"
         )
 
@@ -213,7 +213,7 @@ def waiting_batches(h: Deployment) -> int:
 
 
 def found(
-    h: Deployment, tenant: Tenant, attack: str, answered: int, free: int, statuses: Counter[int]
+    h: Deployment, tenant: Tenant, attack: str, served: int, free: int, statuses: Counter[int]
 ) -> Found:
     """The rows, and the result of the proof."""
     logged = Counter((row["status"], row["cost_nano_usd"]) for row in rows(h, tenant))
@@ -221,8 +221,8 @@ def found(
         h.verify()
     except CommandFailed as failed:
         faults = tuple(sorted({fault["invariant"] for fault in failed.answer["faults"]}))
-        return Found(attack, answered, free, logged, statuses, False, faults)
-    return Found(attack, answered, free, logged, statuses, True)
+        return Found(attack, served, free, logged, statuses, False, faults)
+    return Found(attack, served, free, logged, statuses, True)
 
 
 def frozen_process(calls: int = 40, pace: float = 1.0) -> bool:

@@ -83,10 +83,10 @@ class _Answering(BaseHTTPRequestHandler):
     do_GET = do_POST
 
 
-def serve_upstream(told: SimpleQueue[int]) -> None:
+def serve_upstream(received: SimpleQueue[int]) -> None:
     """Be the upstream, which tells its port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
-        told.put(server.server_port)
+        received.put(server.server_port)
         server.serve_forever()
 
 
@@ -118,13 +118,13 @@ class Found(NamedTuple):
     shape: str
     way: str
     megabytes: float
-    told: str
+    received: str
     seconds: float
     longest: float
 
     def __str__(self) -> str:
         return (
-            f"| {self.shape} | {self.way} | {self.megabytes:.1f} MB | {self.told} |"
+            f"| {self.shape} | {self.way} | {self.megabytes:.1f} MB | {self.received} |"
             f" {self.seconds:.2f} s | {1000 * self.longest:.1f} ms |"
         )
 
@@ -223,6 +223,6 @@ def large_bodies(megabytes: float = 60.0, only: str = "", longest: float = 0.0) 
         print("|---|---|---|---|---|---|")
         for found in attack(h, only, size):
             print(found, flush=True)
-            is_well = is_well and not re.match("500|lost", found.told)
+            is_well = is_well and not re.match("500|lost", found.received)
             is_well = is_well and found.longest * 1000 <= (longest or float("inf"))
     return is_well

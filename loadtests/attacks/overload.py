@@ -61,7 +61,7 @@ class Stretch:
     @property
     def goodput(self) -> float:
         """Served calls a second."""
-        return self.tally.answers / self.seconds
+        return self.tally.responses / self.seconds
 
     def line(self) -> str:
         """The report of it."""
@@ -95,7 +95,7 @@ async def closed_loop(target: Target, seconds: float) -> float:
     await load.open()
     load.tallies.append(Tally())
     await asyncio.sleep(seconds)
-    rate = load.tallies[-1].answers / seconds
+    rate = load.tallies[-1].responses / seconds
     await load.close()
     return rate
 
@@ -114,7 +114,7 @@ async def stretch(
     cpu, began = cpu_seconds(target.pid), time.perf_counter()
     while (now := time.perf_counter() - began) < seconds:
         if now > len(seen.refusals) + 1:
-            seen.at_first = seen.at_first or seen.tally.answers
+            seen.at_first = seen.at_first or seen.tally.responses
             seen.refusals.append(len(seen.tally.refused) - sum(seen.refusals))
         seen.waiting = max(seen.waiting, load.waiting)
         await asyncio.sleep(TURN_SECONDS)
@@ -138,7 +138,7 @@ async def burst(target: Target, count: int) -> None:
         await asyncio.sleep(TURN_SECONDS)
     await load.close()
     slowest = quantile(tally.seconds, 1.0)
-    print(f"{count} at once: {tally.answers} served, all after {slowest:.0f} ms", flush=True)
+    print(f"{count} at once: {tally.responses} served, all after {slowest:.0f} ms", flush=True)
 
 
 async def pause(target: Target) -> None:
@@ -178,8 +178,8 @@ async def attack(target: Target, *, times: float, seconds: float) -> None:
     over = await stretch(target, f"{times:g} times", times * rated, seconds)
     after = await stretch(target, "half, right after", rated / 2, seconds / 2)
     stood = await stretch(target, "half, with a pause", rated / 2, 8.0, pauses=True)
-    call = full.cpu_seconds / max(1, full.tally.answers)
-    spent = over.cpu_seconds - over.tally.answers * call
+    call = full.cpu_seconds / max(1, full.tally.responses)
+    spent = over.cpu_seconds - over.tally.responses * call
     print(f"goodput {over.goodput / rated:.0%} of rated, {over.goodput / most:.0%} of the most")
     p95 = [quantile(one.tally.seconds, 0.95) for one in (light, full, over)]
     print(f"p95 {p95[2] / p95[0]:.1f} times that of a tenth, {p95[2] / p95[1]:.1f} that of rated")

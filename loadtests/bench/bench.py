@@ -146,17 +146,17 @@ def from_tally(subject: Subject, tally: Tally, seconds: float, spent: Spent, rig
     """Columns from what the clients saw and what was spent in so many seconds."""
     server, workers = spent["server"], [spent[pid] for pid in subject.target.workers]
     figures = {
-        "rate": tally.answers / seconds,
+        "rate": tally.responses / seconds,
         "server_busy": server / seconds,
         "rig_busy": (spent["rig"] + spent["database"]) / seconds / rig.cores,
         "stolen": spent["stolen"] / seconds / (os.cpu_count() or 1),
     }
-    if tally.answers:
-        figures["cpu_ms"] = server / tally.answers * 1000
-        figures["pg_ms"] = spent["database"] / tally.answers * 1000
+    if tally.responses:
+        figures["cpu_ms"] = server / tally.responses * 1000
+        figures["pg_ms"] = spent["database"] / tally.responses * 1000
         figures |= _percentiles("", tally.seconds)
         if server:
-            figures["per_core"] = max(1, len(workers)) * tally.answers / server
+            figures["per_core"] = max(1, len(workers)) * tally.responses / server
         if any(workers):
             figures["busiest"] = max(workers) / sum(workers)
     figures |= _percentiles("first_", tally.first) | _percentiles("gap_", tally.gaps)
@@ -233,7 +233,7 @@ def _run(subject: Subject, meanwhile: Callable[[Load], Awaitable[None]] | None =
         gc.enable()
     if faults := load.faults:
         raise VoidWindow(f"{faults.total()} failed: {', '.join(sorted(faults))}")
-    if not any(one.answers or one.events for one in load.tallies):
+    if not any(one.responses or one.events for one in load.tallies):
         raise VoidWindow("no answer")
     return load
 

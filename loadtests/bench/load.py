@@ -36,7 +36,7 @@ def _floats() -> array[float]:
 class Tally:
     """What was seen in one stretch of time. Times in seconds."""
 
-    answers: int = 0
+    responses: int = 0
     events: int = 0
     seconds: array[float] = field(default_factory=_floats)  # to the last byte
     refused: array[float] = field(default_factory=_floats)  # to the last byte of a 503
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
         elif self._events < self._events_due:
             tally.faults["too few events"] += 1
         else:
-            tally.answers += 1
+            tally.responses += 1
             tally.seconds.append(now - self._due_at)
         self.close() if self._is_closing else self._on_idle(self)
 

@@ -46,12 +46,12 @@ class Mailbox:
     def ask(self, amount: int) -> asyncio.Future[int]:
         """Put an amount in; the answer is the total."""
         if not self._asked:
-            self._loop.call_soon(self._answer)
+            self._loop.call_soon(self._respond)
         response: asyncio.Future[int] = self._loop.create_future()
         self._asked.append((amount, response))
         return response
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         request, self._asked = self._asked, []
         for amount, response in request:
             self._total += amount

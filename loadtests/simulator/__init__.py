@@ -83,7 +83,7 @@ Looking inside
 A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_client`.
 
 Where things are: `http.py` (a connection) -> `engine.py` (request to script) -> `dialects/`
-(wires), `answers.py` (content), `script.py` (delivery); beside them `directives.py`,
+(wires), `completions.py` (content), `script.py` (delivery); beside them `directives.py`,
 `exchange.py` (requests and counters), `server.py` (ports, `/_sim`). Work that takes time is in
 `tasks/`, the files it makes are in `files.py`; upstreams that are signed for or want tokens are in
 `cloud/`, single providers, each with paths, keys, errors and habits of its own, in `providers/`.

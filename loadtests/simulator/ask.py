@@ -1,6 +1,6 @@
 """What a request asks for, in one shape for all dialects, and the pieces to read it with.
 
-Each dialect reads its own wire into an `Ask` (`dialects/`); `answers.py` turns an `Ask` into an
+Each dialect reads its own wire into an `Ask` (`dialects/`); `completions.py` turns an `Ask` into an
 `Answer` without knowing which wire it came over. Nothing here touches a socket.
 """
 

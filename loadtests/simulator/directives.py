@@ -2,7 +2,7 @@
 
 The members with their types and bounds, how several layers become one directive, and the book of
 standing ones, which decides which apply to the next request (`rate` by the seed, `times` by
-counting down). What a member does to the answer is `answers.py` (content) and `script.py`
+counting down). What a member does to the answer is `completions.py` (content) and `script.py`
 (delivery).
 """
 

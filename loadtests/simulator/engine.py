@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from loadtests.simulator import directives, script
-from loadtests.simulator.answers import compose
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud.server import CloudServer
+from loadtests.simulator.completions import compose
 from loadtests.simulator.dialects.base import Dialect
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
@@ -116,7 +116,7 @@ class Engine:
             if exchange.method != "POST":
                 raise Refusal(405, f"Method {exchange.method} is not allowed here.")
             exchange.api_key = dialect.authenticate(exchange)
-            found = self._answer(exchange, dialect)
+            found = self._respond(exchange, dialect)
         except Refusal as refusal:
             shape = dialect or self._unknown
             found = script.refusal_script(shape, refusal)
@@ -145,7 +145,7 @@ class Engine:
             or next(by_ending, None)
         )
 
-    def _answer(self, exchange: Exchange, dialect: Dialect) -> Script:
+    def _respond(self, exchange: Exchange, dialect: Dialect) -> Script:
         faults = self.faults.take(exchange.api_key)
         version = exchange.header(b"anthropic-version")
         request = (dialect, exchange.target, version, exchange.body)

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.completions import Completion
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.directives import ORDINARY, Directive
 from loadtests.simulator.exchange import Outcome, Stats

@@ -141,12 +141,12 @@ class Simulator:
     async def _introspect(self, exchange: Exchange) -> bytes:
         """The whole HTTP answer to a request under `/_sim`."""
         try:
-            status, value = await self._answer(exchange)
+            status, value = await self._respond(exchange)
         except Refusal as refusal:
             status, value = refusal.status, {"error": refusal.message}
         return script.body_script(status, ORDINARY, encode(value), JSON).bytes
 
-    async def _answer(self, exchange: Exchange) -> tuple[int, object]:
+    async def _respond(self, exchange: Exchange) -> tuple[int, object]:
         engine, parameters = self.engine, exchange.parameters()
         # Cut the raw path: a key may hold an encoded slash.
         noun, _, name = exchange.path.removeprefix("/_sim/").partition("/")

@@ -22,7 +22,7 @@ def test_answers_of_a_process_that_stood_still_cost_what_they_cost(
 ) -> None:
     with deployment(database_url, tmp_path, is_funded=False) as h:
         found = freeze_under_calls(h, host=host, pace=PACE, calls=CALLS)
-        assert (found.answered, found.free) == (CALLS, 0)
+        assert (found.served, found.free) == (CALLS, 0)
         assert found.rows == {("success", COST_NANO_USD): CALLS}
         assert found.verified
         corrected = h.query(

@@ -331,16 +331,16 @@ def test_collector_that_hangs_holds_up_no_call_and_no_end(database: str, tmp_pat
         sink.call(first.trace)
         _, headers, body = sink.posts.get(timeout=PATIENCE_SECONDS)
         assert (headers["content-encoding"], body[:2]) == ("gzip", b"\x1f\x8b")
-        sink.answers.clear()
+        sink.replies.clear()
         replies = [built.client.chat() for _ in range(CALLS)]
         assert {reply.status for reply in replies} == {200}
         until(lambda: "Queue full" in built.gateway.log(), what="a word on spans dropped")
         # Far more than once it was, and the log is not flooded with it.
         assert sum("Queue full" in line for line in built.gateway.lines) < CALLS
-        sink.answers.set()
+        sink.replies.set()
         until(lambda: built.client.chat().trace in sink.gateway_traces, what="spans again")
         assert not {reply.trace for reply in replies} <= sink.gateway_traces
-        sink.answers.clear()
+        sink.replies.clear()
         assert built.client.chat().status == 200
         assert built.gateway.terminate() == 0
         built.start()

@@ -28,11 +28,11 @@ from loadtests.rig.response import Response
 from loadtests.rig.tenants import Tenant
 from loadtests.rig.upstream import key_of
 from loadtests.rig.waiting import until
-from loadtests.simulator.answers import Tokens
+from loadtests.simulator.completions import Tokens
 from loadtests.simulator.dialects.chat import HIDDEN, THINK_TAGS, ChatDialect
 from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider
-from tests.acceptance.dialogues.asked import Turn, body_of, path_of
 from tests.acceptance.dialogues.streamed import read_stream
+from tests.acceptance.dialogues.turn import Turn, body_of, path_of
 from tests.acceptance.dialogues.whole import WholeResult, read_whole
 from tests.support.covering import covering
 from tests.support.rows import each

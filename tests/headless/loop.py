@@ -47,7 +47,7 @@ class Loop:
     """So many turns that call tools."""
 
     turns: int
-    is_asked: bool = False
+    is_requested: bool = False
     is_shown: bool = False
 
     def line_of(self, h: Deployment, agent: Agent, way: str, place: Path, packages: Path) -> str:
@@ -68,7 +68,7 @@ class Loop:
             refused = refusals_of(h) - before
             refused -= Counter({"not_found 404": agent.unknown_paths * runs})
             ended = ["success"]
-            if agent.again and not self.is_asked:  # it left in the middle
+            if agent.again and not self.is_requested:  # it left in the middle
                 refused = Counter({name: n for name, n in refused.items() if "499" not in name})
                 ended.append("interrupted")
             faults += faults_of(rows, h.gw("account", "show", account), refused, ended)
@@ -83,18 +83,18 @@ class Loop:
         can_go_on = bool(agent.again)
         starts = {0}
         if can_go_on:
-            starts |= set(range(self.turns)) if self.is_asked else {self.turns // 2}
+            starts |= set(range(self.turns)) if self.is_requested else {self.turns // 2}
         for turn in range(self.turns):
             following: Mapping[str, Any] = self._calls(agent, work, turn + 1)
             if turn + 1 in starts:
-                following = DONE if self.is_asked else SILENCE
+                following = DONE if self.is_requested else SILENCE
             step = f"[[sim {json.dumps(following)}]]\n"
             (work / f"step-{turn}.txt").write_text(step, encoding="utf-8")
             (work / f"notes-{turn}.txt").write_text(step + NOTES, encoding="utf-8")
         for start in sorted(starts):
             calls = json.dumps(self._calls(agent, work, start))
             is_last = start == max(starts)
-            yield f"Read on from {start}. [[sim {calls}]]", not (is_last or self.is_asked)
+            yield f"Read on from {start}. [[sim {calls}]]", not (is_last or self.is_requested)
 
     def _calls(self, agent: Agent, work: Path, turn: int) -> Mapping[str, Any]:
         if turn == self.turns:

@@ -163,7 +163,7 @@ def _costs(call: Call, *, is_success: bool) -> set[int]:
 
     A process that dies leaves what its heartbeat reported: any part of what was sent.
     """
-    response = call.answer
+    response = call.response
     if response is None or not (is_success or call.client.blocks):
         return {0}
     reported = response.reported
@@ -187,11 +187,11 @@ def _attempts(call: Call, row: dict[str, Any]) -> list[str]:
     if isinstance(attempts, str):
         attempts = ujson.loads(attempts)
     count, has_response = len(attempts), row["status"] == "success" or call.has_begun
-    tried = len(call.asked)
+    tried = len(call.tried)
     usual = (tried - 1,) if has_response and tried else (tried - 1, tried)
     if count in usual or (call.process.is_dead and count == 0):
         return []
-    return [f"has {count} failed attempts after {call.asked}"]
+    return [f"has {count} failed attempts after {call.tried}"]
 
 
 def _of_row(call: Call, row: dict[str, Any], upstreams: Upstreams) -> list[str]:

@@ -342,7 +342,7 @@ class World:
             self.calls.append(call)
             await process.run(lambda call=call: call.run(self.models))  # type: ignore[misc]
             if not call.is_whole:
-                self.fault(f"{process.name} does not serve: {call.error} after {call.asked}")
+                self.fault(f"{process.name} does not serve: {call.error} after {call.tried}")
 
 
 def simulate(seed: int) -> Report:

@@ -50,14 +50,14 @@ class JobPoll:
 class SimulatedJobs(FakeJobs):
     """Jobs with what was asked, and who ended them."""
 
-    asked: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    requested: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     ended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     polls: dict[str, JobPoll] = field(default_factory=dict)
     progress: dict[str, int | None] = field(default_factory=dict)
 
     def begin(self, job: Mapping[str, Any], hold: Hold) -> None:
         super().begin(job, hold)
-        self.asked[job["id"]] = job
+        self.requested[job["id"]] = job
 
     def end(self, ended: list[dict[str, Any]], unsettled: Any) -> None:
         were_open = {one["id"] for one in ended if self._is_open(one["id"])}
@@ -163,7 +163,7 @@ class SimulatedStore(FakeStore):
     ) -> list[tuple[Any, ...]]:
         job_id, *_, pause, _ = params
         if found[0][0] and job_id not in self.jobs.polls and job_id not in self.jobs.ended:
-            deadline = self._now + self.jobs.asked[job_id]["deadline"]
+            deadline = self._now + self.jobs.requested[job_id]["deadline"]
             self.jobs.polls[job_id] = JobPoll(self._now + pause, deadline)
             self.keys.push(CHANGES_CHANNEL, f"job:{job_id}")
         return found
@@ -194,7 +194,7 @@ class SimulatedStore(FakeStore):
     def _claimed(
         self, job_id: str, poll: JobPoll, before: str | None, lag: float
     ) -> tuple[Any, ...]:
-        row, requested = self.jobs.rows[job_id], self.jobs.asked[job_id]
+        row, requested = self.jobs.rows[job_id], self.jobs.requested[job_id]
         assert row.upstream is not None
         channel, upstream_id = row.upstream
         progress = self.jobs.progress.get(job_id)
@@ -235,7 +235,7 @@ class SimulatedStore(FakeStore):
         hold = None if row is None else self.holds.get(row.call_id)
         if row is None or hold is None or hold["process_id"] is not None:
             return []
-        requested = self.jobs.asked[job_id]
+        requested = self.jobs.requested[job_id]
         billing = requested["billing"]
         price, request = ujson.dumps(billing["price"]), ujson.dumps(requested["request"])
         call = (

@@ -34,7 +34,7 @@ class Attempted(Protocol):
     def asks(self, channel_id: str) -> None:
         """It sends a request to a channel."""
 
-    def answered(self, reply: Response) -> None:
+    def accepted(self, reply: Response) -> None:
         """A channel takes it: the head of a response is here that says so."""
 
 
@@ -250,7 +250,7 @@ class SimulatedHttp(UpstreamClient):
         assert isinstance(head, Head)
         reply.response = response = FakeResponse(head, steps)
         if call is not None and head.status == 200:
-            call.answered(reply)
+            call.accepted(reply)
         self._responses.append(response)
         return response
 

@@ -54,8 +54,8 @@ class Sink(HTTPServer):
         self.posts: Queue[tuple[str, dict[str, str], bytes]] = Queue()
         self.received: list[ReadSpan] = []
         self.status = 200
-        self.answers = threading.Event()  # a collector that hangs has it cleared
-        self.answers.set()
+        self.replies = threading.Event()  # a collector that hangs has it cleared
+        self.replies.set()
 
     @property
     def url(self) -> str:
@@ -129,7 +129,7 @@ class SinkHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
         sink.posts.put((self.path, headers, body))
-        sink.answers.wait()
+        sink.replies.wait()
         if headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
         if sink.status == 200:
@@ -151,7 +151,7 @@ def running_sink() -> Iterator[Sink]:
         try:
             yield sink
         finally:
-            sink.answers.set()
+            sink.replies.set()
             sink.shutdown()
             thread.join()
 

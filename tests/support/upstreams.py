@@ -15,7 +15,7 @@ class ScriptedUpstreams:
     def __init__(self, *channels: str) -> None:
         self.channels: Collection[str] = channels or (CHANNEL,)
         self.scripts: dict[str, deque[Observation]] = defaultdict(deque)
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.cancelled: list[str] = []
         self.gate: asyncio.Event | None = None  # polls wait for it
         self.waiting = 0
@@ -29,7 +29,7 @@ class ScriptedUpstreams:
 
     async def poll(self, job: UpstreamJob) -> Observation:
         assert job.upstream_id is not None
-        self.asked.append(job.upstream_id)
+        self.requested.append(job.upstream_id)
         if self.gate is not None:
             self.waiting += 1
             await self.gate.wait()

@@ -19,7 +19,6 @@ from zlib import crc32
 
 import msgspec
 
-from loadtests.simulator.answers import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -32,6 +31,7 @@ from loadtests.simulator.ask import (
     tokens_of,
 )
 from loadtests.simulator.cloud.credentials import refused, signed_by
+from loadtests.simulator.completions import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.dialects.base import Dialect, Stream, argument_pieces, encode
 from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
 from loadtests.simulator.exchange import Exchange

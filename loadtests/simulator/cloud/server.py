@@ -11,7 +11,6 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from loadtests.simulator import directives, script
-from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud.bedrock import (
     CONVERSE_PATH,
@@ -30,6 +29,7 @@ from loadtests.simulator.cloud.credentials import (
     TokenRefusal,
     client_of,
 )
+from loadtests.simulator.completions import Completion
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import GeminiDialect

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.completions import Completion
 from loadtests.simulator.exchange import Exchange
 
 TYPES: Final = {

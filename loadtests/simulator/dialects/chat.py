@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from loadtests.simulator.answers import Call, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -27,6 +26,7 @@ from loadtests.simulator.ask import (
     size_of,
     tokens_of,
 )
+from loadtests.simulator.completions import Call, Completion, Tokens
 from loadtests.simulator.dialects.base import Dialect, Stream, argument_pieces, decode, encode
 from loadtests.simulator.exchange import Exchange
 

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import msgspec
 
-from loadtests.simulator.answers import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Refusal,
@@ -25,6 +24,7 @@ from loadtests.simulator.ask import (
     size_of,
     tokens_of,
 )
+from loadtests.simulator.completions import BLOCKED, REFUSAL, Completion, Tokens
 from loadtests.simulator.dialects.base import Dialect, Stream, decode, encode, parsed
 from loadtests.simulator.exchange import Exchange
 

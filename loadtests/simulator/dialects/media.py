@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 import msgspec
 from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
 
-from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal, decoder_of, given, shape, tokens_of
+from loadtests.simulator.completions import Completion
 from loadtests.simulator.dialects.base import Dialect, decode, encode
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.files import File, Files, base_of, png_base64

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from loadtests.simulator.answers import ECHO_CHARS, Call, Completion, Tokens
 from loadtests.simulator.ask import (
     Ask,
     Picture,
@@ -28,6 +27,7 @@ from loadtests.simulator.ask import (
     size_of,
     tokens_of,
 )
+from loadtests.simulator.completions import ECHO_CHARS, Call, Completion, Tokens
 from loadtests.simulator.dialects.base import (
     Dialect,
     Stream,

@@ -23,8 +23,8 @@ import msgspec
 import yaml
 
 from loadtests.simulator import directives, script
-from loadtests.simulator.answers import Completion
 from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.completions import Completion
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.dialects.chat import DONE, ChatDialect, ChatTraits, filled
 from loadtests.simulator.dialects.gemini import GeminiDialect

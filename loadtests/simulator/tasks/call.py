@@ -43,7 +43,7 @@ class Route:
         """Under which name its requests are counted."""
         return self.wire.name if self.part == SUBMIT else f"{self.wire.name}.{self.part}"
 
-    def answer(self, call: Call) -> Reply:
+    def respond(self, call: Call) -> Reply:
         """Check the body and answer it; raises Refusal."""
         try:
             msgspec.convert(call.body, self.shape)

@@ -67,12 +67,12 @@ class TaskServer:
                 exchange.protocol = route.protocol
                 if route.query:
                     opened = (exchange.parameters().get(route.query, ""),)
-                return self._answer(exchange, route, opened, faults)
+                return self._respond(exchange, route, opened, faults)
         wire = found[0][0].wire
         exchange.protocol = wire.name
         return _refused(wire, Refusal(405, f"Method {exchange.method} is not allowed here."))
 
-    def _answer(
+    def _respond(
         self, exchange: Exchange, route: Route, opened: tuple[str, ...], faults: FaultBook
     ) -> Script:
         try:
@@ -113,7 +113,7 @@ class TaskServer:
             return _stated(wire, directive)
         if route.part == SUBMIT:
             return _delivered(wire, directive, self._replay_or_serve(call, route))
-        return _delivered(wire, directive, route.answer(call))
+        return _delivered(wire, directive, route.respond(call))
 
     def _replay_or_serve(self, call: Call, route: Route) -> Reply:
         """A submit; with the `Idempotency-Key` of an earlier one that one's answer."""
@@ -127,7 +127,7 @@ class TaskServer:
                 raise Refusal(409, "The Idempotency-Key was used with another body.")
             return replace(kept, lines=b"Idempotency-Replayed: true\r\n")
         tasks = len(self.book)
-        reply = route.answer(call)
+        reply = route.respond(call)
         if len(self.book) > tasks:
             self._stats.count(tasks=1)
         if is_keyed:

@@ -59,7 +59,7 @@ class Case:
 
     name: str
     wire: bytes
-    answers: tuple[Reply, ...]
+    responses: tuple[Reply, ...]
     stays: bool = True
     is_head: bool = False
     is_recorded: bool = False

@@ -102,7 +102,7 @@ class Stand:
             return (REFUSED[case.name],), False
         if case.name in READ:
             return (READ[case.name],), True
-        return case.answers, case.stays
+        return case.responses, case.stays
 
     def check_response(self, response: Response, expected: Reply, *, has_body: bool = True) -> str:
         """See that one answer is the expected one, in the first shape, and gives nothing away.

@@ -176,7 +176,7 @@ async def test_two_processes_share_what_is_due_and_end_each_job_once(database_ur
         async with one.polling(), other.polling():
             while upstreams.waiting < 16:  # of either as many as it may have under way
                 await asyncio.sleep(0.01)
-            assert len(set(upstreams.asked)) == 16
+            assert len(set(upstreams.requested)) == 16
             upstreams.gate.set()
             upstreams.gate = None
             for job in jobs:
@@ -184,7 +184,7 @@ async def test_two_processes_share_what_is_due_and_end_each_job_once(database_ur
             # A state is there before whoever brought it has counted it.
             while succeeded_of(one) + succeeded_of(other) < 60.0:
                 await asyncio.sleep(0.01)
-        assert max(upstreams.asked.count(job.upstream_id or "") for job in jobs) == 2
+        assert max(upstreams.requested.count(job.upstream_id or "") for job in jobs) == 2
         counts = [succeeded_of(one), succeeded_of(other)]
         assert sum(counts) == 60.0
         assert min(counts) > 0

@@ -16,7 +16,7 @@ class Neighbour:
     """A neighbour that lives; what it knows of any account is written once `written` is set."""
 
     neighbours: Neighbours
-    asked: list[str]
+    requested: list[str]
     written: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -27,7 +27,7 @@ async def neighbour(
     async with Database(url) as database:
 
         async def settled(account_id: str) -> None:
-            found.asked.append(account_id)
+            found.requested.append(account_id)
             await found.written.wait()
 
         who = ProcessIdentity(process_id, "host", "boot", 1)
@@ -59,13 +59,13 @@ async def test_every_process_is_waited_for(database_url: str) -> None:
         waiting = [
             asyncio.create_task(a.neighbours.settled(name)) for name in ("one", "two", "one")
         ]
-        await eventually(lambda: bool(b.asked and c.asked), what="both asked")
+        await eventually(lambda: bool(b.requested and c.requested), what="both asked")
         c.written.set()
-        await eventually(lambda: set(c.asked) == {"one", "two"}, what="all asked")
+        await eventually(lambda: set(c.requested) == {"one", "two"}, what="all asked")
         assert not any(task.done() for task in waiting)
         b.written.set()
         await asyncio.gather(*waiting)
-        assert sorted(a.asked) == ["one", "one", "two"]  # for itself; nobody asks itself
+        assert sorted(a.requested) == ["one", "one", "two"]  # for itself; nobody asks itself
 
 
 async def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:

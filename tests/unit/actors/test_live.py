@@ -65,11 +65,11 @@ class Upstream:
 
     def __init__(self, reply: CatalogReply[int]) -> None:
         self.reply = reply
-        self.asked = 0
+        self.requested = 0
         self.gate: asyncio.Event | None = None
 
     async def __call__(self) -> CatalogReply[int]:
-        self.asked += 1
+        self.requested += 1
         if self.gate is not None:
             await self.gate.wait()
         return self.reply
@@ -88,7 +88,7 @@ async def test_old_reply_stands_in_for_a_failure_and_its_upstream_is_left_alone_
     upstream.reply = Failed(status=503)
     for _ in range(3):
         assert await memory.reply(LIST, upstream) == CatalogValue(1)
-    assert upstream.asked == 2
+    assert upstream.requested == 2
     clock.advance(RETRY_SECONDS)
     upstream.reply = CatalogValue(2)
     assert await memory.reply(LIST, upstream) == CatalogValue(2)
@@ -122,7 +122,7 @@ async def test_many_who_wait_are_one_question_and_one_who_leaves_stops_nobody() 
     await asyncio.sleep(0)
     upstream.gate.set()
     assert await asyncio.gather(*waiting[1:]) == [CatalogValue(1)] * 4
-    assert upstream.asked == 1
+    assert upstream.requested == 1
 
 
 async def test_ids_that_clients_invent_do_not_fill_the_memory() -> None:

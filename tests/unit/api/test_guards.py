@@ -78,7 +78,7 @@ async def test_request_is_stopped(
     assert bool(response.body) == (method != "HEAD")
     check_error(response, guard, row)
     # Nothing is charged, and no permit, place or byte is kept.
-    assert set(world.money.asked) <= {"available"}
+    assert set(world.money.requested) <= {"available"}
     assert world.limits.in_flight("acct_1") == taken
     assert (len(world.in_flight), world.overload.waiting, world.bodies.used_bytes) == (0, 0, 0)
     status = guard.refusal_of(row).http_status

@@ -139,7 +139,7 @@ def test_reading_from_a_billed_endpoint_needs_no_money_and_leaves_no_row(remembe
     read, missed = (request("GET", f"/v1/polled{query}") for query in ("", "?no=1"))
     responses = ask(world, (read, b""), (missed, b""))
     assert [response.status for response in responses] == [200, 404]
-    assert (world.money.asked, world.refusals) == ([], [])
+    assert (world.money.requested, world.refusals) == ([], [])
     assert ask_one(world, ECHO).status == 402
 
 
@@ -182,7 +182,7 @@ def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
         [] if result[0] != 429 else ["rpm" if "rpm_limit" in changes else "concurrency"]
     )
     if remembers and result[0] == 200:
-        assert world.money.asked == []
+        assert world.money.requested == []
     assert world.limits.in_flight("acct_1") == 1
     assert len(world.in_flight) == 0
 
@@ -233,7 +233,7 @@ def test_each_check_refuses_by_itself(
     assert not [name for name in response.headers if "ratelimit" in name]
     assert response.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
     if status == 401:
-        assert (world.refusals, world.money.asked) == ([], [])
+        assert (world.refusals, world.money.requested) == ([], [])
     if key == {} and status in (200, 402):
         assert world.keys.uses == [(KEY, True)]
     if head is FREE and status == 200:
@@ -352,7 +352,7 @@ async def test_only_what_memory_does_not_know_is_asked() -> None:
     await waiting
     assert world.keys.uses == [(KEY, True)]  # once, and the limits counted it once
     assert world.limits.in_flight("acct_1") == 1
-    assert world.money.asked == ["available"]
+    assert world.money.requested == ["available"]
     one.release()
     world.money.remembers = True
     assert handler(world, ECHOES, "/", KEY).check() is None

@@ -21,11 +21,11 @@ class Cloud:
 
     simulator: Simulator
     http: HttpClient
-    told: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     obtained: ObtainedSecrets = field(default_factory=ObtainedSecrets)
 
     def tell(self, failure: CredentialsUnavailable) -> None:
-        self.told.append(failure.detail)
+        self.notices.append(failure.detail)
 
     async def send(
         self,

@@ -171,7 +171,7 @@ async def test_no_credentials_anywhere_is_said(
             with pytest.raises(CredentialsUnavailable) as raised:
                 await there.send(signer(there, spec), INVOKE, body_of())
             assert words in raised.value.detail
-            assert there.told[-1] == raised.value.detail
+            assert there.notices[-1] == raised.value.detail
         assert there.simulator.requests() == []
 
 

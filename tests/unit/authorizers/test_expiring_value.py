@@ -18,9 +18,9 @@ class Source:
         self.gate = asyncio.Event()
         self.gate.set()
         self.failure = ""
-        self.told: list[str] = []
+        self.notices: list[str] = []
         self.value: Refreshing[int] = Refreshing(
-            lambda failure: self.told.append(failure.detail), monotonic=lambda: self.time
+            lambda failure: self.notices.append(failure.detail), monotonic=lambda: self.time
         )
 
     async def load(self) -> tuple[int, float]:
@@ -74,7 +74,7 @@ async def test_failure_ahead_of_time_is_told_and_leaves_the_value() -> None:
     await source.get()
     await source.settle()
     assert (await source.get(), source.fetches) == (1, 2)  # not again at once
-    assert source.told == ["nobody is there"]
+    assert source.notices == ["nobody is there"]
     source.time += refreshing.RETRY_SECONDS
     source.failure = ""
     await source.get()

@@ -125,7 +125,7 @@ async def test_server_that_hands_out_no_token_is_told_of(
         with pytest.raises(CredentialsUnavailable) as raised:
             await there.send(authorizer, path, body)
         assert "not today" in raised.value.detail
-        assert there.told == [raised.value.detail]
+        assert there.notices == [raised.value.detail]
         there.simulator.clear_faults(api_key=owner)
         assert (await there.send(authorizer, path, body))[0] == 200
 

@@ -161,11 +161,11 @@ async def test_settlements_on_their_way_are_waited_for(world: World) -> None:
         balance_nano_usd=10**9, held_nano_usd=0, key_spent_nano_usd=4 * 10**9, key_held_nano_usd=0
     )
     asking = asyncio.ensure_future(get(world, BALANCE))
-    await eventually(lambda: "settled" in world.money.asked)
+    await eventually(lambda: "settled" in world.money.requested)
     world.money.lag.set()
     _, body = await asking
     assert (body["remaining_usd"], body["used_usd"]) == ("1", "4")
-    assert world.money.asked == ["settled", "spending"]
+    assert world.money.requested == ["settled", "spending"]
 
 
 @logs("request_failed")

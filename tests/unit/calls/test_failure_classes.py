@@ -28,7 +28,7 @@ class Fails:
     """A failure, and what becomes of it; `says`: the client is told the upstream's words."""
 
     script: Script
-    told: tuple[int, str]
+    reported: tuple[int, str]
     attempt: str
     outcome: str
     next_is_tried: bool = True
@@ -127,8 +127,8 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
 ) -> None:
     async with world(a=[fails.script]) as w:
         reported = await failing(w, fails, stream=stream, plan=WAYS[way])
-        assert (reported.refusal.http_status, reported.refusal.kind.code) == fails.told
-        assert reported.status == ("error", fails.told[1])
+        assert (reported.refusal.http_status, reported.refusal.kind.code) == fails.reported
+        assert reported.status == ("error", fails.reported[1])
         assert (reported.refusal.message == WORDS) == fails.says
         assert "Location" not in reported.refusal.headers
     refusing = response_of(sse.error_body("no"), status=400)  # an answer, whatever the protocol

@@ -268,7 +268,7 @@ async def test_a_model_outside_the_allowlist_is_not_there(world: World) -> None:
     assert named(await get(world, "/v1beta/models", GOOGLE)) == ["models/y"]
     assert named(await get(world, MODELS, BEARER, VERSION)) == ["y"]
     assert (await get(world, "/v1/models/y", BEARER)).status == 200  # a placeholder is listed, too
-    assert world.money.asked == []
+    assert world.money.requested == []
 
 
 async def test_a_model_that_cannot_be_called_natively_has_no_methods() -> None:

@@ -99,7 +99,7 @@ async def test_link_that_is_good_and_what_has_none_are_not_asked_for() -> None:
     running = s.job(3, stored_result=None, state="running")
     jobs = [good, avatar, running]
     assert await s.renewal.renewed(jobs) == jobs
-    assert s.upstreams.asked == []
+    assert s.upstreams.requested == []
     assert not s.database.claimed
 
 
@@ -117,7 +117,7 @@ async def test_without_a_new_link_the_old_one_stays(message: Any) -> None:
     assert await s.renewal.renewed([job]) == [job]
     assert s.database.kept == {}
     await s.renewal.renewed([job])
-    assert len(s.upstreams.asked) == 1  # the minute is not over
+    assert len(s.upstreams.requested) == 1  # the minute is not over
 
 
 async def test_link_of_ours_is_good_for_another_while_and_nobody_is_asked() -> None:
@@ -125,7 +125,7 @@ async def test_link_of_ours_is_good_for_another_while_and_nobody_is_asked() -> N
     (shown,) = await s.renewal.renewed([s.job(result=s.film(None, -1))])
     assert isinstance(shown.result, VideoResult)
     assert shown.result.expires_at == s.clock.now() + LINK_SECONDS
-    assert s.upstreams.asked == []
+    assert s.upstreams.requested == []
 
 
 async def test_nobody_waits_long_and_the_next_one_gets_what_came(

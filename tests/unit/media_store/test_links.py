@@ -132,12 +132,12 @@ class Storage:
     """Notes what it is asked; `lost` uploads are not known."""
 
     def __init__(self, *, lost: bool = False) -> None:
-        self.asked: list[tuple[str, Any]] = []
+        self.requested: list[tuple[str, Any]] = []
         self._lost = lost
 
     async def ask(self, operation: str, copy_id: str, **params: Any) -> dict[str, str]:
         assert copy_id == "vid_1-0"
-        self.asked.append((operation, params.get("PartNumber")))
+        self.requested.append((operation, params.get("PartNumber")))
         if self._lost and operation in ("upload_part", "abort_multipart_upload"):
             raise Lost(operation)
         return {"UploadId": "up", "ETag": f"tag{params.get('PartNumber')}"}
@@ -152,7 +152,7 @@ async def test_parts_are_whole_and_the_rest_waits_for_the_end() -> None:
     assert await writing.save() is None
     assert writing.done == 9
     await writing.finish("video/mp4")
-    assert [name for name, _ in storage.asked] == [
+    assert [name for name, _ in storage.requested] == [
         "create_multipart_upload",
         "upload_part",
         "upload_part",
@@ -169,4 +169,4 @@ async def test_a_forgotten_upload_is_lost_and_can_be_begun_anew() -> None:
         await writing.write(b"efgh")
     await writing.restart()
     assert writing.done == 0
-    assert storage.asked[-1] == ("abort_multipart_upload", None)
+    assert storage.requested[-1] == ("abort_multipart_upload", None)
