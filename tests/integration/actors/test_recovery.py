@@ -313,7 +313,7 @@ async def test_more_calls_than_one_read_takes_are_all_recovered(database_url: st
 # What a process of this host leaves in its flight recorder.
 
 
-async def die_with_an_answer(url: str, folder: Path, cost: int, **more: Any) -> CallFacts:
+async def die_with_an_response(url: str, folder: Path, cost: int, **more: Any) -> CallFacts:
     """A call has ended, its settlement is on its way, and its process is no more."""
     async with process(url, "proc_dead", pid=GONE, data_dir=folder) as dead:
         facts = await dead.hold(100)
@@ -324,7 +324,7 @@ async def die_with_an_answer(url: str, folder: Path, cost: int, **more: Any) -> 
 @logs("calls_recovered")
 async def test_answer_costs_what_it_costs(database_url: str, tmp_path: Path) -> None:
     async with ledger_of(database_url) as database:
-        facts = await die_with_an_answer(database_url, tmp_path, 33)
+        facts = await die_with_an_response(database_url, tmp_path, 33)
         assert await open_holds(database) == 1
         async with (
             process(
@@ -349,7 +349,7 @@ async def test_images_with_long_links_cost_what_they_cost(
     database_url: str, tmp_path: Path
 ) -> None:
     async with ledger_of(database_url) as database:
-        facts = await die_with_an_answer(database_url, tmp_path, 33, result_urls=LINKS)
+        facts = await die_with_an_response(database_url, tmp_path, 33, result_urls=LINKS)
         async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
             assert await judge.recovery.sweep() == 1
         assert await rows_of(database, facts.call_id) == [("success", None, 33)]
@@ -360,7 +360,7 @@ async def test_damaged_recorder_gives_what_is_intact_and_alarms_once(
     database_url: str, tmp_path: Path
 ) -> None:
     async with ledger_of(database_url) as database:
-        facts = await die_with_an_answer(database_url, tmp_path, 33)
+        facts = await die_with_an_response(database_url, tmp_path, 33)
         path = tmp_path / FOLDER / ("proc_dead" + SUFFIX)
         content = path.read_bytes()
         path.write_bytes(b"x" + content[1 : PAGE_BYTES + 6 * SLOT_BYTES + 100])
@@ -396,7 +396,7 @@ async def test_stream_costs_what_its_last_read_sent(database_url: str, tmp_path:
 async def test_answer_taken_for_interrupted_is_corrected(database_url: str, tmp_path: Path) -> None:
     """The truth comes when the host with the recorder is back: the process is long forgotten."""
     async with ledger_of(database_url) as database:
-        facts = await die_with_an_answer(database_url, tmp_path, 33)
+        facts = await die_with_an_response(database_url, tmp_path, 33)
         async with process(database_url, gone_pids=frozenset({GONE})) as elsewhere:
             assert await elsewhere.recovery.sweep() == 1
             assert (await rows_of(database, facts.call_id))[0][0] == "interrupted"

@@ -37,15 +37,17 @@ class LateClock:
     def __init__(self, *lags: float) -> None:
         self._lags = list(lags)
         self._now = 1000.0
-        self.requested: list[float] = []
+        self.asked: list[float] = []
 
     def monotonic(self) -> float:
         return self._now
 
+    now = monotonic
+
     async def sleep(self, seconds: float) -> None:
         if not self._lags:
             raise asyncio.CancelledError
-        self.requested.append(seconds)
+        self.asked.append(seconds)
         self._now += seconds + self._lags.pop(0)
 
 
@@ -78,7 +80,7 @@ def measure(
 
 def test_each_interval_is_measured() -> None:
     registry, warnings, clock = measure(0.0, 0.004, 0.03)
-    assert clock.requested == [INTERVAL_SECONDS] * 3
+    assert clock.asked == [INTERVAL_SECONDS] * 3
     assert 0.1 <= INTERVAL_SECONDS <= 0.25
     assert registry.get_sample_value("gw_loop_lag_seconds_count") == 3
     assert registry.get_sample_value("gw_loop_lag_seconds_bucket", {"le": "0.005"}) == 2
@@ -88,7 +90,7 @@ def test_each_interval_is_measured() -> None:
 def test_operator_gets_one_measurement_an_interval_of_those_that_decide_on_overload() -> None:
     watch = Watch(INTERVAL_SECONDS / 4)
     registry, warnings, clock = measure(*[0.0] * 5, 0.9, *[0.0] * 2, watch=watch)
-    assert clock.requested == [INTERVAL_SECONDS / 4] * 8
+    assert clock.asked == [INTERVAL_SECONDS / 4] * 8
     assert [round(one, 3) for one in watch.lags] == [0.0] * 5 + [0.9] + [0.0] * 2
     assert registry.get_sample_value("gw_loop_lag_seconds_count") == 2
     assert warnings == [{"action": "loop_lagged", "worst_seconds": 0.9, "times": 1}]
