@@ -54,7 +54,7 @@ def submit_ark(call: Call) -> Json:
         raise Refusal(400, "content: a text or an image is required")
     seconds = frames / FRAMES_PER_SECOND if frames else body.get("duration") or USUAL_SECONDS
     requested = {"resolution": body.get("resolution", "720p"), "ratio": body.get("ratio", "16:9")}
-    return {"id": call.begin("video", "cgt-", seconds, frames=frames, sought=requested).id}
+    return {"id": call.begin("video", "cgt-", seconds, frames=frames, requested=requested).id}
 
 
 @ARK.serves("poll", "GET /api/v3/contents/generations/tasks/*")
@@ -73,7 +73,7 @@ def poll_ark(call: Call) -> Json:
     tokens, frames = int(task.made_seconds * FRAMES_PER_SECOND * 900), task.facts["frames"]
     return {
         **shown,
-        **task.facts["asked"],
+        **task.facts["requested"],
         **({"frames": int(frames)} if frames else {"duration": task.reported_seconds}),
         "content": {"video_url": call.link(task, film_of(task), DAY)[0]},
         "seed": 7,
@@ -118,7 +118,7 @@ def submit_openai(call: Call) -> Json:
     body = call.body
     seconds, size = body.get("seconds", "4"), body.get("size", "720x1280")
     requested = {"prompt": body["prompt"], "size": size, "seconds": seconds}
-    return _shown(call.begin("video", "video_", float(seconds), sought=requested), call)
+    return _shown(call.begin("video", "video_", float(seconds), requested=requested), call)
 
 
 @OPENAI.serves("poll", "GET /v1/videos/*")
@@ -159,7 +159,7 @@ def _shown(task: Task, call: Call) -> Json:
         "created_at": int(task.created_at),
         "completed_at": int(task.updated_at(call.now)) if is_done else None,
         "expires_at": _expires(task, call) if is_done else None,
-        **task.facts["asked"],
+        **task.facts["requested"],
         "remixed_from_video_id": None,
         "error": task.error if task.has_failed(call.now) else None,
     }

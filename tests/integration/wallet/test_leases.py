@@ -143,9 +143,9 @@ USD = 10**9
 CALL = USD // 100
 
 
-async def granted(sought: Iterable[Coroutine[Any, Any, Any]]) -> int:
+async def granted(requested: Iterable[Coroutine[Any, Any, Any]]) -> int:
     """How many of these holds are granted; the others are refused as the balance is spent."""
-    replies = await asyncio.gather(*sought, return_exceptions=True)
+    replies = await asyncio.gather(*requested, return_exceptions=True)
     refused = [reply for reply in replies if isinstance(reply, BaseException)]
     assert all(isinstance(one, HoldRefused) for one in refused), refused
     assert {one.reason for one in refused} <= {"insufficient_funds"}  # type: ignore[attr-defined]

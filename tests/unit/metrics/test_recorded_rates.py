@@ -27,8 +27,8 @@ def test_answer_is_counted_by_the_names_it_has(world: World) -> None:
     for named in ("gpt-5-2026", "gpt-5-2026", "gpt-5"):
         world.metrics.models.responded("gpt-latest", "gpt-5", named)
     names = {"requested": "gpt-latest", "model": "gpt-5"}
-    assert world.value("gw_response_models_total", **names, served="gpt-5-2026") == 2
-    assert world.value("gw_response_models_total", **names, served="gpt-5") == 1
+    assert world.value("gw_response_models_total", **names, answered="gpt-5-2026") == 2
+    assert world.value("gw_response_models_total", **names, answered="gpt-5") == 1
 
 
 def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -> None:
@@ -38,7 +38,7 @@ def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -
     found = responses_of(world)
     assert len(found) == PAIRS_PER_MODEL_MAX + 2
     assert ("n", "n", "n") in found
-    others = world.value("gw_response_models_total", requested="other", model="m", served="other")
+    others = world.value("gw_response_models_total", requested="other", model="m", answered="other")
     assert others == 9 * PAIRS_PER_MODEL_MAX
 
 

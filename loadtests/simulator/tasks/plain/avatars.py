@@ -19,7 +19,7 @@ _AVATAR = shape(name=Name, source_url=Link, source_kind=Literal["image", "video"
 @AVATARS.serves(SUBMIT, "POST /v1/videos/avatars", _AVATAR)
 def register_avatar(call: Call) -> Json:
     reported = {"name": call.body["name"], "source_kind": call.body.get("source_kind", "image")}
-    return _avatar(call.begin("avatar", "ava_", notified=reported), call)
+    return _avatar(call.begin("avatar", "ava_", reported=reported), call)
 
 
 @AVATARS.serves("catalog", "GET /v1/videos/avatars")
@@ -52,7 +52,7 @@ def _avatar(task: Task, call: Call) -> Json:
     created_at = datetime.fromtimestamp(task.created_at, UTC).isoformat(timespec="seconds")
     return {
         "id": task.id,
-        **task.facts["told"],
+        **task.facts["reported"],
         "status": words.get(state, state),
         "error": task.reason[1] if task.has_failed(call.now) else None,
         "created_at": created_at,
