@@ -202,8 +202,6 @@ class Deployment:
         report: dict[str, Any] = self.gw("ledger", "verify", "--costs")
         return report
 
-    # What the database says
-
     def query(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         """The rows of one query, by the names of their columns."""
         connection = psycopg2.connect(self.settings["database_url"])
@@ -258,8 +256,6 @@ class Deployment:
         """What the account has paid of what it was granted, once no hold is open."""
         until(lambda: self.held_nano_usd(tenant) == 0, what="every hold released")
         return granted - self.balance_nano_usd(tenant)
-
-    # What the gateway says of itself
 
     def metrics(self, name: str) -> dict[str, float]:
         """The samples of one metric of the gateway, by their labels as they are written."""

@@ -45,8 +45,6 @@ def test_bad_input_gets_its_one_clear_answer(stand: Stand, case: Case) -> None:
     stand.check(case)
 
 
-# Clients that leave
-
 _WHOLE = request(body=BODY)
 _HEAD = request("Content-Length: 1000", length=False)
 _LEAVES = {
@@ -95,9 +93,6 @@ def test_client_that_leaves_leaves_nothing_behind(
     stand.check_quiet()
 
 
-# Clients that ask first, or send for longer than they should
-
-
 @each("expect", ["100-continue", "100-Continue", "100-CONTINUE"])
 def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> None:
     with Connection(stand.url) as connection:
@@ -125,9 +120,6 @@ def test_client_that_is_still_sending_can_read_that_it_is_too_much(
         for _ in range(25):  # 1.5 MB, of 100
             assert connection.send(chunked(b"x" * 65536, end=b""))
         stand.check_response(connection.response(), TOO_LARGE)
-
-
-# And afterwards
 
 
 def test_good_calls_are_still_answered_and_bad_ones_never_went_upstream(stand: Stand) -> None:

@@ -21,9 +21,6 @@ def statuses(h: Deployment, tenant: Tenant) -> list[str]:
     return [row["status"] for row in h.rows(tenant)]
 
 
-# Stored
-
-
 def test_same_submission_is_replayed_and_charged_once(h: Deployment, tenant: Tenant) -> None:
     first = submit(tenant.client, "k")
     again = submit(tenant.client, "k")
@@ -70,9 +67,6 @@ def test_rows_tell_the_key(h: Deployment, tenant: Tenant) -> None:
         assert {"k": "idempotency_key", "v": "order-17"} in detail["request"]
 
 
-# Executing
-
-
 def test_key_is_in_flight_until_ten_minutes_after_its_client_left(
     h: Deployment, tenant: Tenant
 ) -> None:
@@ -94,9 +88,6 @@ def test_chat_takes_no_notice_of_it(h: Deployment, tenant: Tenant) -> None:
         assert reply.status == 200
         assert "idempotency-replayed" not in reply.headers
     assert h.upstream.requested("one") == [3]
-
-
-# The official library
 
 
 class Keyed(openai.OpenAI):

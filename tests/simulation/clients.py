@@ -167,8 +167,6 @@ class Call:
         choices = [choice for event in events for choice in event.get("choices", ())]
         return sum(len(choice["delta"].get("content") or "") for choice in choices)
 
-    # As a handler runs it
-
     async def run(self, models: dict[str, ModelSpec]) -> None:
         """Serve it in its process, to its end."""
         token = CALL.set(self)

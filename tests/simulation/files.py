@@ -71,8 +71,6 @@ class SimulatedFiles:
         if self.is_cut:
             raise StorageFault("the process is dead")
 
-    # The folder
-
     async def open(self, copy: Copy) -> SimulatedWriting:
         await self.step()
         part = self._folder.parts.setdefault(copy.id, Part())
@@ -94,8 +92,6 @@ class SimulatedFiles:
 
     async def close(self) -> None:
         """Nothing is open."""
-
-    # The upstreams
 
     @asynccontextmanager
     async def fetch(

@@ -296,8 +296,6 @@ class GatewayProcess:
         self.wallets.settle(facts, outcome, job_end=job_end)
         await self.wallets.settled(facts.account_id)
 
-    # Its life
-
     def began(self, task: asyncio.Task[Any]) -> None:
         """A task of this process begins."""
         self.tasks[task] = None

@@ -187,8 +187,6 @@ class World:
     def _is_alive(self, pid: int) -> bool:
         return any(one.number == pid for one in self._existing())
 
-    # Processes
-
     def begin(self, host: str) -> GatewayProcess:
         """Another process; one whose start fails ends."""
         process = GatewayProcess(self.around, len(self.processes) + 1, host)
@@ -227,8 +225,6 @@ class World:
     async def _ended(self, process: GatewayProcess) -> None:
         is_settled = await process.stop()
         self.note(f"{process.name} ends, settled: {is_settled}")
-
-    # Clients
 
     async def _client(self, number: int, account: str) -> None:
         for turn in range(self.chance.randint(2, 6)):
@@ -272,8 +268,6 @@ class World:
         self.counts["trials"] += call.is_trial
         self.counts["answered" if call.is_whole else f"not answered: {call.error}"] += 1
         return call
-
-    # The whole
 
     async def run(self) -> None:
         """Trouble, then peace, then the books."""

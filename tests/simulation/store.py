@@ -156,8 +156,6 @@ class SimulatedStore(FakeStore):
             self.buried.add(process_id)
         return super().bury(process_id, beat_at)
 
-    # Jobs
-
     def _accepted(
         self, params: Sequence[Any], found: list[tuple[Any, ...]]
     ) -> list[tuple[Any, ...]]:

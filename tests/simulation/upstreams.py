@@ -113,8 +113,6 @@ class Upstreams:
             return Response([Head(404), error_body("it cannot be stopped")])
         return Response(self._polled(mood, url.path.rpartition("/")[2]))
 
-    # Chat
-
     def _chat(self, mood: str, *, is_stream: bool) -> Response:
         chance = self.chance
         if mood == "failing":
@@ -152,8 +150,6 @@ class Upstreams:
             end = self.chance.randrange(2, len(steps))
             steps[end:] = [FOR_EVER if mood == "hanging" else UpstreamCut("cut")]
 
-    # Images
-
     def _images(self, mood: str, wanted: int) -> Response:
         chance = self.chance
         if mood == "failing":
@@ -179,8 +175,6 @@ class Upstreams:
             return [Head(), b"<html>no JSON</html>"]
         status = chance.choice((400, 401, 429, 500, 503, 529))
         return [chance.expovariate(5), Head(status), error_body("sorry")]
-
-    # Films
 
     def _submitted(self, mood: str, key: str) -> list[Step]:
         chance = self.chance

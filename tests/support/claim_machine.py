@@ -50,15 +50,11 @@ class ClaimMachine(LedgerMachine):
         self.claims: dict[tuple[str, str], Claimed] = {}
         self.now = 0.0
 
-    # What a subclass provides
-
     def pass_time(self, seconds: float) -> None:
         raise NotImplementedError
 
     def claim_rows(self) -> ClaimRows:
         raise NotImplementedError
-
-    # Rules
 
     @initialize()
     def everybody_has_money(self) -> None:
@@ -130,8 +126,6 @@ class ClaimMachine(LedgerMachine):
             for place, row in self.claims.items()
         }
         assert self.claim_rows() == expected
-
-    # The model
 
     def _expect_standing(self, account: str, name: str, fingerprint: bytes) -> ClaimState | None:
         row = self.claims.get((account, name))

@@ -96,8 +96,6 @@ class FakeLedger:
         if balance_nano_usd:
             self._credit(account_id, balance_nano_usd, "topup")
 
-    # The Database and Session that wallets see
-
     async def session(self) -> FakeLedger:
         if self.lose_before:
             self.lose_before -= 1
@@ -201,8 +199,6 @@ class FakeLedger:
             raise StoreUnavailable("lost after the statement")
         return [(response,)]
 
-    # The statement
-
     def apply(
         self,
         settlements: list[dict[str, Any]],
@@ -270,8 +266,6 @@ class FakeLedger:
             "refused": refused,
             "taken": taken,
         }
-
-    # Leases
 
     def leased(self, account: str) -> int:
         return sum(amount for (_, name), amount in self.leases.items() if name == account)

@@ -77,8 +77,6 @@ class JobMachine(RuleBasedStateMachine):
         self.is_accepted = False
         self.is_failed = False  # before any upstream had accepted it
 
-    # What a subclass provides
-
     def begin(self) -> None:
         """Hold its money in the name of `proc_a`."""
         raise NotImplementedError
@@ -117,8 +115,6 @@ class JobMachine(RuleBasedStateMachine):
 
     def faults(self) -> list[Any]:
         raise NotImplementedError
-
-    # Rules
 
     @initialize(is_slow=rarely)
     def submit(self, is_slow: bool) -> None:
@@ -201,8 +197,6 @@ class JobMachine(RuleBasedStateMachine):
         self.pass_time(301.0)
         is_open = self.is_accepted and self.ended is None
         assert len(self._claim("proc_a")) == is_open
-
-    # What always holds
 
     @invariant()
     def state_never_goes_back_and_an_end_never_changes(self) -> None:

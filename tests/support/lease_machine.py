@@ -57,8 +57,6 @@ class LeaseMachine(ClaimMachine):
         self.wrecks: list[Wreck] = []  # that nobody has read
         self.taken: set[tuple[str, str]] = set()  # leases that were not returned
 
-    # What a subclass provides
-
     def leases_in_ledger(self) -> dict[tuple[str, str], int]:
         raise NotImplementedError
 
@@ -91,8 +89,6 @@ class LeaseMachine(ClaimMachine):
     def leave(self, identities: list[str]) -> None:
         """Delete the rows of a dead process but those that still hold something."""
         raise NotImplementedError
-
-    # Rules
 
     @initialize(amounts=st.lists(amounts, min_size=1, max_size=4))
     def calls_are_under_way(self, amounts: list[int]) -> None:
@@ -276,8 +272,6 @@ class LeaseMachine(ClaimMachine):
             for account in ACCOUNTS:
                 is_taken = (one.identity.id, account) in self.taken
                 assert one.is_buried or is_taken or self.room(one, account) >= 0
-
-    # The model
 
     def room(self, process: Process, account: str) -> int:
         mine = process.identity.id

@@ -83,8 +83,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self.processes = [self.begin(host) for host in HOSTS]
         self.me = self.processes[0]  # acts now
 
-    # What a subclass provides
-
     def register(self, identity: ProcessIdentity) -> None:
         raise NotImplementedError
 
@@ -114,8 +112,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def job_states(self) -> dict[str, str]:
         raise NotImplementedError
-
-    # Rules
 
     @rule(account=accounts, amount=st.integers(min_value=1, max_value=1000))
     def credit(self, account: str, amount: int) -> None:
@@ -316,8 +312,6 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def ledger_verifies(self) -> None:
         assert self.faults() == []
-
-    # The model
 
     def run(self, batch: Batch) -> Applied:
         self.me.last = batch

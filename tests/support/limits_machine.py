@@ -33,8 +33,6 @@ class LimitsMachine(RuleBasedStateMachine):
         self.admitted: dict[str, list[float]] = {name: [] for name in self.names}
         self.flying: list[tuple[Limiter, str, int]] = []
 
-    # What a subclass provides
-
     def make(self) -> list[Limiter]:
         raise NotImplementedError
 
@@ -50,15 +48,11 @@ class LimitsMachine(RuleBasedStateMachine):
     def settle(self) -> None:
         """Wait until what was said so far is known to every limiter."""
 
-    # The model
-
     def window(self, name: str) -> list[float]:
         return [at for at in self.admitted[name] if self.now() - at < WINDOW_SECONDS]
 
     def in_flight(self, name: str) -> int:
         return sum(flying == name for _, flying, _ in self.flying)
-
-    # Rules
 
     @rule(data=st.data(), which=names, rpm=limit, concurrency=limit)
     def enter(

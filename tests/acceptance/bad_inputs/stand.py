@@ -131,8 +131,6 @@ class Stand:
         assert not SECRETS.search(response.body), response
         return trace
 
-    # What must be so at any time
-
     def check_quiet(self) -> None:
         """Nothing is in flight, nothing is held, no connection is left."""
         until(lambda: self._connections() == 0, what="no connection left")

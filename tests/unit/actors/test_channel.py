@@ -134,8 +134,6 @@ class ChannelMachine(RuleBasedStateMachine):
         self.runner.close()
         logging.getLogger("actors.channel").disabled = False
 
-    # The model
-
     def expected(self) -> str:
         if self.open_until is not None:
             is_cool = self.clock.monotonic() >= self.open_until
@@ -158,8 +156,6 @@ class ChannelMachine(RuleBasedStateMachine):
                 self.trials, self.trial_at = 0, 0.0
             elif verdict == "failure":
                 self.open_until = self.clock.monotonic() + COOLDOWN
-
-    # Rules
 
     @rule()
     def acquire(self) -> None:
@@ -217,8 +213,6 @@ class ChannelMachine(RuleBasedStateMachine):
         self.actor.tell(
             Configure(make_channel("one", max_concurrency=slots, health=MACHINE_HEALTH))
         )
-
-    # What always holds
 
     @invariant()
     def slots_in_use_are_the_leases_that_are_out(self) -> None:

@@ -270,8 +270,6 @@ class RecordingWriter:
         self.has_ended = True
         self.blocks.append(body)
 
-    # What happens to a handler
-
     def leave(self) -> None:
         """The client closes its connection: the handler cancels the call."""
         assert self.task is not None
