@@ -131,11 +131,11 @@ def test_template_as_a_whole(tenant: Tenant) -> None:
 
 def test_who_may_read_them(h: Deployment, tenant: Tenant) -> None:
     assert tenant.client.get(f"{TEMPLATES}?scene=nowhere").refusal == (400, BAD, "invalid_request")
-    barred = h.another(tenant, allowed_models=("song",))
+    barred = h.another(tenant, allowed_models=["song"])
     for path in (TEMPLATES, f"{TEMPLATES}/realman-plain"):
         status, _, code = barred.client.get(path).refusal
         assert (status, code) == (403, "model_not_allowed")
-    assert h.another(tenant, allowed_models=("clip-news",)).client.get(TEMPLATES).status == 200
+    assert h.another(tenant, allowed_models=["clip-news"]).client.get(TEMPLATES).status == 200
     assert h.rows(tenant) == []
 
 

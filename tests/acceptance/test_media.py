@@ -67,7 +67,7 @@ def test_model_of_another_endpoint_and_none_at_all(
 
 @each("kind", SUBMITS)
 def test_who_may_ask(h: Deployment, tenant: Tenant, kind: str) -> None:
-    some = h.another(tenant, allowed_models=("sim-model",))
+    some = h.another(tenant, allowed_models=["sim-model"])
     status = 403 if kind == "avatar" else 400
     assert ask(some.client, kind).refusal == (status, BAD, "model_not_allowed")
     agent = h.another(tenant, kind="agent", agent_id="agent_x")

@@ -79,7 +79,7 @@ def test_replay_comes_before_whatever_the_request_would_be_refused_for(
     first = ask(tenant.client, headers)
     assert first.status in (200, 201, 202), first
     assert "idempotency-replayed" not in first.headers
-    narrow = h.another(tenant, allowed_models=("sim-model",))  # which may not use the model
+    narrow = h.another(tenant, allowed_models=["sim-model"])  # which may not use the model
     refused = ask(narrow.client, {})
     assert refused.status in (400, 403), refused
     again = ask(narrow.client, headers)

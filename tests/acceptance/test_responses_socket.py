@@ -156,7 +156,7 @@ def test_every_call_is_checked_by_itself(h: Deployment, tenant: Tenant) -> None:
     poor = h.tenant(nano_usd=0)
     with open_socket(h, poor.key) as opened:
         assert turn(opened, SAY)[0]["error"]["code"] == "quota_exceeded"
-    narrow = h.another(tenant, allowed_models=("other",))
+    narrow = h.another(tenant, allowed_models=["other"])
     with open_socket(h, narrow.key) as opened:
         assert turn(opened, SAY)[0]["error"]["code"] == "model_not_allowed"
     limited = h.tenant(rpm=2)

@@ -24,7 +24,7 @@ from gw.errors import GatewayError
 from gw.keys.entries import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal
 from tests.simulation.process import GatewayProcess
-from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer
+from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Response
 from tests.support.aio import waited
 from tests.support.cached_keys import authenticated
 from tests.support.calls import Asking, chat_call, claim_of, image_call, job_call
@@ -97,9 +97,9 @@ class Call:
     fault: Callable[[str], None]
     key: str | None = None  # of its submission
     job_id: str | None = None
-    asked: list[str] = field(default_factory=list)
-    answer: Answer | None = None  # of the upstream that has said last that it makes it
-    asked_at: float = 0.0
+    tried: list[str] = field(default_factory=list)
+    response: Response | None = None  # of the upstream that has said last that it makes it
+    requested_at: float = 0.0
     error: str | None = None
     was_left: bool = False
     is_trial: bool = False
@@ -123,19 +123,19 @@ class Call:
 
     def asks(self, channel_id: str) -> None:
         """An attempt begins: at most three, and none once the client was sent anything."""
-        self.asked.append(channel_id)
-        if len(self.asked) == 1 and self._is_before_its_turn(channel_id):
+        self.tried.append(channel_id)
+        if len(self.tried) == 1 and self._is_before_its_turn(channel_id):
             self.is_trial = True
             is_probe = self.process.channels[channel_id].health.is_probing
             if self.kind in ("image", "film") or not is_probe:
                 self.fault(f"call {self.number}, of {self.kind}, tries {channel_id} out of turn")
-        if len(self.asked) > ATTEMPTS_MAX or len(set(self.asked)) < len(self.asked):
-            self.fault(f"call {self.number} tries {self.asked}")
+        if len(self.tried) > ATTEMPTS_MAX or len(set(self.tried)) < len(self.tried):
+            self.fault(f"call {self.number} tries {self.tried}")
         if self.client.blocks:
             self.fault(f"call {self.number} fails over after its first byte")
-        if self.answer is not None and self.kind == "image":
+        if self.response is not None and self.kind == "image":
             self.fault(f"call {self.number} has its images made twice")
-        if self.credential.must_be_refused(self.process.name, self.asked_at):
+        if self.credential.must_be_refused(self.process.name, self.requested_at):
             self.fault(f"call {self.number} reaches an upstream with a key that is refused")
 
     def _is_before_its_turn(self, channel_id: str) -> bool:
@@ -150,9 +150,9 @@ class Call:
             for one in channels.values()
         )
 
-    def answered(self, answer: Answer) -> None:
+    def accepted(self, response: Response) -> None:
         """The last attempt is answered."""
-        self.answer = answer
+        self.response = response
 
     @property
     def has_begun(self) -> bool:
@@ -171,7 +171,7 @@ class Call:
         """Serve it in its process, to its end."""
         token = CALL.set(self)
         process, client = self.process, self.client
-        self.asked_at = asyncio.get_running_loop().time()
+        self.requested_at = asyncio.get_running_loop().time()
         process.in_flight.enter(client)
         try:
             if process.in_flight.is_refusing:

@@ -52,7 +52,7 @@ class Stand:
 
     def __post_init__(self) -> None:
         self.tenant = self.deployment.tenant(nano_usd=FUNDS_NANO_USD, concurrency=CONCURRENCY)
-        allowed = self.deployment.another(self.tenant, allowed_models=(OTHER_MODEL,))
+        allowed = self.deployment.another(self.tenant, allowed_models=[OTHER_MODEL])
         poor = self.deployment.tenant(nano_usd=0)
         key = self.tenant.key
         self._keys = {

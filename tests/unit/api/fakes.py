@@ -97,7 +97,7 @@ class FakeMoney:
         self.lag: asyncio.Event | None = None
         self.is_down = False
         self.remembers = False  # a balance seen before is good enough to go on with
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def available(self, account_id: str) -> int | Coroutine[Any, Any, int]:
         if self.remembers and self.available_nano_usd > 0:
@@ -105,20 +105,20 @@ class FakeMoney:
         return self._read()
 
     async def _read(self) -> int:
-        self.asked.append("available")
+        self.requested.append("available")
         if self.is_down:
             raise StoreUnavailable("down")
         return self.available_nano_usd
 
     async def settled(self, account_id: str) -> None:
-        self.asked.append("settled")
+        self.requested.append("settled")
         if self.lag is not None:
             await self.lag.wait()
             if self.after_lag is not None:
                 self.figures = self.after_lag
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
-        self.asked.append("spending")
+        self.requested.append("spending")
         if self.is_down:
             raise StoreUnavailable("connection to postgresql://inside refused")
         return self.figures

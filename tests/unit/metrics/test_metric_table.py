@@ -6,8 +6,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from metrics.metric_families import METRIC_FAMILIES, MetricFamily
 from metrics.prometheus import Metrics
-from metrics.series import SERIES, MetricFamily
 from tests.support.rows import cases, each
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
@@ -39,9 +39,9 @@ BARE = {
 def table() -> str:
     """Return the table as text, one metric a line."""
     lines = []
-    for series in SERIES:
-        buckets = " ".join(f"{bound:g}" for bound in series.buckets)
-        line = f"{series.name} {series.kind} {','.join(series.labels) or '-'} {buckets}"
+    for family in METRIC_FAMILIES:
+        buckets = " ".join(f"{bound:g}" for bound in family.buckets)
+        line = f"{family.name} {family.kind} {','.join(family.labels) or '-'} {buckets}"
         lines.append(line.rstrip())
     return "\n".join(lines) + "\n"
 
@@ -59,25 +59,25 @@ def test_every_series_of_the_table_is_exposed_and_no_other() -> None:
         (metric.name + ("_total" if metric.type == "counter" else ""), metric.type)
         for metric in registry.collect()
     ]
-    assert exposed == [(series.name, series.kind) for series in SERIES]
+    assert exposed == [(family.name, family.kind) for family in METRIC_FAMILIES]
 
 
 def test_names_are_unique_and_follow_the_house_style() -> None:
-    names = [series.name for series in SERIES]
+    names = [family.name for family in METRIC_FAMILIES]
     assert len(names) == len(set(names))
-    for series in SERIES:
-        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", series.name), series
-        assert series.name.endswith("_total") == (series.kind == "counter"), series
-        assert series.name.endswith(UNITS) or series.name in BARE, series
+    for family in METRIC_FAMILIES:
+        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", family.name), family
+        assert family.name.endswith("_total") == (family.kind == "counter"), family
+        assert family.name.endswith(UNITS) or family.name in BARE, family
 
 
-@each("series", SERIES)
-def test_series_is_described_and_cheap(series: MetricFamily) -> None:
-    assert series.help.endswith(".")
-    assert len(series.labels) <= 4
-    assert bool(series.buckets) == (series.kind == "histogram")
-    assert list(series.buckets) == sorted(set(series.buckets))
-    assert len(series.buckets) <= 15
+@each("family", METRIC_FAMILIES)
+def test_family_is_described_and_cheap(family: MetricFamily) -> None:
+    assert family.help.endswith(".")
+    assert len(family.labels) <= 4
+    assert bool(family.buckets) == (family.kind == "histogram")
+    assert list(family.buckets) == sorted(set(family.buckets))
+    assert len(family.buckets) <= 15
 
 
 @cases(
@@ -89,6 +89,6 @@ def test_series_is_described_and_cheap(series: MetricFamily) -> None:
     ("gw_loop_lag_seconds", 0.001, 1),
 )
 def test_buckets_cover_what_can_happen(name: str, lowest: float, highest: float) -> None:
-    (series,) = (series for series in SERIES if series.name == name)
-    assert series.buckets[0] <= lowest
-    assert series.buckets[-1] >= highest
+    (family,) = (family for family in METRIC_FAMILIES if family.name == name)
+    assert family.buckets[0] <= lowest
+    assert family.buckets[-1] >= highest

@@ -1,10 +1,7 @@
 """Metric families: counted, rendered, read again."""
 
-import os
-import re
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -13,10 +10,9 @@ from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from metrics.metric_families import METRIC_FAMILIES, MetricFamily
 from metrics.prometheus import Metrics
 from metrics.values import Distribution, FamilySeries, Number
-from tests.support.rows import cases, each
+from tests.support.rows import cases
 from tests.unit.metrics.worlds import World
 
 
@@ -122,9 +118,6 @@ def test_process_events_move_their_series(world: World) -> None:
     assert world.value("gw_call_log_kept") == 1
 
 
-# --- The page of metrics, as Prometheus reads it ---
-
-
 def test_page_has_the_process_beside_the_gateway() -> None:
     body, content_type = Metrics().render("")
     names = {family.name for family in parse_text(body.decode())}
@@ -219,8 +212,6 @@ def test_page_may_be_written_in_another_thread(world: World) -> None:
     assert not faults
 
 
-# --- Cells and families: counting, buckets, the bound on label values ---
-
 BOUNDS = (0.001, 0.5, 1, 2.5)
 
 
@@ -296,89 +287,3 @@ def test_distribution_equals_the_librarys_histogram(values: list[float]) -> None
         if not sample.name.endswith("_created")
     }
     assert {key(suffix, labels): value for suffix, labels, value, _ in cell.samples()} == wanted
-
-
-# --- The table of metrics against what is exposed, and against its snapshot ---
-
-SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
-UNITS = ("seconds", "total", "messages")
-# Gauges that count what their name says, and flags.
-BARE = {
-    "gw_agent_pages_injected",
-    "gw_calls_in_flight",
-    "gw_channel_state",
-    "gw_channel_slots_in_use",
-    "gw_channel_slots_limit",
-    "gw_holds_open",
-    "gw_stray_source_accounts",
-    "gw_tasks_in_flight",
-    "gw_database_up",
-    "gw_recorder_up",
-    "gw_overloaded",
-    "gw_call_log_kept",
-    "gw_config_last_reload_successful",
-    "gw_limits_degraded",
-    "gw_ledger_proof_faults",
-    "gw_database_connections",
-    "gw_files",
-    "gw_http_connections",
-    "gw_build_info",
-}
-
-
-def table() -> str:
-    """Return the table as text, one metric a line."""
-    lines = []
-    for family in METRIC_FAMILIES:
-        buckets = " ".join(f"{bound:g}" for bound in family.buckets)
-        line = f"{family.name} {family.kind} {','.join(family.labels) or '-'} {buckets}"
-        lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"
-
-
-def test_table_equals_its_snapshot() -> None:
-    if os.environ.get("GW_SNAP"):
-        SNAPSHOT.write_text(table(), encoding="utf-8")
-    assert table() == SNAPSHOT.read_text(encoding="utf-8"), "see the top of this file"
-
-
-def test_every_series_of_the_table_is_exposed_and_no_other() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry)
-    exposed = [
-        (metric.name + ("_total" if metric.type == "counter" else ""), metric.type)
-        for metric in registry.collect()
-    ]
-    assert exposed == [(family.name, family.kind) for family in METRIC_FAMILIES]
-
-
-def test_names_are_unique_and_follow_the_house_style() -> None:
-    names = [family.name for family in METRIC_FAMILIES]
-    assert len(names) == len(set(names))
-    for family in METRIC_FAMILIES:
-        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", family.name), family
-        assert family.name.endswith("_total") == (family.kind == "counter"), family
-        assert family.name.endswith(UNITS) or family.name in BARE, family
-
-
-@each("family", METRIC_FAMILIES)
-def test_family_is_described_and_cheap(family: MetricFamily) -> None:
-    assert family.help.endswith(".")
-    assert len(family.labels) <= 4
-    assert bool(family.buckets) == (family.kind == "histogram")
-    assert list(family.buckets) == sorted(set(family.buckets))
-    assert len(family.buckets) <= 15
-
-
-@cases(
-    "name, lowest, highest",
-    ("gw_call_latency_seconds", 0.001, 280),
-    ("gw_first_byte_seconds", 0.01, 180),
-    ("gw_hold_latency_seconds", 0.0002, 1),
-    ("gw_settle_latency_seconds", 0.0002, 1),
-    ("gw_loop_lag_seconds", 0.001, 1),
-)
-def test_buckets_cover_what_can_happen(name: str, lowest: float, highest: float) -> None:
-    (family,) = (family for family in METRIC_FAMILIES if family.name == name)
-    assert family.buckets[0] <= lowest
-    assert family.buckets[-1] >= highest
