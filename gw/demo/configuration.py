@@ -76,10 +76,13 @@ models:
      price: {{per_call: "0.3"}}}}
   - {{id: demo-script, endpoint_type: transcripts_extract, channels: [simulator-a, simulator-b],
      price: {{per_call: "0.02"}}}}
+  - {{id: demo-rank, endpoint_type: rerank, channels: [simulator-a, simulator-b],
+     price: {{per_call: "0.002"}}}}
+  - {{id: demo-guard, endpoint_type: moderations, channels: [simulator-a, simulator-b]}}
 """
 # The models that the simulator lists.
 MODELS = re.findall(r"\bid: ([\w-]+)", CONFIGURATION.partition("\nmodels:")[2])
-MEDIA = "videos, avatars, clips, music, speech, voices, transcripts"
+MEDIA = "videos, avatars, clips, music, speech, voices, transcripts, rerank, moderations"
 # How long the simulator takes for a film or a song.
 TASK_SECONDS = 3
 

@@ -19,8 +19,8 @@ from loadtests.rig.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
 
-# What an example names only for its form: tasks that nobody made, parts of signed links; models
-# that the demo has none of; and what is refused to everybody, or is no HTTP.
+# What an example names only for its form: tasks that nobody made, parts of signed links; and what
+# is refused to everybody, or is no HTTP.
 OF_NOBODY = {
     "get_video": 404,
     "get_avatar": 404,
@@ -32,8 +32,6 @@ OF_NOBODY = {
     "get_media_file": 403,
     "get_source_file": 403,
     "create_embedding": 404,
-    "create_moderation": 400,
-    "rerank": 400,
     "open_responses_socket": 405,
 }
 
