@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.catalogs import LIST_SECONDS
 from gw import errors
 from gw.api.audio import music, speech, transcripts, voices
 from gw.api.reference.operation import BYTES, Content, Operation, Response, answers, in_path
@@ -103,7 +104,7 @@ VOICES = (
         tag=TAG,
         summary="List the voices that the account may use.",
         responses=answers(voices.Voices, "The voices."),
-        timeout="task_poll",
+        timeout=LIST_SECONDS,
     ),
     Operation(
         name="create_voice",

@@ -25,6 +25,7 @@ from gw.api.reference.operation import (
     in_query,
 )
 from gw.api.reference.schemas import NAME, TEMPLATE
+from gw.calls.counting import COUNT_SECONDS
 
 TAG = "Chat"
 _TEXT = {"type": "string"}
@@ -220,7 +221,7 @@ COUNT_TOKENS = (
         },
         responses=_counted("input_tokens", "InputTokens"),
         raises=_COUNTED,
-        timeout="chat",
+        timeout=COUNT_SECONDS,
     ),
 )
 
@@ -297,7 +298,7 @@ INPUT_TOKENS = (
         examples={"a count": {"model": "demo-large", "input": "Hello"}},
         responses=_counted("input_tokens", "InputTokens"),
         raises=_COUNTED,
-        timeout="chat",
+        timeout=COUNT_SECONDS,
     ),
 )
 COMPACT = (
@@ -396,7 +397,7 @@ NATIVE_COUNT = (
         examples={"a count": _NATIVE_EXAMPLE},
         responses=_counted("totalTokens", "TotalTokens"),
         raises=_COUNTED,
-        timeout="chat",
+        timeout=COUNT_SECONDS,
     ),
 )
 EMBEDDINGS = (

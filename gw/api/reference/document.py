@@ -331,7 +331,9 @@ def _limits(row: Endpoint, operation: Operation) -> Iterator[str]:
         unless = "" if row.body_bytes_max else ", unless configured otherwise (`max_body_mb`)"
         size = f"{most // _MIB} MiB" if most >= _MIB else f"{most // 1024} KiB"
         yield f"A body of at most {size}{unless}."
-    if operation.timeout:
+    if isinstance(operation.timeout, float):
+        yield f"{operation.timeout:g} seconds for the upstream."
+    elif operation.timeout is not None:
         seconds: float = getattr(Timeouts(), operation.timeout)
         yield (
             f"{seconds:g} seconds for the upstream, unless configured otherwise"

@@ -114,11 +114,11 @@ class Operation:
     `verb`: the alternative of the path that it is, where the path has several. `body`: the types or
     schemas of the request's body, of which it has one; `examples` of it by their labels, each of
     which works in the demo. `raises`: the errors of the handler, beside those of the row's checks,
-    each with its status where that is the endpoint's own. `timeout`: the name of its time in the
-    configuration, where it calls an upstream, whose refusals are then passed on. `limits`: what
-    else bounds it. `shapes`: further shapes of its errors, which a client's headers choose;
-    `other_bodies`: schemas of errors that have none of them; `passes_bodies`: an upstream's refusal
-    is passed on with its own body. `billed_by`: where that does not follow from the row.
+    each with its status where that is the endpoint's own. `timeout`: its time, by its name in the
+    configuration or in seconds, where it calls an upstream, whose refusals are then passed on.
+    `limits`: what else bounds it. `shapes`: further shapes of its errors, which a client's headers
+    choose; `other_bodies`: schemas of errors that have none of them; `passes_bodies`: an upstream's
+    refusal is passed on with its own body. `billed_by`: where that does not follow from the row.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Operation:
     examples: Mapping[str, Any] = field(default_factory=dict)
     responses: Sequence[Response]
     raises: Sequence[ErrorKind | tuple[ErrorKind, int]] = ()
-    timeout: str | None = None
+    timeout: str | float | None = None
     limits: Sequence[str] = ()
     shapes: Sequence[ErrorShape] = ()
     billed_by: str = ""

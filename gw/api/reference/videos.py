@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.catalogs import LIST_SECONDS
 from gw import errors
 from gw.api.reference import headers
 from gw.api.reference.operation import (
@@ -159,7 +160,7 @@ PRESETS = (
         tag=AVATARS_TAG,
         summary="List the avatars that every account may use.",
         responses=answers(avatars.PresetAvatars, "The avatars."),
-        timeout="task_poll",
+        timeout=LIST_SECONDS,
     ),
 )
 AVATAR = (
@@ -193,7 +194,7 @@ TEMPLATES = (
         ),
         responses=answers(clip_templates.Templates, "The templates."),
         raises=(errors.INVALID_REQUEST, *_CLIPS),
-        timeout="task_poll",
+        timeout=LIST_SECONDS,
     ),
 )
 TEMPLATE = (
@@ -205,6 +206,6 @@ TEMPLATE = (
         parameters=(in_path("id", "The id of the template.", "realman-bold"),),
         responses=answers(clip_templates.WholeTemplate, "The template."),
         raises=(errors.NOT_FOUND, *_CLIPS),
-        timeout="task_poll",
+        timeout=LIST_SECONDS,
     ),
 )
